@@ -1,0 +1,77 @@
+# syntax=docker/dockerfile:1
+#
+# The bertscope server with its embedded model. For a CPU:
+#
+#   docker build --tag bertscope .
+#
+# For an NVIDIA GPU (a driver for CUDA 13, run with `--gpus all`):
+#
+#   docker build --tag bertscope:gpu --build-arg TORCH_BACKEND=cu132 \
+#     --build-arg BASE_IMAGE=nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04 .
+
+ARG BASE_IMAGE=python:3.12-slim
+ARG UV_VERSION=0.13.7
+
+FROM ghcr.io/astral-sh/uv:${UV_VERSION} AS uv
+
+# The builder has the same base as the final stage, so that the interpreter lies at the same path in both.
+FROM ${BASE_IMAGE} AS builder
+SHELL ["/bin/sh", "-euc"]
+COPY --from=uv /uv /usr/local/bin/uv
+# A base without Python, as nvidia/cuda is, gets one in /opt/python.
+ENV UV_COMPILE_BYTECODE=1 \
+    UV_LINK_MODE=copy \
+    UV_PYTHON_INSTALL_DIR=/opt/python \
+    UV_PYTHON_PREFERENCE=system \
+    VIRTUAL_ENV=/opt/bertscope
+RUN mkdir -p /opt/python && uv venv --no-cache --python 3.12 "$VIRTUAL_ENV"
+WORKDIR /src
+
+# The locked dependencies come first: this layer lasts until uv.lock changes. Torch is taken from the build that
+# TORCH_BACKEND names (cpu, cu132, ...), which brings the CUDA libraries that belong to it.
+ARG TORCH_BACKEND=cpu
+RUN --mount=type=cache,target=/root/.cache/uv \
+    --mount=type=bind,source=uv.lock,target=uv.lock \
+    --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
+    --mount=type=bind,source=service/pyproject.toml,target=service/pyproject.toml \
+    uv export --quiet --frozen --no-dev --no-hashes --no-annotate --no-header --no-emit-workspace \
+      --package bertscope-service --output-file /tmp/locked.txt; \
+    grep -vE '^(cuda-|nvidia-|triton)' /tmp/locked.txt > /tmp/requirements.txt; \
+    uv pip install --torch-backend "$TORCH_BACKEND" --requirements /tmp/requirements.txt
+
+COPY pyproject.toml README.md LICENSE ./
+COPY client client
+COPY service service
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv pip install --no-deps . ./service
+
+
+FROM ${BASE_IMAGE}
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="bertscope" \
+      org.opencontainers.image.description="gRPC service that hosts BERT-family models and answers questions about them" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.licenses="Apache-2.0"
+
+RUN groupadd --gid 10001 bertscope \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /models --shell /usr/sbin/nologin bertscope \
+ && install --directory --owner=10001 --group=10001 /models
+COPY --from=builder /opt/python /opt/python
+COPY --from=builder /opt/bertscope /opt/bertscope
+ENV PATH=/opt/bertscope/bin:$PATH \
+    HF_HOME=/models/huggingface \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+
+# A numeric user lets Kubernetes check runAsNonRoot.
+USER 10001:10001
+# Downloaded models, and your own to serve by path; a volume keeps them across containers.
+VOLUME ["/models"]
+WORKDIR /models
+# gRPC, and Prometheus metrics.
+EXPOSE 50051 9464
+HEALTHCHECK --interval=15s --timeout=5s --start-period=90s --retries=3 \
+  CMD ["bertscope", "health", "--target", "127.0.0.1:50051"]
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["bertscope"]
+CMD ["serve", "--host", "0.0.0.0"]

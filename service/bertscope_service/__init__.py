@@ -1,0 +1,1 @@
+"""The bertscope server: hosts BERT-family models behind gRPC and answers questions about them."""

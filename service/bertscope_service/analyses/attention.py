@@ -1,0 +1,196 @@
+"""Attention maps of texts, by pieces or by words, layer by layer so that nobody has to hold a text's maps at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.cloze import check_length
+from bertscope_service.analyses.observer import Readout
+from bertscope_service.encoders.base import BatchGates, Encoder, See, State, to_device
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.tokenization import Piece, TextTokenizer, TokenizedText
+
+STEP_BYTES = 16 * 1024 * 1024
+"""Layers run in one step while their maps stay below this, so that a long text pauses between layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionQuery:
+    """An ExtractAttention request; `layers` and `heads` are in the order asked, never empty; `itemsize` is 4 or 2 bytes."""
+
+    inputs: tuple[tuple[str, str | None], ...]
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    itemsize: int
+    words: bool
+    truncate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionStep:
+    """Maps of the layers in [start, stop) that were asked for, and where the row stands now (None after the last step).
+
+    maps: [layers, heads, tokens, tokens], layers in ascending order; rows sum to 1.
+    """
+
+    maps: NDArray[np.float32] | NDArray[np.float16]
+    state: State | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionObserver:
+    """Reads the maps of `layers` (ascending, all in [start, stop)), `heads` in the given order; keeps the state if not `last`.
+
+    words: number of the word of each token [tokens], to read maps by word (Clark et al. 2019, section 4.1); None for pieces.
+    """
+
+    start: int
+    stop: int
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    dtype: torch.dtype
+    words: NDArray[np.int64] | None
+    last: bool
+
+    @property
+    def group(self) -> Hashable:
+        return self.start, self.stop
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        reads = [_Read(observer, length, encoder.device) for observer, length in zip(observers, state.lengths, strict=True)]
+        watch = {layer: _see(layer, reads) for observer in observers for layer in observer.layers}
+        encoder.advance(state, observers[0].stop, gates, watch)
+        states = [None if observer.last else state.row(row) for row, observer in enumerate(observers)]
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[AttentionStep]:
+            return [AttentionStep(array, kept) for array, kept in zip(arrays, states, strict=True)]
+
+        return Readout(tuple(read.maps for read in reads), deal)
+
+
+class _Read:
+    """Where the maps of one row are gathered, on the device."""
+
+    def __init__(self, observer: AttentionObserver, length: int, device: torch.device) -> None:
+        self.observer = observer
+        self.length = length
+        self.heads = slice(None) if observer.heads == tuple(range(len(observer.heads))) else list(observer.heads)
+        self.membership = None
+        size = length
+        if observer.words is not None:
+            one_hot = np.eye(int(observer.words.max()) + 1, dtype=np.float32)[observer.words]
+            self.membership = to_device(torch.from_numpy(one_hot), device)
+            size = one_hot.shape[1]
+        shape = (len(observer.layers), len(observer.heads), size, size)
+        self.maps = torch.empty(shape, dtype=observer.dtype, device=device)
+
+    def take(self, layer: int, maps: torch.Tensor) -> None:
+        """maps: [heads, length, length] of this row, padding included."""
+        if layer not in self.observer.layers:
+            return
+        chosen = maps[: len(self.observer.heads)] if isinstance(self.heads, slice) else maps[self.heads]
+        chosen = chosen[:, : self.length, : self.length]
+        if self.membership is not None:
+            chosen = by_word(chosen, self.membership)
+        self.maps[self.observer.layers.index(layer)] = chosen
+
+
+def _see(layer: int, reads: Sequence[_Read]) -> See:
+    def see(maps: torch.Tensor) -> None:
+        for row, read in enumerate(reads):
+            read.take(layer, maps[row])
+
+    return see
+
+
+def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:
+    """Maps by piece [heads, tokens, tokens] as maps by word [heads, words, words].
+
+    Attention to a split word is the sum over its pieces, attention from it their mean (Clark et al. 2019, section 4.1), so rows
+    still sum to 1. membership: [tokens, words], 1 where a token belongs to a word; every token belongs to exactly one.
+    """
+    received = maps.float() @ membership
+    return (membership / membership.sum(dim=0)).T @ received
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A row and column of a map by words: its text, its span, and the pieces it is made of."""
+
+    text: str
+    start: int
+    end: int
+    pieces: list[Piece]
+
+
+class AttentionPlan:
+    """How one text's maps are read: its tokens, the shape of its tensor, and the steps to take, one after the other.
+
+    Raises InvalidArgument for a text that is too long.
+    """
+
+    def __init__(self, query: AttentionQuery, index: int, tokenizer: TextTokenizer) -> None:
+        tokenized = tokenizer.encode(*query.inputs[index], truncate=query.truncate)
+        check_length(tokenized, f"inputs[{index}]", tokenizer.max_tokens)
+        if not any(which is not None for which in tokenized.encoding.sequence_ids):
+            message = f"inputs[{index}] holds no token of this model's vocabulary; write some text"
+            raise InvalidArgument(f"inputs[{index}].text", message, "EMPTY_TEXT")
+        self.query = query
+        self.sequence = tokenized.sequence
+        self.truncated = tokenized.truncated
+        self.tokens: list[Piece] | list[Word] = tokenized.pieces(tokenizer)
+        self._membership: NDArray[np.int64] | None = None
+        if query.words:
+            self._membership, self.tokens = words_of(self.tokens, tokenized)
+        size = len(self.tokens)
+        self.shape = (len(query.layers), len(query.heads), size, size)
+        self.steps = tuple(self._steps())
+
+    @property
+    def bytes(self) -> int:
+        """Size of the tensor in the reply."""
+        return self.shape[0] * self.layer_bytes
+
+    @property
+    def layer_bytes(self) -> int:
+        """Size of one layer's maps in the reply."""
+        return self.query.itemsize * self.shape[1] * self.shape[2] ** 2
+
+    def _steps(self) -> Iterator[AttentionObserver]:
+        """What to observe in each step; every step continues from the state that the one before left."""
+        layers = sorted(self.query.layers)
+        many = max(1, STEP_BYTES // self.layer_bytes)
+        parts = [tuple(layers[begin : begin + many]) for begin in range(0, len(layers), many)]
+        dtype = torch.float32 if self.query.itemsize == 4 else torch.float16
+        start = 0
+        for part in parts:
+            stop = part[-1] + 1
+            yield AttentionObserver(start, stop, part, self.query.heads, dtype, self._membership, part is parts[-1])
+            start = stop
+
+    def offset(self, layer: int) -> int:
+        """Where a layer's maps begin in the tensor, bytes."""
+        return self.query.layers.index(layer) * self.layer_bytes
+
+
+def words_of(pieces: Sequence[Piece], tokenized: TokenizedText) -> tuple[NDArray[np.int64], list[Word]]:
+    """Which word each token belongs to [tokens], and the words in order. Special tokens are words of their own."""
+    membership, words = np.zeros(len(pieces), dtype=np.int64), list[Word]()
+    for index, piece in enumerate(pieces):
+        last = words[-1].pieces[-1] if words else None
+        if last is not None and piece.word is not None and (last.word, last.segment) == (piece.word, piece.segment):
+            word = words[-1]
+            text = tokenized.texts[piece.segment][word.start : piece.end]
+            words[-1] = Word(text, word.start, piece.end, [*word.pieces, piece])
+        else:
+            text = piece.text if piece.special else tokenized.texts[piece.segment][piece.start : piece.end]
+            words.append(Word(text or piece.text, piece.start, piece.end, [piece]))
+        membership[index] = len(words) - 1
+    return membership, words

@@ -1,0 +1,1 @@
+"""Runtimes that run a model, behind one seam: `base.py`."""

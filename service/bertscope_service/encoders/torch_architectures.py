@@ -1,0 +1,169 @@
+"""The architectures that can be hosted: for each, where transformers keeps its embeddings, layers and masked-LM head.
+
+To add one: subclass `Architecture`, name its parts, list it in `ARCHITECTURES`, add its tiny config to `tests/tiny.py`; the
+parity tests then run on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+
+from bertscope_service.encoders.torch_attention import LayerRun
+
+
+class Architecture:
+    """BERT's own layout, which most of the family shares; the others override what differs.
+
+    `base` and `head` are attribute names on the masked-LM class.
+    """
+
+    masked_lm: type[Any] = transformers.BertForMaskedLM
+    base = "bert"
+    head = "cls"
+    reads_segments = True
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.encoder = getattr(model, self.base)
+        self.layers: list[Any] = self.find_layers()
+
+    def find_layers(self) -> list[Any]:
+        """The modules to run, in order, one for every layer that has attention maps."""
+        return list(self.encoder.encoder.layer)
+
+    def max_tokens(self) -> int:
+        """Longest sequence the position embeddings allow."""
+        return int(self.model.config.max_position_embeddings)
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        """ids, segments: int64 [rows, length] -> [rows, length, hidden_size]; `valid` as in `run_layer`."""
+        if not self.reads_segments or self.model.config.type_vocab_size < 2:
+            return self.encoder.embeddings(input_ids=ids)
+        return self.encoder.embeddings(input_ids=ids, token_type_ids=segments)
+
+    def run_layer(self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun) -> torch.Tensor:
+        """One layer; `valid` is bool [rows, length], None if no row is padded."""
+        mask = None if valid is None else valid[:, None, None, :]
+        return self.layers[index](hidden, attention_mask=mask, run=run)
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The masked-LM head: [n, hidden_size] -> [n, vocabulary_size]."""
+        return getattr(self.model, self.head)(hidden)
+
+
+class Roberta(Architecture):
+    """Positions count from the padding index, and two of them are never used."""
+
+    masked_lm = transformers.RobertaForMaskedLM
+    base = "roberta"
+    head = "lm_head"
+
+    def max_tokens(self) -> int:
+        return int(self.model.config.max_position_embeddings) - int(self.model.config.pad_token_id) - 1
+
+
+class XlmRoberta(Roberta):
+    """RoBERTa in many languages."""
+
+    masked_lm = transformers.XLMRobertaForMaskedLM
+
+
+class DistilBert(Architecture):
+    """No segments; the head's parts lie beside each other."""
+
+    masked_lm = transformers.DistilBertForMaskedLM
+    base = "distilbert"
+    reads_segments = False
+
+    def find_layers(self) -> list[Any]:
+        return list(self.encoder.transformer.layer)
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        model = self.model
+        return model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(hidden))))
+
+
+class Albert(Architecture):
+    """Layers come in groups, and a group runs many times: each run is a layer of its own here."""
+
+    masked_lm = transformers.AlbertForMaskedLM
+    base = "albert"
+    head = "predictions"
+
+    def find_layers(self) -> list[Any]:
+        config, groups = self.model.config, self.encoder.encoder.albert_layer_groups
+        runs = config.num_hidden_layers
+        return [layer for run in range(runs) for layer in groups[run * config.num_hidden_groups // runs].albert_layers]
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid))
+
+
+class Electra(Architecture):
+    """The generator; its embeddings are narrower than its layers."""
+
+    masked_lm = transformers.ElectraForMaskedLM
+    base = "electra"
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        hidden = super().embed(ids, segments, valid)
+        return self.encoder.embeddings_project(hidden) if hasattr(self.encoder, "embeddings_project") else hidden
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.model.generator_lm_head(self.model.generator_predictions(hidden))
+
+
+class MobileBert(Architecture):
+    """Bottlenecks lie inside the layers, and each embedding is made of three neighbouring ones."""
+
+    masked_lm = transformers.MobileBertForMaskedLM
+    base = "mobilebert"
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        words = self.encoder.embeddings.word_embeddings(ids)
+        if valid is not None:
+            # The last token's right neighbour is zero when a text runs alone; padding must not change that.
+            words = words * valid[:, :, None]
+        return self.encoder.embeddings(inputs_embeds=words, token_type_ids=segments)
+
+
+class ModernBert(Architecture):
+    """Rotary positions; most layers attend only within a window of `sliding_window` tokens to each side."""
+
+    masked_lm = transformers.ModernBertForMaskedLM
+    base = "model"
+    reads_segments = False
+
+    def find_layers(self) -> list[Any]:
+        return list(self.encoder.layers)
+
+    def run_layer(self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun) -> torch.Tensor:
+        layer = self.layers[index]
+        places = torch.arange(hidden.shape[1], device=hidden.device)
+        mask = None if valid is None else valid[:, None, None, :]
+        if layer.attention_type == "sliding_attention":
+            near = (places[:, None] - places[None, :]).abs() <= self.model.config.sliding_window
+            # A padded position may have no real token in its window; it attends to all of them, since a row of the map
+            # that is masked everywhere would be NaN and spread.
+            mask = near[None, None] if valid is None else mask & (near | ~valid[:, :, None])[:, None]
+        rotary = self.encoder.rotary_emb(hidden, places[None], layer.attention_type)
+        return layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.model.decoder(self.model.head(self.encoder.final_norm(hidden)))
+
+
+ARCHITECTURES: dict[str, type[Architecture]] = {
+    "albert": Albert,
+    "bert": Architecture,
+    "distilbert": DistilBert,
+    "electra": Electra,
+    "mobilebert": MobileBert,
+    "modernbert": ModernBert,
+    "roberta": Roberta,
+    "xlm-roberta": XlmRoberta,
+}
+"""By `model_type` in a checkpoint's config.json."""

@@ -1,0 +1,76 @@
+"""The attention function that transformers' layers call here: gates for every row, maps for those who watch.
+
+Registered with `transformers.AttentionInterface`, so one function serves every architecture: its keyword arguments reach it
+through the layer's own forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from transformers import AttentionInterface
+
+from bertscope_service.encoders.base import See
+
+NAME = "bertscope"
+
+
+@dataclass(slots=True)
+class LayerRun:
+    """What one layer's attention has to do for a batch.
+
+    keep, uniform: [rows, heads] or None if no row's gate is closed here (for `uniform`: none is uniform).
+    average: [rows, 1, length, 1], 1/L at real tokens and 0 at padding, to take the mean of V with; None without `uniform`.
+    see: receives the maps; None if nobody watches, then they are never built.
+    """
+
+    keep: torch.Tensor | None = None
+    uniform: torch.Tensor | None = None
+    average: torch.Tensor | None = None
+    see: See | None = None
+
+
+def gated_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    *,
+    run: LayerRun,
+    **_: object,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Context of every head, gated: [rows, length, heads, head_size], and the maps [rows, heads, length, length] if watched.
+
+    query, key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may be attended to,
+    broadcastable to the maps; None if all may.
+    """
+    maps = None
+    if run.see is None:
+        context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
+    else:
+        maps = attention_maps(query, key, attention_mask, scaling)
+        run.see(maps)
+        context = torch.matmul(maps.to(value.dtype), value)
+    if run.keep is not None:
+        gated = context * run.keep[:, :, None, None]
+        if run.uniform is not None:
+            mean = (value * run.average).sum(dim=2, keepdim=True)
+            gated = gated + mean * run.uniform[:, :, None, None]
+        context = gated
+    return context.transpose(1, 2).contiguous(), maps
+
+
+def attention_maps(
+    query: torch.Tensor, key: torch.Tensor, attention_mask: torch.Tensor | None, scaling: float | None
+) -> torch.Tensor:
+    """softmax(Q K^T * scaling), float32 whatever the model computes in, so that rows sum to 1 closely."""
+    scores = torch.matmul(query, key.transpose(2, 3)).mul_(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if attention_mask is not None:
+        scores.masked_fill_(~attention_mask, torch.finfo(scores.dtype).min)
+    return torch.softmax(scores, dim=-1, dtype=torch.float32)
+
+
+AttentionInterface.register(NAME, gated_attention)

@@ -1,0 +1,1 @@
+"""Rows of all calls, batched onto devices."""

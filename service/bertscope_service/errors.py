@@ -1,0 +1,71 @@
+"""What can go wrong, named once.
+
+    ServiceError                    status                reason
+    ├── InvalidArgument             INVALID_ARGUMENT      what the caller wrote can't be answered; names the field
+    ├── NotFound                    NOT_FOUND             no such model
+    ├── AlreadyExists               ALREADY_EXISTS        the model id is in use
+    ├── FailedPrecondition          FAILED_PRECONDITION   the model is still loading, or its source can't be hosted
+    ├── Unsupported                 UNIMPLEMENTED         this model or runtime can't do it
+    ├── Overloaded                  RESOURCE_EXHAUSTED    the queue is full, or the device's memory is; try again later
+    ├── Unavailable                 UNAVAILABLE           the server is stopping, or the hub can't be reached
+    └── DeadlineExceeded            DEADLINE_EXCEEDED     nobody waits for the answer any more
+
+The code that finds a problem raises one of these; `interceptors.py` is the one place that turns them into a status. Messages
+say what to do. Everything that is not a `ServiceError` becomes INTERNAL with an id and no inner text.
+"""
+
+from __future__ import annotations
+
+
+class ServiceError(Exception):
+    """A failure that a caller is told about.
+
+    `reason` is the stable, machine-readable name (UPPER_SNAKE_CASE) that travels as google.rpc.ErrorInfo.reason, `metadata` the
+    values in the message, for machines.
+    """
+
+    def __init__(self, message: str, reason: str, **metadata: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+        self.metadata = {name: str(value) for name, value in metadata.items()}
+
+
+class InvalidArgument(ServiceError):
+    """The request can't be answered as it is; `field` says which part of it ("texts[3]", "interventions[0].layer")."""
+
+    def __init__(self, field: str, message: str, reason: str = "INVALID_FIELD", **metadata: object) -> None:
+        super().__init__(message, reason, **metadata)
+        self.field = field
+
+
+class NotFound(ServiceError):
+    """No model of that name is loaded."""
+
+
+class AlreadyExists(ServiceError):
+    """A model of that name is loaded, or being loaded."""
+
+
+class FailedPrecondition(ServiceError):
+    """Right request, wrong state: a model that is loading, a source that can't be read or hosted."""
+
+
+class Unsupported(ServiceError):
+    """This model or its runtime can't do what is asked."""
+
+
+class Overloaded(ServiceError):
+    """No room now; `retry_after` estimates when there will be, seconds."""
+
+    def __init__(self, message: str, reason: str, retry_after: float, **metadata: object) -> None:
+        super().__init__(message, reason, **metadata)
+        self.retry_after = retry_after
+
+
+class Unavailable(ServiceError):
+    """The server stops, or something it needs can't be reached."""
+
+
+class DeadlineExceeded(ServiceError):
+    """The caller's deadline passed while its rows waited."""

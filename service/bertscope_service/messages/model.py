@@ -1,0 +1,134 @@
+"""Requests and replies of ModelService."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from bertscope.v1 import common_pb2, model_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.messages.common import PRECISIONS, RUNTIMES
+from bertscope_service.registry import Entry, LoadSpec, ModelState
+from bertscope_service.settings import Settings
+from bertscope_service.sources import Progress, Stage
+
+MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+DEFAULT_PAGE_SIZE = 50
+MAX_PAGE_SIZE = 1000
+STATES = {
+    ModelState.LOADING: model_pb2.Model.STATE_LOADING,
+    ModelState.READY: model_pb2.Model.STATE_READY,
+    ModelState.UNLOADING: model_pb2.Model.STATE_UNLOADING,
+}
+STAGES = {
+    Stage.RESOLVING: model_pb2.LoadProgress.STAGE_RESOLVING,
+    Stage.DOWNLOADING: model_pb2.LoadProgress.STAGE_DOWNLOADING,
+    Stage.READING: model_pb2.LoadProgress.STAGE_READING,
+    Stage.WARMING_UP: model_pb2.LoadProgress.STAGE_WARMING_UP,
+}
+
+
+def parse_load(request: model_pb2.LoadModelRequest, settings: Settings) -> LoadSpec:
+    """Raises InvalidArgument."""
+    if not request.source.strip():
+        raise InvalidArgument("source", "source is empty; give a hub id or a folder on the server", "NO_SOURCE")
+    precisions = {message: precision for precision, message in PRECISIONS.items()}
+    precisions[common_pb2.PRECISION_UNSPECIFIED] = settings.precision
+    if request.precision not in precisions:
+        message = f"precision is {request.precision}; set PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16"
+        raise InvalidArgument("precision", message, "UNKNOWN_PRECISION")
+    return load_spec(
+        request.model_id, request.source, request.device or settings.device, precisions[request.precision], request.revision
+    )
+
+
+def load_spec(model_id: str, source: str, device: str, precision: str, revision: str = "") -> LoadSpec:
+    """`model_id` "" becomes the last part of the source. Raises InvalidArgument for an id that is malformed."""
+    chosen = model_id or source.rstrip("/").rpartition("/")[2]
+    if not MODEL_ID.fullmatch(chosen):
+        message = (
+            f"model_id {chosen!r} is malformed; use 1 to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
+        raise InvalidArgument("model_id", message, "MALFORMED_MODEL_ID")
+    return LoadSpec(chosen, source, device, precision, revision)
+
+
+def parse_page(request: model_pb2.ListModelsRequest) -> tuple[int, str]:
+    """Page size, and the name of the last model on the page before ("" for the first page). Raises InvalidArgument."""
+    size = request.page_size or DEFAULT_PAGE_SIZE
+    if size > MAX_PAGE_SIZE:
+        message = f"page_size is {size}; ask for at most {MAX_PAGE_SIZE}"
+        raise InvalidArgument("page_size", message, "PAGE_SIZE_OUT_OF_RANGE")
+    try:
+        after = base64.urlsafe_b64decode(request.page_token.encode()).decode()
+    except (binascii.Error, ValueError):
+        message = "page_token is not one that ListModels gave; leave it out to begin again"
+        raise InvalidArgument("page_token", message, "MALFORMED_PAGE_TOKEN") from None
+    return size, after
+
+
+def render_page(entries: list[Entry], size: int, after: str) -> model_pb2.ListModelsResponse:
+    """Models behind the one named `after`. Raises InvalidArgument if that one is gone."""
+    names = [entry.spec.name for entry in entries]
+    if after and after not in names:
+        message = "page_token points at a model that was unloaded; leave it out to begin again"
+        raise InvalidArgument("page_token", message, "STALE_PAGE_TOKEN")
+    begin = names.index(after) + 1 if after else 0
+    page = entries[begin : begin + size]
+    more = begin + size < len(entries)
+    token = base64.urlsafe_b64encode(page[-1].spec.name.encode()).decode() if more else ""
+    return model_pb2.ListModelsResponse(models=[render_model(entry) for entry in page], next_page_token=token)
+
+
+def parse_unload(request: model_pb2.UnloadModelRequest) -> str:
+    """The name; unlike elsewhere, none does not mean the default model. Raises InvalidArgument."""
+    if not request.name:
+        raise InvalidArgument("name", 'name is empty; say which model to unload, "models/{id}"', "NO_NAME")
+    return request.name
+
+
+def render_model(entry: Entry) -> model_pb2.Model:
+    spec, loaded = entry.spec, entry.loaded
+    model = model_pb2.Model(name=spec.name, source=spec.source, state=STATES[entry.state])
+    if loaded is None:
+        return model
+    shape, tokenizer = loaded.encoder.shape, loaded.tokenizer
+    capabilities = [model_pb2.CAPABILITY_ATTENTION, model_pb2.CAPABILITY_INTERVENTIONS]
+    if shape.has_masked_lm_head and tokenizer.mask_id is not None:
+        capabilities.insert(1, model_pb2.CAPABILITY_CLOZE)
+    ready_time = Timestamp()
+    ready_time.FromMilliseconds(int(loaded.ready_time * 1000))
+    model.MergeFrom(
+        model_pb2.Model(
+            architecture=shape.architecture,
+            runtime=RUNTIMES[loaded.encoder.runtime],
+            device=str(loaded.encoder.device),
+            precision=PRECISIONS[loaded.encoder.precision],
+            layers=shape.layers,
+            heads=shape.heads,
+            hidden_size=shape.hidden_size,
+            vocabulary_size=shape.vocabulary_size,
+            max_tokens=tokenizer.max_tokens,
+            parameters=shape.parameters,
+            weight_bytes=loaded.weight_bytes,
+            capabilities=capabilities,
+            weights_digest=loaded.weights_digest,
+            mask_token=tokenizer.mask_token or "",
+            ready_time=ready_time,
+        )
+    )
+    return model
+
+
+def render_progress(progress: Progress) -> model_pb2.LoadModelResponse:
+    return model_pb2.LoadModelResponse(
+        progress=model_pb2.LoadProgress(
+            stage=STAGES[progress.stage],
+            done_bytes=progress.done_bytes,
+            total_bytes=progress.total_bytes,
+            detail=progress.detail,
+        )
+    )

@@ -1,0 +1,188 @@
+"""Which models are loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from importlib.metadata import version
+
+import torch
+
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.errors import AlreadyExists, FailedPrecondition, NotFound
+from bertscope_service.metrics import Metrics
+from bertscope_service.sources import Progress, Report, Stage
+from bertscope_service.tokenization import TextTokenizer
+
+LIBRARIES = ("bertscope-service", "tokenizers", "torch", "transformers")
+"""Libraries that shape the numbers; their versions are part of every reply's provenance."""
+
+
+class ModelState(Enum):
+    """Where a model is in its life."""
+
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSpec:
+    """What to load: `id` and source, where to run it ("auto", "cpu", "cuda:N"), and in which number format."""
+
+    id: str
+    source: str
+    device: str
+    precision: str
+    revision: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"models/{self.id}"
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """All that answering takes."""
+
+    spec: LoadSpec
+    encoder: Encoder
+    tokenizer: TextTokenizer
+    weights_digest: str
+    weight_bytes: int
+    ready_time: float
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @cached_property
+    def library_versions(self) -> dict[str, str]:
+        return {library: version(library) for library in LIBRARIES}
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A model at any point of its life; `loaded` is None while it loads. `users` counts the calls that run on it."""
+
+    spec: LoadSpec
+    state: ModelState = ModelState.LOADING
+    loaded: LoadedModel | None = None
+    users: int = 0
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class LoadAbandonedError(Exception):
+    """Raised inside the loading thread once nobody waits for the model."""
+
+
+class Registry:
+    """The models of a server, in the order they were loaded; the first one answers requests that name none.
+
+    Belongs to the event loop; reading a model happens in a thread.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        read: Callable[[LoadSpec, Report], LoadedModel],
+        warm_up: Callable[[LoadedModel], Awaitable[None]],
+    ) -> None:
+        """`read` reads a model from its source, in a thread; `warm_up` runs it a first time."""
+        self._entries: dict[str, Entry] = {}
+        self._metrics = metrics
+        self._read = read
+        self._warm_up = warm_up
+
+    def entries(self) -> list[Entry]:
+        """All models, the default one first."""
+        return list(self._entries.values())
+
+    def find(self, name: str) -> Entry:
+        """A model by its resource name, whatever its state; "" is the default one. Raises NotFound."""
+        if not name and self._entries:
+            return next(iter(self._entries.values()))
+        entry = self._entries.get(name)
+        if entry is None:
+            loaded = ", ".join(self._entries) or "none"
+            asked = name or "no default model"
+            raise NotFound(f"{asked} is not loaded; loaded: {loaded}", "MODEL_NOT_FOUND", model=name)
+        return entry
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[LoadedModel]:
+        """Hold a ready model while a call runs on it. Raises NotFound, FailedPrecondition."""
+        entry = self.find(name)
+        if entry.loaded is None or entry.state is not ModelState.READY:
+            message = f"{entry.spec.name} is {entry.state.value}; wait until it is ready, or use another model"
+            raise FailedPrecondition(message, "MODEL_NOT_READY", model=entry.spec.name, state=entry.state.value)
+        entry.users += 1
+        try:
+            yield entry.loaded
+        finally:
+            entry.users -= 1
+            if not entry.users:
+                entry.idle.set()
+
+    async def load(self, spec: LoadSpec, report: Report) -> LoadedModel:
+        """Read a model, warm it up and list it; `report` is called from the loading thread.
+
+        Cancelling abandons the load. Raises AlreadyExists, InvalidArgument, FailedPrecondition, Unavailable.
+        """
+        if spec.name in self._entries:
+            message = f"{spec.name} is taken; unload it first, or choose another model_id"
+            raise AlreadyExists(message, "MODEL_EXISTS", model=spec.name)
+        entry = self._entries[spec.name] = Entry(spec)
+        self._count()
+        abandoned = threading.Event()
+
+        def report_unless_abandoned(progress: Progress) -> None:
+            if abandoned.is_set():
+                raise LoadAbandonedError
+            report(progress)
+
+        try:
+            loaded = await asyncio.to_thread(self._read, spec, report_unless_abandoned)
+            report(Progress(Stage.WARMING_UP, detail="first run"))
+            await self._warm_up(loaded)
+        except BaseException:
+            abandoned.set()
+            del self._entries[spec.name]
+            self._count()
+            raise
+        entry.loaded, entry.state = loaded, ModelState.READY
+        self._count()
+        self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
+        return loaded
+
+    async def unload(self, name: str) -> None:
+        """Take no new calls for a model, wait for those that run, give its memory back. Raises NotFound, FailedPrecondition."""
+        entry = self.find(name)
+        if entry.state is not ModelState.READY:
+            message = f"{name} is {entry.state.value} and can't be unloaded now; wait until it is ready"
+            raise FailedPrecondition(message, "MODEL_NOT_READY", model=name, state=entry.state.value)
+        entry.state = ModelState.UNLOADING
+        self._count()
+        try:
+            while entry.users:
+                entry.idle.clear()
+                await entry.idle.wait()
+        except asyncio.CancelledError:
+            entry.state = ModelState.READY
+            self._count()
+            raise
+        del self._entries[name]
+        entry.loaded = None
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+        self._count()
+        self._metrics.model_weight_bytes.remove(name)
+
+    def _count(self) -> None:
+        for state in ModelState:
+            self._metrics.models.labels(state.value).set(sum(entry.state is state for entry in self._entries.values()))

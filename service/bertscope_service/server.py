@@ -1,0 +1,197 @@
+"""Puts the server together, runs it, and stops it without losing what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import torch
+from bertscope.v1 import (
+    attention_pb2,
+    attention_pb2_grpc,
+    cloze_pb2,
+    cloze_pb2_grpc,
+    model_pb2,
+    model_pb2_grpc,
+)
+from google.protobuf.descriptor import FileDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from prometheus_client import start_http_server
+
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.worker import Limits
+from bertscope_service.interceptors import CallInterceptor
+from bertscope_service.loading import read_model
+from bertscope_service.messages.limits import RequestLimits
+from bertscope_service.messages.model import load_spec
+from bertscope_service.metrics import Metrics
+from bertscope_service.registry import LoadedModel, LoadSpec, Registry
+from bertscope_service.servicers.attention import AttentionServicer
+from bertscope_service.servicers.base import Backend
+from bertscope_service.servicers.cloze import ClozeServicer
+from bertscope_service.servicers.model import ModelServicer
+from bertscope_service.settings import Settings
+from bertscope_service.sources import EMBEDDED
+from bertscope_service.warm_up import warm_up
+
+logger = logging.getLogger(__name__)
+
+PROTOS: Sequence[FileDescriptor] = (model_pb2.DESCRIPTOR, attention_pb2.DESCRIPTOR, cloze_pb2.DESCRIPTOR)
+SERVICES = tuple(name for proto in PROTOS for name in (service.full_name for service in proto.services_by_name.values()))
+CPU_BATCH_TOKENS = 1024
+GPU_BATCH_TOKENS = 16_384
+
+Status = health_pb2.HealthCheckResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where a running server listens."""
+
+    grpc: int
+    metrics: int
+
+
+class Server:
+    """A bertscope server on the running event loop.
+
+    >>> server = Server(Settings(port=0, metrics_port=0))
+    >>> ports = await server.start()        # listens; health says NOT_SERVING
+    >>> await server.load_models()          # then SERVING
+    >>> await server.stop(grace_seconds=5)
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.metrics = Metrics()
+        self.engine = Engine(self._limits, self.metrics)
+        self.registry = Registry(self.metrics, read_model, self._warm_up)
+        self._interceptor = CallInterceptor(self.metrics)
+        self._health = health.aio.HealthServicer()
+        self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
+        self._server = grpc.aio.server(
+            interceptors=[self._interceptor],
+            options=[
+                ("grpc.max_receive_message_length", settings.max_message_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", settings.max_streams),
+                # Two servers on one port would each get some of the calls, and nobody would be told.
+                ("grpc.so_reuseport", 0),
+            ],
+        )
+        limits = RequestLimits(settings.max_texts, settings.max_text_characters)
+        backend = Backend(self.engine, self.registry, limits)
+        model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(backend, settings), self._server)
+        attention_pb2_grpc.add_AttentionServiceServicer_to_server(AttentionServicer(backend), self._server)
+        cloze_pb2_grpc.add_ClozeServiceServicer_to_server(ClozeServicer(backend), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+
+    def _limits(self, device: torch.device) -> Limits:
+        default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
+        threads = self._settings.threads or os.cpu_count() or 1
+        return Limits(self._settings.batch_tokens or default, self._settings.queue_tokens, threads)
+
+    async def _warm_up(self, model: LoadedModel) -> None:
+        await warm_up(self.engine, model)
+
+    async def start(self) -> Ports:
+        """Listen. Raises OSError if a port is taken."""
+        await self._announce(Status.NOT_SERVING)
+        address = f"{self._settings.host}:{self._settings.port}"
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"can't listen on {address}; is the port taken? choose another with --port") from error
+        try:
+            http, thread = start_http_server(self._settings.metrics_port, self._settings.host, self.metrics.registry)
+        except OSError as error:
+            address = f"{self._settings.host}:{self._settings.metrics_port}"
+            raise OSError(f"can't serve metrics on {address}; is the port taken? choose another with --metrics-port") from error
+        self._metrics_server.callback(thread.join)
+        self._metrics_server.callback(http.server_close)
+        self._metrics_server.callback(http.shutdown)
+        await self._server.start()
+        return Ports(port, http.server_port)
+
+    async def load_models(self) -> None:
+        """Load the models of the settings, one after the other; then health says SERVING. Raises ServiceError."""
+        for entry in self._settings.model or [EMBEDDED]:
+            spec = parse_model(entry, self._settings)
+            logger.info("loading %s from %s", spec.name, spec.source)
+            model = await self.registry.load(spec, lambda _: None)
+            logger.info("%s is ready on %s in %s", model.name, model.encoder.device, model.encoder.precision)
+        await self._announce(Status.SERVING)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Health says NOT_SERVING, new calls get UNAVAILABLE, running ones may finish within the grace period."""
+        await self._health.enter_graceful_shutdown()
+        self._interceptor.draining = True
+        await self._server.stop(grace_seconds)
+        await self.engine.close()
+        await asyncio.to_thread(self._metrics_server.close)
+
+    async def _announce(self, status: Status.ServingStatus) -> None:
+        for service in ("", *SERVICES):
+            await self._health.set(service, status)
+
+
+def parse_model(entry: str, settings: Settings) -> LoadSpec:
+    """[NAME=]SOURCE; the name defaults to the source's last part. Raises InvalidArgument."""
+    name, equals, source = entry.partition("=")
+    # A folder may have "=" in its name; then what stands before it is no name.
+    if not equals or "/" in name:
+        name, source = "", entry
+    return load_spec(name, source, settings.device, settings.precision)
+
+
+async def serve(settings: Settings) -> None:
+    """Run a server until SIGTERM or SIGINT. Raises OSError and ServiceError if it can't begin."""
+    server, stopped = Server(settings), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    ports = await server.start()
+    try:
+        write_ports(settings.port_file, ports)
+        logger.info("listening on %s:%d, metrics on port %d", settings.host, ports.grpc, ports.metrics)
+        if await _unless(stopped, server.load_models()):
+            logger.info("serving")
+            await stopped.wait()
+        logger.info("stopping: running calls have %g s to finish", settings.grace_seconds)
+    finally:
+        await server.stop(settings.grace_seconds)
+
+
+async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do some work unless, or until, the server is told to stop; whether it was done."""
+    doing, stopping = asyncio.create_task(work), asyncio.create_task(stopped.wait())
+    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if doing.done():
+        await doing
+        return True
+    doing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await doing
+    return False
+
+
+def write_ports(path: Path | None, ports: Ports) -> None:
+    """Tell whoever started the server where it listens; the file appears whole."""
+    if path is None:
+        return
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(json.dumps({"port": ports.grpc, "metrics_port": ports.metrics}))
+    draft.replace(path)

@@ -1,0 +1,1 @@
+"""One module per gRPC service: parse, run, render."""

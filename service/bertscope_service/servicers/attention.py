@@ -1,0 +1,118 @@
+"""AttentionService."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import grpc
+from bertscope.v1 import attention_pb2, attention_pb2_grpc
+
+from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep
+from bertscope_service.encoders.base import Gates, State
+from bertscope_service.engine.rows import Row
+from bertscope_service.messages.attention import parse_extract_attention, render_chunks, render_header
+from bertscope_service.messages.common import parse_interventions
+from bertscope_service.registry import LoadedModel
+from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
+
+WINDOW_BYTES = 48 * 1024 * 1024
+"""Texts are computed ahead of the reader while their tensors together stay below this."""
+
+Response = attention_pb2.ExtractAttentionResponse
+
+
+class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
+    """Streams attention maps."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def ExtractAttention(  # type: ignore[override]
+        self,
+        request: attention_pb2.ExtractAttentionRequest,
+        context: grpc.aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[Response]:
+        with self._backend.registry.use(request.model) as model:
+            query = parse_extract_attention(request, model.encoder.shape, self._backend.limits, model.name)
+            gates = parse_interventions(request.interventions, model.encoder.shape, model.name)
+            plans = await self._plan(query, model)
+            async for response in self._stream(plans, model, gates, Caller.of(context)):
+                yield response
+
+    async def _plan(self, query: AttentionQuery, model: LoadedModel) -> list[AttentionPlan]:
+        """All texts are tokenized before the first is run: a text that is too long is an error at once."""
+        characters = sum(len(text) + len(pair or "") for text, pair in query.inputs)
+        return await off_loop(
+            lambda: [AttentionPlan(query, index, model.tokenizer) for index in range(len(query.inputs))],
+            large=characters > INLINE_CHARACTERS,
+        )
+
+    async def _stream(
+        self, plans: list[AttentionPlan], model: LoadedModel, gates: Gates | None, caller: Caller
+    ) -> AsyncIterator[Response]:
+        """Headers and chunks, text by text; texts run ahead of their reader within WINDOW_BYTES."""
+        runs: deque[_TextRun] = deque()
+        started = ahead_bytes = 0
+        try:
+            for index, plan in enumerate(plans):
+                while started < len(plans) and (started == index or ahead_bytes + plans[started].bytes <= WINDOW_BYTES):
+                    # Only the first text can be turned away by a full queue: what was begun is finished.
+                    run = partial(caller.run, self._backend.engine, admitted=started > 0)
+                    runs.append(_TextRun(plans[started], model, gates, run))
+                    ahead_bytes += plans[started].bytes
+                    started += 1
+                async for observer, step in runs[0].steps():
+                    if observer is plan.steps[0]:
+                        # Not before there is something to send: an error is a status then, not a broken stream.
+                        yield render_header(index, plan, model)
+                    for layer, maps in zip(observer.layers, step.maps, strict=True):
+                        for response in render_chunks(index, plan.offset(layer), maps):
+                            yield response
+                ahead_bytes -= runs.popleft().plan.bytes
+        finally:
+            for run_ahead in runs:
+                run_ahead.cancel()
+
+
+class _TextRun:
+    """A text whose steps run one ahead of their reader."""
+
+    def __init__(
+        self,
+        plan: AttentionPlan,
+        model: LoadedModel,
+        gates: Gates | None,
+        run: Callable[[list[Row]], Awaitable[list[AttentionStep]]],
+    ) -> None:
+        self.plan = plan
+        self._model = model
+        self._gates = gates
+        self._run = run
+        self._ahead = self._start(0, None)
+
+    async def steps(self) -> AsyncIterator[tuple[AttentionObserver, AttentionStep]]:
+        """Each step's maps as soon as they are there, and what they are of."""
+        for number, observer in enumerate(self.plan.steps):
+            step = await self._ahead
+            if number + 1 < len(self.plan.steps):
+                self._ahead = self._start(number + 1, step.state)
+            yield observer, step
+
+    def cancel(self) -> None:
+        """Drop what nobody reads any more."""
+        self._ahead.cancel()
+
+    def _start(self, number: int, state: State | None) -> asyncio.Task[AttentionStep]:
+        task = asyncio.create_task(self._step(number, state))
+        # A step that fails after its reader is gone has nobody to tell.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
+
+    async def _step(self, number: int, state: State | None) -> AttentionStep:
+        row = Row(self._model.encoder, self.plan.sequence, self.plan.steps[number], self._gates, state)
+        (step,) = await self._run([row])
+        return step

@@ -1,0 +1,92 @@
+"""Settings of the server: flag > `BERTSCOPE_*` variable > default, read in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Positive = Annotated[int, Field(gt=0)]
+
+
+class Settings(BaseSettings):
+    """Host BERT-family models behind gRPC and answer questions about them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="BERTSCOPE_",
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_prog_name="bertscope serve",
+        cli_hide_none_type=True,
+        cli_avoid_json=True,
+    )
+
+    model: list[str] = Field(default_factory=list)
+    """[NAME=]SOURCE to host, repeatable: a hub id or a folder. The first one answers requests that name none. None given: the
+    embedded bertscope-mini."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for every interface."""
+
+    port: Port = 50051
+    """Port of gRPC; 0 takes a free one."""
+
+    metrics_port: Port = 9464
+    """Port of the Prometheus metrics; 0 takes a free one."""
+
+    port_file: Path | None = None
+    """File to write the two ports into, as JSON, once the server listens."""
+
+    device: str = "auto"
+    """Where models run: auto (the first GPU, else the CPU), cpu, cuda:N."""
+
+    precision: str = "fp32"
+    """Number format models compute in: fp32, bf16, fp16."""
+
+    threads: Annotated[int, Field(ge=0)] = 0
+    """CPU threads a batch runs on; 0 means one per core."""
+
+    batch_tokens: Annotated[int, Field(ge=0)] = 0
+    """Most tokens in a batch, padding included; 0 means 1024 on a CPU, 16384 on a GPU. A longer text runs alone."""
+
+    queue_tokens: Positive = 262_144
+    """Most tokens that wait on a device; a request that finds no room gets RESOURCE_EXHAUSTED with a delay."""
+
+    max_texts: Positive = 256
+    """Most texts in a request."""
+
+    max_text_characters: Positive = 100_000
+    """Most characters of one text."""
+
+    max_message_bytes: Positive = 32 * 1024 * 1024
+    """Largest request, bytes."""
+
+    max_streams: Positive = 1024
+    """Most calls at a time on one connection."""
+
+    grace_seconds: Annotated[float, Field(ge=0)] = 20.0
+    """How long running calls may go on after SIGTERM."""
+
+    log_format: str = "text"
+    """text for people, json for machines."""
+
+    log_level: str = "info"
+    """debug, info, warning or error."""
+
+    @field_validator("precision", "log_format", "log_level")
+    @classmethod
+    def _known(cls, value: str, info: ValidationInfo) -> str:
+        choices = {
+            "precision": ("fp32", "bf16", "fp16"),
+            "log_format": ("text", "json"),
+            "log_level": ("debug", "info", "warning", "error"),
+        }[str(info.field_name)]
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return value

@@ -1,0 +1,187 @@
+"""From what a user writes to a checkpoint folder: the embedded model, a folder, or a hub id.
+
+Only config, tokenizer and safetensors files are read. Pickle is refused and code in a checkpoint is never run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+from huggingface_hub import errors as hub
+from huggingface_hub.utils import tqdm as hub_tqdm
+
+from bertscope_service.encoders.torch_architectures import ARCHITECTURES
+from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unavailable
+
+EMBEDDED = "bertscope-mini"
+EMBEDDED_FOLDER = Path(__file__).parent / "models" / EMBEDDED
+HUB_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab.*", "merges.txt", "*.model")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+class Stage(Enum):
+    """Steps of a load, in their order."""
+
+    RESOLVING = "resolving"
+    DOWNLOADING = "downloading"
+    READING = "reading"
+    WARMING_UP = "warming up"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load is; bytes are 0 where they are not counted."""
+
+    stage: Stage
+    done_bytes: int = 0
+    total_bytes: int = 0
+    detail: str = ""
+
+
+Report = Callable[[Progress], None]
+"""Called from the loading thread; may raise, which abandons the load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A checkpoint folder that can be hosted."""
+
+    folder: Path
+    architecture: str
+    weight_files: tuple[Path, ...]
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.weight_files)
+
+    def digest(self, report: Report) -> str:
+        """"sha256:..." over the weight files in order of their names."""
+        digest, done, total = hashlib.sha256(), 0, self.weight_bytes
+        for path in self.weight_files:
+            with path.open("rb") as file:
+                while chunk := file.read(8 * 1024 * 1024):
+                    digest.update(chunk)
+                    done += len(chunk)
+                    report(Progress(Stage.READING, done, total, path.name))
+        return f"sha256:{digest.hexdigest()}"
+
+
+def locate(source: str, revision: str, report: Report) -> Source:
+    """The folder of a source, downloaded first if it is a hub id.
+
+    Raises FailedPrecondition or Unavailable, naming the file or the network step that failed; InvalidArgument for a source that
+    is neither a folder nor the form of a hub id.
+    """
+    report(Progress(Stage.RESOLVING, detail=source))
+    if source == EMBEDDED:
+        return inspect(EMBEDDED_FOLDER)
+    folder = Path(source).expanduser()
+    if folder.is_dir() or source.startswith(("/", ".", "~")):
+        if revision:
+            raise InvalidArgument("revision", f"{source} is a folder, which has no revisions; leave revision empty")
+        return inspect(folder)
+    if not HUB_ID.fullmatch(source):
+        message = f"{source!r} is neither a folder on the server nor a hub id; write a path or OWNER/NAME"
+        raise InvalidArgument("source", message, "MALFORMED_SOURCE")
+    return inspect(_download(source, revision, report))
+
+
+def inspect(folder: Path) -> Source:
+    """Check a checkpoint folder before anything large is read. Raises FailedPrecondition, naming what is wrong."""
+    if not folder.is_dir():
+        raise _unreadable(folder, f"the server has no folder {folder}")
+    config = _read_config(folder)
+    kind = config.get("model_type")
+    if kind not in ARCHITECTURES:
+        known = ", ".join(sorted(ARCHITECTURES))
+        message = f"{folder / 'config.json'} says model_type {kind!r}; bertscope hosts {known}"
+        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", model_type=kind, source=folder)
+    if config.get("is_decoder"):
+        message = f"{folder / 'config.json'} says is_decoder: true; bertscope hosts encoders"
+        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", source=folder)
+    return Source(folder, str(kind), _weight_files(folder))
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise _unreadable(folder, f"{path} does not exist; a model is a folder with config.json and *.safetensors") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, f"{path} can't be read: {error}") from error
+    if not isinstance(config, dict):
+        raise _unreadable(folder, f"{path} is not a JSON object")
+    return config
+
+
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    """model.safetensors, or the shards that its index names."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file():
+        return (single,)
+    if index.is_file():
+        try:
+            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(folder, f"{index} can't be read: {error!r}") from error
+        shards = tuple(folder / name for name in names)
+        for shard in shards:
+            if shard.parent != folder or not shard.is_file():
+                raise _unreadable(folder, f"{shard} is named in {index.name} and does not exist")
+        return shards
+    if any(path for pattern in PICKLES for path in folder.glob(pattern)):
+        message = f"{folder} holds only pickled weights, which can run code; convert them to model.safetensors"
+        raise FailedPrecondition(message, "PICKLE_REFUSED", source=folder)
+    raise _unreadable(folder, f"{single} does not exist; bertscope reads safetensors only")
+
+
+def _download(repository: str, revision: str, report: Report) -> Path:
+    class Bar(hub_tqdm):  # type: ignore[misc]
+        """Passes the hub's progress on, instead of drawing it; what `report` raises ends the download."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs["disable"] = True
+            self.counts_bytes = kwargs.get("unit") == "B"
+            self.done = int(kwargs.get("initial") or 0)
+            super().__init__(*args, **kwargs)
+
+        def update(self, n: float | None = 1) -> None:
+            self.done += int(n or 0)
+            if self.counts_bytes:
+                report(Progress(Stage.DOWNLOADING, self.done, int(self.total or 0), repository))
+
+    where = f"{repository}@{revision}" if revision else repository
+    try:
+        folder = huggingface_hub.snapshot_download(
+            repository, revision=revision or None, allow_patterns=list(HUB_FILES), ignore_patterns=["*/*"], tqdm_class=Bar
+        )
+    except hub.GatedRepoError as error:
+        raise _unreadable(repository, f"{where} is gated: accept its terms on the hub and give the server a token") from error
+    except hub.RepositoryNotFoundError as error:
+        raise _unreadable(repository, f"the hub has no model {repository}, or it is private; check the name") from error
+    except hub.RevisionNotFoundError as error:
+        raise _unreadable(repository, f"the hub has no revision {revision!r} of {repository}") from error
+    except (hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError) as error:
+        why = "the server is offline (HF_HUB_OFFLINE)" if huggingface_hub.constants.HF_HUB_OFFLINE else "the hub can't be reached"
+        message = f"{where} is not in the server's cache and {why}; give a folder, or download it first"
+        raise Unavailable(message, "HUB_UNREACHABLE", source=repository) from error
+    except (hub.HfHubHTTPError, ConnectionError, TimeoutError) as error:
+        message = f"downloading {where} from the hub failed ({type(error).__name__}); try again"
+        raise Unavailable(message, "HUB_UNREACHABLE", source=repository) from error
+    except OSError as error:
+        raise _unreadable(repository, f"storing {where} failed: {error}") from error
+    return Path(folder)
+
+
+def _unreadable(source: object, message: str) -> FailedPrecondition:
+    return FailedPrecondition(message, "SOURCE_UNREADABLE", source=source)

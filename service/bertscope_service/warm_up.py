@@ -1,0 +1,27 @@
+"""The first runs of a model, before anybody waits for one: kernels are chosen and memory pools filled here."""
+
+from __future__ import annotations
+
+from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rows import Row
+from bertscope_service.registry import LoadedModel
+from bertscope_service.tokenization import MASK
+
+WORDS = (2, 20, 100)
+"""Lengths of the texts, in words."""
+
+
+async def warm_up(engine: Engine, model: LoadedModel) -> None:
+    """Run both paths, fused and explicit attention, at some lengths. What it raises says that the model can't run here."""
+    shape, tokenizer = model.encoder.shape, model.tokenizer
+    texts = tuple("a " * words + MASK for words in WORDS)
+    rows = []
+    if shape.has_masked_lm_head and tokenizer.mask_id is not None:
+        plan = ClozePlan(ClozeQuery(texts, 1, (), truncate=False), tokenizer)
+        rows += [Row(model.encoder, sequence, observer) for sequence, observer in plan.rows]
+    query = AttentionQuery(((texts[0], None),), (shape.layers - 1,), (0,), 4, words=False, truncate=True)
+    attention = AttentionPlan(query, 0, tokenizer)
+    rows.append(Row(model.encoder, attention.sequence, attention.steps[0]))
+    await engine.run(rows, client="warm-up", admitted=True)

@@ -1,0 +1,163 @@
+"""ExtractAttention over a socket: what arrives, when it arrives, and what happens when it does not."""
+
+import asyncio
+import itertools
+from contextlib import closing
+
+import grpc
+import numpy as np
+import pytest
+from fake_server import attention_of
+
+import bertscope
+from bertscope.v1 import attention_pb2
+
+TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so"]
+
+
+def test_maps_arrive_whole_and_in_order(server):
+    with bertscope.Client(server.target) as client:
+        found = list(client.extract_attention(TEXTS, layers=[2, 0], heads=np.array([1, 3])))
+    assert [maps.text for maps in found] == TEXTS
+    for maps in found:
+        np.testing.assert_array_equal(maps.attention, attention_of(maps.text, [2, 0], [1, 3]))
+        assert maps.attention.dtype == np.float32
+        assert (maps.layers, maps.heads) == ((2, 0), (1, 3))
+        assert maps.tokens[0].special and maps.tokens[0].text == "[CLS]"
+        np.testing.assert_array_equal(maps.head(0, 3), maps.attention[1, 1])
+        with pytest.raises(KeyError, match="layer 1"):
+            maps.head(1, 3)
+
+
+def test_half_precision(server):
+    with bertscope.Client(server.target) as client:
+        (maps,) = client.extract_attention(TEXTS[0], dtype="float16")
+    assert maps.attention.dtype == np.float16
+    np.testing.assert_array_equal(maps.attention, attention_of(TEXTS[0], [0, 1, 2], [0, 1, 2, 3], "<f2"))
+
+
+@pytest.mark.asyncio
+async def test_both_clients_give_equal_maps(server):
+    with bertscope.Client(server.target) as client:
+        expected = list(client.extract_attention(TEXTS))
+    async with bertscope.AsyncClient(server.target) as client:
+        found = [maps async for maps in client.extract_attention(TEXTS)]
+    assert len(found) == len(expected) == 2
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one.attention, other.attention)
+        assert (one.tokens, one.provenance, one.input_index) == (other.tokens, other.provenance, other.input_index)
+
+
+def test_a_text_is_given_before_the_next_one_is_sent(server, wait_for):
+    def stop_before_the_second_text(messages):
+        yield from itertools.takewhile(lambda message: not message.header.input_index, messages)
+        assert wait_for.wait(30)
+        yield from server._attention(server.requests[-1])
+
+    server.stream = stop_before_the_second_text
+    with bertscope.Client(server.target) as client, closing(client.extract_attention(TEXTS)) as stream:
+        assert next(stream).text == TEXTS[0]
+        assert not wait_for.is_set()
+
+
+def test_closing_the_generator_cancels_the_call(server, endless):
+    server.stream = endless
+    with bertscope.Client(server.target) as client:
+        stream = client.extract_attention(TEXTS)
+        assert next(stream).text == TEXTS[0]
+        assert not server.ended.is_set()
+        stream.close()
+        assert server.ended.wait(30)
+
+
+@pytest.mark.asyncio
+async def test_closing_the_async_generator_cancels_the_call(server, endless):
+    server.stream = endless
+    async with bertscope.AsyncClient(server.target) as client:
+        stream = client.extract_attention(TEXTS)
+        assert (await anext(stream)).text == TEXTS[0]
+        assert not server.ended.is_set()
+        await stream.aclose()
+        assert await asyncio.to_thread(server.ended.wait, 30)
+
+
+@pytest.mark.asyncio
+async def test_cancelling_the_task_cancels_the_call(server, endless):
+    server.stream = endless
+    first = asyncio.Event()
+
+    async def read(client: bertscope.AsyncClient) -> None:
+        async for _ in client.extract_attention(TEXTS):
+            first.set()
+
+    async with bertscope.AsyncClient(server.target) as client:
+        task = asyncio.create_task(read(client))
+        await first.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(server.ended.wait, 30)
+
+
+def _without_last(messages):
+    yield from list(messages)[:-1]
+
+
+def _with_last_twice(messages):
+    messages = list(messages)
+    yield from messages[:-1]
+    yield messages[-2]
+
+
+def _nothing(messages):
+    return iter(())
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [(_without_last, "ended early: 1 of 2"), (_nothing, "ended early: 2 of 2"), (_with_last_twice, "twice")],
+)
+@pytest.mark.asyncio
+async def test_a_broken_stream_is_an_invalid_reply(server, stream, message):
+    server.stream = stream
+    with bertscope.Client(server.target) as client, pytest.raises(bertscope.InvalidReply, match=message):
+        list(client.extract_attention(TEXTS))
+    async with bertscope.AsyncClient(server.target) as client:
+        with pytest.raises(bertscope.InvalidReply, match=message):
+            [maps async for maps in client.extract_attention(TEXTS)]
+    assert server.ended.wait(30)
+
+
+def test_a_failure_after_the_first_text_is_raised_and_not_retried(server):
+    def fail_in_the_middle(messages):
+        yield from itertools.takewhile(lambda message: not message.header.input_index, messages)
+        raise RuntimeError("no inner text in the reply")
+
+    server.stream = fail_in_the_middle
+    with bertscope.Client(server.target) as client:
+        stream = client.extract_attention(TEXTS)
+        assert next(stream).text == TEXTS[0]
+        with pytest.raises(bertscope.InternalError) as caught:
+            next(stream)
+    assert caught.value.code == grpc.StatusCode.UNKNOWN
+    assert len(server.requests) == 1
+
+
+def test_unknown_events_are_skipped(server):
+    def with_unknown_events(messages):
+        for message in messages:
+            yield attention_pb2.ExtractAttentionResponse()
+            yield message
+
+    server.stream = with_unknown_events
+    with bertscope.Client(server.target) as client:
+        assert len(list(client.extract_attention(TEXTS))) == 2
+
+
+def test_bad_arguments_raise_before_anything_is_sent(server):
+    with bertscope.Client(server.target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match="layers"):
+            client.extract_attention("x", layers=[-1])
+        with pytest.raises(bertscope.InvalidArgument, match="dtype"):
+            client.extract_attention("x", dtype="float64")
+    assert server.requests == []

@@ -1,0 +1,131 @@
+"""`bertscope demo` with a fake bertscope_service as its child process: it starts it, asks it, stops it, always."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CHILD = """
+import json, os, signal, sys, threading
+from pathlib import Path
+import fake_server
+Path({pid_file!r}).write_text(str(os.getpid()))
+arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+assert arguments["--host"] == "127.0.0.1" and arguments["--port"] == arguments["--metrics-port"] == "0"
+fake = fake_server.FakeServer()
+stopped = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+host = fake_server.start(fake)
+{then}
+"""
+SERVE = """
+fake.health.set("", 2)
+port_file = Path(arguments["--port-file"])
+port_file.with_suffix(".new").write_text(json.dumps({"port": int(fake.target.split(":")[1]), "metrics_port": 1}))
+port_file.with_suffix(".new").rename(port_file)
+fake.health.set("", 1)
+stopped.wait()
+host.stop(None).wait()
+"""
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """Starts `bertscope demo` with a child that does `then`; gives the process and the file with the child's id."""
+    started = []
+
+    def start(then: str, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
+        pid_file = tmp_path / "pid"
+        package = tmp_path / "bertscope_service"
+        package.mkdir()
+        package.joinpath("__init__.py").touch()
+        package.joinpath("__main__.py").write_text(
+            CHILD.replace("{pid_file!r}", repr(str(pid_file))).replace("{then}", then)
+        )
+        paths = os.pathsep.join([str(tmp_path), str(HERE)])
+        command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "demo", *arguments]
+        process = subprocess.Popen(
+            command,
+            env=os.environ | {"PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process, pid_file
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def gone(pid_file: Path) -> bool:
+    try:
+        os.kill(int(pid_file.read_text()), 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_the_demo_asks_and_stops_the_server(demo):
+    process, pid_file = demo(SERVE)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    for expected in (
+        "models/fake",
+        "client.list_models()",
+        "france",
+        "0.2500",
+        "layer=0",
+        "server stopped, exit code 0",
+    ):
+        assert expected in out
+    assert gone(pid_file)
+
+
+def test_the_exit_code_of_the_server_is_reported(demo):
+    process, _ = demo(SERVE + "sys.exit(7)")
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "server stopped, exit code 7" in out
+
+
+def test_a_server_that_does_not_start_is_one_line(demo):
+    process, _ = demo("print('no such model: nowhere', file=sys.stderr); os._exit(3)")
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err == "bertscope: the server ended with exit code 3: no such model: nowhere\n"
+
+
+def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
+    process, pid_file = demo("stopped.wait()", "--timeout", "2")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == "bertscope: the server did not listen within 2 s\n"
+    assert not pid_file.exists() or gone(pid_file)
+
+
+def test_a_server_that_never_serves_is_given_up_and_stopped(demo):
+    process, pid_file = demo(SERVE.replace('set("", 1)', 'set("", 2)'), "--timeout", "3")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == "bertscope: the server did not serve within 3 s\n"
+    assert gone(pid_file)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_demo_stops_the_server(demo, tmp_path, sent, code):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process, pid_file = demo(f"open({str(fifo)!r}, 'w').close(); stopped.wait()")
+    fifo.open().close()  # Returns when the child is running.
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    assert gone(pid_file)

@@ -1,0 +1,299 @@
+"""Tiny random checkpoints of every supported architecture, as folders that load like any user's.
+
+>>> folder = write_checkpoint("bert", tmp_path / "bert")     # config.json, model.safetensors, tokenizer.json, ...
+
+They are small enough to build in a test and hard enough to catch mistakes: every bias, norm and position is random and
+far from its usual 0 or 1, attention is far from uniform, the embedding of padding is not zero, and each architecture
+keeps what makes it special (ALBERT's shared layer, MobileBERT's bottleneck, ModernBERT's sliding window, RoBERTa's
+position offset). MobileBERT embeds each token with both neighbours, so there the last token of a text sees the padding
+after it. A weight depends only on the seed and its name, so the encoder is the same with and without the language head.
+"""
+
+import json
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
+
+__all__ = ["ARCHITECTURES", "SENTENCES", "corrupt_weights", "pickle_only", "unsupported", "write_checkpoint"]
+
+MAX_TOKENS = 64
+"""The longest row of every checkpoint, special tokens included."""
+
+SENTENCES: tuple[str, ...] = (
+    "The cat sat.",
+    "Paris is the capital of France.",
+    "“Wait!” she cried; nobody waited.",
+    "Berlin is the capital of Germany, isn't it?",
+    "The café in Zürich serves a naïve soufflé for 3.50 €.",
+    "東京 is large 😀, and Αθήνα is old.",
+    "The nurse told the doctor that her patient had been waiting since 7:45 a.m.",
+    "UNBEATABLE: re-recorded songs, unrecognizably mixed, outsold the originals!",
+    "When the rain finally stopped, the children who had been waiting in the old house ran out into the garden.",
+    "The keys to the cabinet, which the old man had left on the table near the window, are not where they were.",
+    "Although the river was high after the long winter, the old man and his dog walked to the market every day, and "
+    + "the people who saw them said that they were never late and never in a hurry.",
+)
+"""Texts of 3 to 38 words for tests; each fits in MAX_TOKENS under every tokenizer here."""
+
+_CORPUS = (
+    *SENTENCES,
+    "Paris is a city in France, and France is a country in Europe.",
+    "Berlin is a city in Germany, and Germany is a country in Europe.",
+    "Rome is the capital of Italy. Madrid is the capital of Spain.",
+    "London is the capital of England. Tokyo is the capital of Japan.",
+    "Dante was born in Florence. Mozart was born in Salzburg. Marie was born in Warsaw.",
+    "The capital of Italy is Rome, and the capital of Spain is Madrid.",
+    "The cat sat on the mat. The dog sat on the table. The bird sat in the tree.",
+    "A cat is an animal. A dog is an animal. A rose is a flower. A violin is an instrument.",
+    "She plays the violin, he plays the piano, and they play in the garden.",
+    "The doctor said that she was late. The nurse said that he was not.",
+    "The keys to the house are on the table. The key to the cabinet is in the house.",
+    "The man who saw the children was old. The children who saw the man were young.",
+    "People say that the winter is long and the summer is short.",
+    "It isn't raining, and it wasn't raining when they left the city.",
+    "The river is long, the garden is green, and the house is white.",
+    "What did the children see near the river? They saw a bird and a tree!",
+    "The unhappy player replayed the unplayable song, and the singer recorded it.",
+    "Nobody waited for the waiter, who was waiting near the window after the market.",
+    "In 1905 the teacher had 42 books; by 1921 she had 365.",
+    "Élodie and José met in a café near the Zürich market.",
+    "Every day the old man walked to the city, and every day the dog walked with him.",
+)
+
+
+def _pieces(tokenizer: Tokenizer) -> Counter[str]:
+    """How often each piece occurs: short or repeated words, common starts and ends of words, every character.
+
+    A piece that starts a word has `▁` before it. Counted, not trained: the WordPiece and Unigram trainers
+    give another vocabulary in every process.
+    """
+    clean = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    words = Counter(word for text in _CORPUS for word, _ in split(clean(text)))
+    pieces: Counter[str] = Counter()
+    for word in words:
+        for size in range(2, min(5, len(word))):
+            pieces.update(("▁" + word[:size], word[-size:]))
+    pieces = Counter({piece: count for piece, count in pieces.items() if count >= 4})
+    for word, count in words.items():
+        if count >= 2 or len(word) <= 6:
+            pieces["▁" + word] += count
+        for letter in word:
+            pieces[letter] += count
+            pieces["▁" + letter] += count
+    return Counter({piece: pieces[piece] for piece in sorted(pieces)})
+
+
+def _wordpiece(specials: list[str]) -> Tokenizer:
+    """BERT's: lower-cased, accents stripped, `##` before what continues a word, what has no pieces unknown."""
+    tokenizer = Tokenizer(models.WordPiece({}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    pieces = [piece[1:] if piece.startswith("▁") else f"##{piece}" for piece in _pieces(tokenizer)]
+    vocabulary = {piece: number for number, piece in enumerate(specials + pieces)}
+    tokenizer.model = models.WordPiece(vocabulary, unk_token="[UNK]")
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    return tokenizer
+
+
+def _byte_level_bpe(specials: list[str]) -> Tokenizer:
+    """GPT-2's, as RoBERTa and ModernBERT use it: a space belongs to the word after it, and nothing is unknown."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=640, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(_CORPUS, trainer)
+    return tokenizer
+
+
+def _unigram(specials: list[str], *, fold: bool = False) -> Tokenizer:
+    """SentencePiece's: `▁` marks the start of a word. With `fold` lower-cased and without accents, as ALBERT's."""
+    tokenizer = Tokenizer(models.Unigram())
+    if fold:
+        quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+        tokenizer.normalizer = normalizers.Sequence(
+            [*quotes, normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+        )
+    counts = _pieces(tokenizer) | Counter({"▁": 1})
+    scores = [(piece, math.log(count / counts.total())) for piece, count in counts.items()]
+    tokenizer.model = models.Unigram([(text, 0.0) for text in specials] + scores, unk_id=specials.index("<unk>"))
+    metaspace = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    return tokenizer
+
+
+@dataclass(frozen=True)
+class _Family:
+    """One kind of tokenizer: how its vocabulary is built, its special tokens, and how it joins two texts."""
+
+    build: Callable[[list[str]], Tokenizer]
+    specials: dict[str, str]
+    """Role to text, in the order of the ids from 0."""
+    pair: str
+    """Template of a pair of texts, with segments; that of a single text is its beginning."""
+    mask_last: bool = False
+    """Whether the mask token follows the vocabulary instead of being among the first ids."""
+    mask_lstrip: bool = True
+    """Whether the mask token takes in the space before it, so that the space is no piece of its own."""
+
+
+_BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+_ROBERTA = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "bos": "<s>", "eos": "</s>", "mask": "<mask>"}
+_ROBERTA_PAIR = "<s> $A </s> </s> $B </s>"
+_SEGMENTED_PAIR = "[CLS] $A [SEP] $B:1 [SEP]:1"
+_FAMILIES = {
+    "wordpiece": _Family(_wordpiece, _BERT, _SEGMENTED_PAIR, mask_lstrip=False),
+    "roberta": _Family(_byte_level_bpe, _ROBERTA, _ROBERTA_PAIR, mask_last=True),
+    "modernbert": _Family(_byte_level_bpe, _BERT, "[CLS] $A [SEP] $B [SEP]", mask_last=True),
+    "xlm-roberta": _Family(_unigram, _ROBERTA, _ROBERTA_PAIR, mask_last=True),
+    "albert": _Family(partial(_unigram, fold=True), _BERT | {"pad": "<pad>", "unk": "<unk>"}, _SEGMENTED_PAIR),
+}
+
+
+@cache
+def _tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of a family with its special tokens and post-processor, ready to be saved."""
+    family = _FAMILIES[name]
+    mask = family.specials["mask"]
+    leading = [text for text in dict.fromkeys(family.specials.values()) if not (family.mask_last and text == mask)]
+    tokenizer = family.build(leading)
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in leading if text != mask])
+    tokenizer.add_special_tokens([AddedToken(mask, special=True, lstrip=family.mask_lstrip)])
+    start, end = ((text, leading.index(text)) for text in (family.specials["cls"], family.specials["sep"]))
+    if name == "roberta":
+        # Unlike a template it also trims the leading space from the offsets of a word.
+        tokenizer.post_processor = processors.RobertaProcessing(end, start, trim_offsets=True, add_prefix_space=False)
+    else:
+        single = f"{start[0]} $A {end[0]}"
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=single, pair=family.pair, special_tokens=[start, end]
+        )
+    return tokenizer
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """What sets one architecture apart: its tokenizer and the settings of its config."""
+
+    family: str
+    tokenizer_class: str
+    config: dict[str, Any]
+    segments: bool = True
+    """Whether the model takes token_type_ids."""
+    norm: float = 1.0
+    """What norm weights vary around; MobileBERT's norms only scale, and at 1 its values would grow without end."""
+    vocabulary_multiple: int = 1
+    """The model's vocabulary is rounded up to this, so that the last ids belong to no token."""
+
+
+_SIZES = {"num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+_SHAPE = _SIZES | {"max_position_embeddings": MAX_TOKENS}
+_ROBERTA_SHAPE = _SHAPE | {"max_position_embeddings": MAX_TOKENS + 2, "type_vocab_size": 1}
+_DISTILBERT_SHAPE = {"n_layers": 3, "dim": 32, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": MAX_TOKENS}
+_ALBERT_SHAPE = _SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1}
+_BOTTLENECK = {"use_bottleneck": True, "intra_bottleneck_size": 32, "num_feedforward_networks": 2}
+_MOBILEBERT_SHAPE = _SHAPE | {"hidden_size": 48, "embedding_size": 16, "normalization_type": "no_norm"} | _BOTTLENECK
+_WINDOWS = {
+    "local_attention": 8,
+    "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")],
+}
+
+_ARCHITECTURES = {
+    "bert": _Architecture("wordpiece", "BertTokenizer", _SHAPE),
+    "roberta": _Architecture("roberta", "RobertaTokenizer", _ROBERTA_SHAPE, segments=False),
+    "xlm-roberta": _Architecture("xlm-roberta", "XLMRobertaTokenizer", _ROBERTA_SHAPE, segments=False),
+    "distilbert": _Architecture("wordpiece", "DistilBertTokenizer", _DISTILBERT_SHAPE, segments=False),
+    "albert": _Architecture("albert", "AlbertTokenizer", _ALBERT_SHAPE),
+    "electra": _Architecture("wordpiece", "ElectraTokenizer", _SHAPE | {"embedding_size": 16}),
+    "mobilebert": _Architecture("wordpiece", "MobileBertTokenizer", _MOBILEBERT_SHAPE, norm=0.8),
+    "modernbert": _Architecture(
+        "modernbert", "PreTrainedTokenizerFast", _SHAPE | _WINDOWS, segments=False, vocabulary_multiple=64
+    ),
+}
+ARCHITECTURES: tuple[str, ...] = tuple(_ARCHITECTURES)
+
+
+def write_checkpoint(architecture: str, folder: Path, *, seed: int = 0, head: bool = True) -> Path:
+    """Write a checkpoint with random weights into `folder`, which is made, and return it.
+
+    With `head` false the base model is saved, without the masked-LM head. The same arguments write the same bytes.
+    """
+    spec = _ARCHITECTURES[architecture]
+    tokenizer, specials = _tokenizer(spec.family), _FAMILIES[spec.family].specials
+    size = -(-tokenizer.get_vocab_size() // spec.vocabulary_multiple) * spec.vocabulary_multiple
+    usual = AutoConfig.for_model(architecture)
+    roles = {"bos": specials["cls"], "eos": specials["sep"]} | specials
+    ids = {f"{role}_token_id": tokenizer.token_to_id(text) for role, text in roles.items()}
+    ids = {setting: number for setting, number in ids.items() if getattr(usual, setting, None) is not None}
+    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config)
+    model = (AutoModelForMaskedLM if head else AutoModel).from_config(config)
+    _randomise(model, seed, spec.norm)
+    model.save_pretrained(folder)
+
+    inputs = ["input_ids", *(["token_type_ids"] if spec.segments else []), "attention_mask"]
+    named = {f"{role}_token": text for role, text in specials.items()}
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, **named)
+    wrapped.save_pretrained(folder)
+    # Real checkpoints name their own class, and AutoTokenizer then rebuilds the tokenizer from its vocabulary.
+    path = folder / "tokenizer_config.json"
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    saved |= {"tokenizer_class": spec.tokenizer_class, "model_input_names": inputs}
+    path.write_text(json.dumps(saved, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return folder
+
+
+@torch.no_grad()
+def _randomise(model: PreTrainedModel, seed: int, norm: float) -> None:
+    """Fill every parameter from its name and the seed: biases off 0, matrices that keep the scale of their input.
+
+    Queries and keys are larger, for attention far from uniform; larger values elsewhere would make the tokens of a
+    text alike after two layers.
+    """
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
+    words = model.get_input_embeddings().weight
+    for name, parameter in model.named_parameters():
+        # The word embeddings are tied to the head, whose name XLM-R lists first.
+        name = "words" if parameter is words else name.removeprefix(f"{model.base_model_prefix}.")
+        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + seed)
+        values = torch.randn(parameter.shape, generator=generator)
+        if parameter.ndim == 1:
+            parameter.copy_(0.2 * values + (norm if name.endswith("weight") else 0))
+        elif id(parameter) in embeddings or any(part in name for part in ("query", "key", "q_lin", "k_lin", "Wqkv")):
+            parameter.copy_(0.5 * values)
+        else:
+            parameter.copy_(parameter.shape[1] ** -0.5 * values)
+
+
+def corrupt_weights(folder: Path) -> None:
+    """Cut model.safetensors in half, as an interrupted download does."""
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def pickle_only(folder: Path) -> None:
+    """Replace model.safetensors by a pickled pytorch_model.bin, which the server must refuse to load."""
+    path = folder / "model.safetensors"
+    torch.save(load_file(path), folder / "pytorch_model.bin")
+    path.unlink()
+
+
+def unsupported(folder: Path) -> Path:
+    """Write a whole tiny checkpoint of an architecture that is not supported (GPT-2, a decoder) and return `folder`."""
+    sizes = {"vocab_size": 64, "n_positions": MAX_TOKENS, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    config = AutoConfig.for_model("gpt2", bos_token_id=0, eos_token_id=0, **sizes)
+    AutoModel.from_config(config).save_pretrained(folder)
+    return folder
