@@ -26,8 +26,15 @@ def generate(into: Path) -> dict[str, bytes]:
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("bertscope/v1/*.proto"))
     command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PROTOS}"]
     # protoc looks for plugins on PATH, where a virtual environment need not be.
-    command += [f"--plugin={name}={Path(sysconfig.get_path('scripts')) / name}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")]
-    command += [f"--python_out={into}", f"--grpc_python_out={into}", f"--mypy_out=quiet:{into}", f"--mypy_grpc_out=quiet:{into}"]
+    command += [
+        f"--plugin={name}={Path(sysconfig.get_path('scripts')) / name}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")
+    ]
+    command += [
+        f"--python_out={into}",
+        f"--grpc_python_out={into}",
+        f"--mypy_out=quiet:{into}",
+        f"--mypy_grpc_out=quiet:{into}",
+    ]
     subprocess.run([*command, *sources], check=True)
     files = {path.name: path.read_bytes() for path in sorted((into / "bertscope" / "v1").iterdir()) if path.is_file()}
     return {"__init__.py": INIT.encode(), **files}

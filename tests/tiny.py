@@ -41,7 +41,7 @@ SENTENCES: tuple[str, ...] = (
     "When the rain finally stopped, the children who had been waiting in the old house ran out into the garden.",
     "The keys to the cabinet, which the old man had left on the table near the window, are not where they were.",
     "Although the river was high after the long winter, the old man and his dog walked to the market every day, and "
-    + "the people who saw them said that they were never late and never in a hurry.",
+     "the people who saw them said that they were never late and never in a hurry.",
 )
 """Texts of 3 to 38 words for tests; each fits in MAX_TOKENS under every tokenizer here."""
 
@@ -112,9 +112,7 @@ def _byte_level_bpe(specials: list[str]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=640, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
-    )
+    trainer = trainers.BpeTrainer(vocab_size=640, special_tokens=specials, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(_CORPUS, trainer)
     return tokenizer
 
@@ -179,9 +177,7 @@ def _tokenizer(name: str) -> Tokenizer:
         tokenizer.post_processor = processors.RobertaProcessing(end, start, trim_offsets=True, add_prefix_space=False)
     else:
         single = f"{start[0]} $A {end[0]}"
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single=single, pair=family.pair, special_tokens=[start, end]
-        )
+        tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=family.pair, special_tokens=[start, end])
     return tokenizer
 
 

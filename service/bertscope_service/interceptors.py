@@ -26,7 +26,8 @@ REQUEST_ID = "x-request-id"
 GOOD_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Handler: TypeAlias = Any
+"""A grpc.RpcMethodHandler; its type hints know nothing of asyncio."""
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
@@ -35,7 +36,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     * A request that is not valid protobuf (text that is not UTF-8, for one) is INVALID_ARGUMENT; grpc itself would say UNKNOWN.
     * What a servicer raises becomes a status, once, here.
     * While `draining`, new calls get UNAVAILABLE.
-    * Every call has a request id, the caller's `x-request-id` or a new one; it comes back in the initial metadata.
+    * Every call has a request id, the caller's `x-request-id` or a new one; it comes back in the trailing metadata. Not in the
+      initial one: once that is sent, gRPC clients no longer try a call again.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -44,9 +46,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler:
+    ) -> Handler | None:
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         if handler is None or not method.startswith(PREFIX):
@@ -56,9 +58,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return grpc.unary_stream_rpc_method_handler(
                 self._streaming(handler, name), response_serializer=handler.response_serializer
             )
-        return grpc.unary_unary_rpc_method_handler(
-            self._unary(handler, name), response_serializer=handler.response_serializer
-        )
+        return grpc.unary_unary_rpc_method_handler(self._unary(handler, name), response_serializer=handler.response_serializer)
 
     def _unary(self, handler: Handler, method: str) -> Callable[[bytes, Context], Awaitable[Any]]:
         async def call(raw: bytes, context: Context) -> Any:
@@ -86,7 +86,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         began, code = time.perf_counter(), grpc.StatusCode.OK
         self._metrics.in_flight.labels(method).inc()
         try:
-            await context.send_initial_metadata(((REQUEST_ID, request_id),))
+            context.set_trailing_metadata(((REQUEST_ID, request_id),))
             if self.draining:
                 self._metrics.rejected.labels("draining").inc()
                 raise Unavailable("the server is stopping; ask another one", "DRAINING")
@@ -99,7 +99,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             code = status.code
             if code is grpc.StatusCode.INTERNAL:
                 logger.exception("%s failed", method, extra={"request_id": request_id})
-            await context.abort(code, status.details, status.trailing_metadata)
+            await context.abort(code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
         finally:
             seconds = time.perf_counter() - began
             self._metrics.in_flight.labels(method).dec()
@@ -113,7 +113,9 @@ def _parse(handler: Handler, raw: bytes) -> Any:
     try:
         return handler.request_deserializer(raw)
     except DecodeError as error:
-        message = "the request is not a valid protobuf message of this method, or a text in it is not UTF-8; encode text as UTF-8"
+        message = (
+            "the request is not a valid protobuf message of this method, or a text in it is not UTF-8; encode text as UTF-8"
+        )
         raise InvalidArgument("", message, "MALFORMED_REQUEST") from error
 
 

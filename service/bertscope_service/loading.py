@@ -35,7 +35,7 @@ def read_model(spec: LoadSpec, report: Report) -> LoadedModel:
 
 
 def choose_device(asked: str) -> torch.device:
-    """"auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N". Raises InvalidArgument, FailedPrecondition."""
+    """ "auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N". Raises InvalidArgument, FailedPrecondition."""
     if asked == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     if asked == "cpu":

@@ -23,7 +23,12 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message, fields, and the trace of an error."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {"time": _time(record), "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        line: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
         line |= _fields(record)
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 
 import torch
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
@@ -74,8 +73,7 @@ class Metrics:
         self.model_weight_bytes = Gauge(
             "bertscope_model_weight_bytes", "Size of a loaded model's weight files", ["model"], registry=registry
         )
-        build = Gauge("bertscope_build_info", "Always 1; the version is a label", ["version"], registry=registry)
-        build.labels(version("bertscope-service")).set(1)
+        self.build_info = Gauge("bertscope_build_info", "Always 1; the version is a label", ["version"], registry=registry)
 
 
 class _DeviceMemory(Collector):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
+from typing import TypeVar
 
 import torch
+from bertscope import __version__
 
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, NotFound
@@ -19,8 +22,9 @@ from bertscope_service.metrics import Metrics
 from bertscope_service.sources import Progress, Report, Stage
 from bertscope_service.tokenization import TextTokenizer
 
-LIBRARIES = ("bertscope-service", "tokenizers", "torch", "transformers")
-"""Libraries that shape the numbers; their versions are part of every reply's provenance."""
+T = TypeVar("T")
+LIBRARIES = ("tokenizers", "torch", "transformers")
+"""Libraries that shape the numbers; their versions and ours are part of every reply's provenance."""
 
 
 class ModelState(Enum):
@@ -63,7 +67,7 @@ class LoadedModel:
 
     @cached_property
     def library_versions(self) -> dict[str, str]:
-        return {library: version(library) for library in LIBRARIES}
+        return {"bertscope": __version__, **{library: version(library) for library in LIBRARIES}}
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +151,7 @@ class Registry:
             report(progress)
 
         try:
-            loaded = await asyncio.to_thread(self._read, spec, report_unless_abandoned)
+            loaded = await _in_own_thread(partial(self._read, spec, report_unless_abandoned))
             report(Progress(Stage.WARMING_UP, detail="first run"))
             await self._warm_up(loaded)
         except BaseException:
@@ -186,3 +190,16 @@ class Registry:
     def _count(self) -> None:
         for state in ModelState:
             self._metrics.models.labels(state.value).set(sum(entry.state is state for entry in self._entries.values()))
+
+
+async def _in_own_thread(work: Callable[[], T]) -> T:
+    """Run something in a thread that ends with it.
+
+    OpenMP keeps a team of threads for every thread that ever used PyTorch, and as soon as there are more of them than cores,
+    all of them sleep where they would spin: a batch takes up to twice as long. A thread's team ends with the thread.
+    """
+    executor = ThreadPoolExecutor(1, thread_name_prefix="bertscope-load")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
+    finally:
+        executor.shutdown(wait=False)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bertscope
 import grpc
 import torch
 from bertscope.v1 import (
@@ -74,6 +75,7 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.metrics = Metrics()
+        self.metrics.build_info.labels(bertscope.__version__).set(1)
         self.engine = Engine(self._limits, self.metrics)
         self.registry = Registry(self.metrics, read_model, self._warm_up)
         self._interceptor = CallInterceptor(self.metrics)
@@ -100,8 +102,7 @@ class Server:
 
     def _limits(self, device: torch.device) -> Limits:
         default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
-        threads = self._settings.threads or os.cpu_count() or 1
-        return Limits(self._settings.batch_tokens or default, self._settings.queue_tokens, threads)
+        return Limits(self._settings.batch_tokens or default, self._settings.queue_tokens, self._settings.threads)
 
     async def _warm_up(self, model: LoadedModel) -> None:
         await warm_up(self.engine, model)
@@ -142,7 +143,7 @@ class Server:
         await self.engine.close()
         await asyncio.to_thread(self._metrics_server.close)
 
-    async def _announce(self, status: Status.ServingStatus) -> None:
+    async def _announce(self, status: int) -> None:
         for service in ("", *SERVICES):
             await self._health.set(service, status)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Positive = Annotated[int, Field(gt=0)]
@@ -27,7 +27,7 @@ class Settings(BaseSettings):
         cli_avoid_json=True,
     )
 
-    model: list[str] = Field(default_factory=list)
+    model: Annotated[list[str], NoDecode] = []
     """[NAME=]SOURCE to host, repeatable: a hub id or a folder. The first one answers requests that name none. None given: the
     embedded bertscope-mini."""
 
@@ -46,11 +46,11 @@ class Settings(BaseSettings):
     device: str = "auto"
     """Where models run: auto (the first GPU, else the CPU), cpu, cuda:N."""
 
-    precision: str = "fp32"
-    """Number format models compute in: fp32, bf16, fp16."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Number format models compute in."""
 
     threads: Annotated[int, Field(ge=0)] = 0
-    """CPU threads a batch runs on; 0 means one per core."""
+    """CPU threads a batch runs on; 0 means one per physical core."""
 
     batch_tokens: Annotated[int, Field(ge=0)] = 0
     """Most tokens in a batch, padding included; 0 means 1024 on a CPU, 16384 on a GPU. A longer text runs alone."""
@@ -73,20 +73,13 @@ class Settings(BaseSettings):
     grace_seconds: Annotated[float, Field(ge=0)] = 20.0
     """How long running calls may go on after SIGTERM."""
 
-    log_format: str = "text"
+    log_format: Literal["text", "json"] = "text"
     """text for people, json for machines."""
 
-    log_level: str = "info"
-    """debug, info, warning or error."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is logged."""
 
-    @field_validator("precision", "log_format", "log_level")
+    @field_validator("model", mode="before")
     @classmethod
-    def _known(cls, value: str, info: ValidationInfo) -> str:
-        choices = {
-            "precision": ("fp32", "bf16", "fp16"),
-            "log_format": ("text", "json"),
-            "log_level": ("debug", "info", "warning", "error"),
-        }[str(info.field_name)]
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return value
+    def _split(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -64,7 +64,7 @@ class Source:
         return sum(path.stat().st_size for path in self.weight_files)
 
     def digest(self, report: Report) -> str:
-        """"sha256:..." over the weight files in order of their names."""
+        """ "sha256:..." over the weight files in order of their names."""
         digest, done, total = hashlib.sha256(), 0, self.weight_bytes
         for path in self.weight_files:
             with path.open("rb") as file:
@@ -172,7 +172,9 @@ def _download(repository: str, revision: str, report: Report) -> Path:
     except hub.RevisionNotFoundError as error:
         raise _unreadable(repository, f"the hub has no revision {revision!r} of {repository}") from error
     except (hub.OfflineModeIsEnabled, hub.LocalEntryNotFoundError) as error:
-        why = "the server is offline (HF_HUB_OFFLINE)" if huggingface_hub.constants.HF_HUB_OFFLINE else "the hub can't be reached"
+        why = (
+            "the server is offline (HF_HUB_OFFLINE)" if huggingface_hub.constants.HF_HUB_OFFLINE else "the hub can't be reached"
+        )
         message = f"{where} is not in the server's cache and {why}; give a folder, or download it first"
         raise Unavailable(message, "HUB_UNREACHABLE", source=repository) from error
     except (hub.HfHubHTTPError, ConnectionError, TimeoutError) as error:

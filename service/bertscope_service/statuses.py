@@ -25,7 +25,7 @@ MAX_MESSAGE_CHARACTERS = 1000
 
 
 def to_status(error: Exception, request_id: str) -> status_pb2.Status:
-    """The google.rpc.Status of an error. Anything but a ServiceError is INTERNAL, with the id to find it in the log and no more."""
+    """The google.rpc.Status of an error. Anything but a ServiceError is INTERNAL, with the id to find it in the log."""
     if not isinstance(error, errors.ServiceError):
         message = f"internal error {request_id}; the server's log has the details under this id"
         return _status(grpc.StatusCode.INTERNAL, message, _info("INTERNAL", {"request_id": request_id}))

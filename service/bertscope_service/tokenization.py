@@ -1,6 +1,6 @@
 """Texts to token sequences, with everything a reply says about tokens: spans, words, masks, truncation.
 
-Positions are Unicode code points of the text as the caller wrote it, also where "[MASK]" was replaced by the model's own mask token.
+Positions are Unicode code points of the text as the caller wrote it, also where "[MASK]" became the model's own mask token.
 """
 
 from __future__ import annotations
@@ -102,14 +102,16 @@ class TextTokenizer:
         texts = (text,) if text_pair is None else (text, text_pair)
         written = [self._with_own_mask(part) for part in texts]
         moves = tuple(part_moves for _, part_moves in written)
-        encoding = self.backend.encode(*(part for part, _ in written))
+        encoding = self.backend.encode(written[0][0], written[1][0] if text_pair is not None else None)
         excess = len(encoding) - self.max_tokens
         if excess <= 0 or not truncate:
             return TokenizedText(encoding, texts, moves, 0)
         parts = [self.backend.encode(part, add_special_tokens=False) for part, _ in written]
         for part, length in zip(parts, _shortened([len(part) for part in parts], excess), strict=True):
             part.truncate(length)
-        return TokenizedText(self.backend.post_process(*parts), texts, moves, excess)
+        return TokenizedText(
+            self.backend.post_process(parts[0], parts[1] if text_pair is not None else None), texts, moves, excess
+        )
 
     @property
     def size(self) -> int:

@@ -1,7 +1,7 @@
 """What a model would write in place of a mask.
 
-Probabilities are softmax over the whole vocabulary at the mask. Several masks in a text are independent: each is predicted with all
-the others in place. A candidate word of k pieces is scored with k masks in its place, as the product of its pieces'
+Probabilities are softmax over the whole vocabulary at the mask. Several masks in a text are independent: each is predicted
+with all the others in place. A candidate word of k pieces is scored with k masks in its place, as the product of its pieces'
 probabilities there, each predicted with all k masks in place; never by its first piece alone.
 """
 
@@ -173,7 +173,9 @@ class ClozePlan:
             check_length(tokenized, f"texts[{index}]", tokenizer.max_tokens)
             self._texts.append((tokenized, list(self._plan_text(index, tokenized))))
         if self.predictions > MAX_PREDICTIONS:
-            message = f"the reply would hold {self.predictions} predictions; ask for at most {MAX_PREDICTIONS}, or for fewer texts"
+            message = (
+                f"the reply would hold {self.predictions} predictions; ask for at most {MAX_PREDICTIONS}, or for fewer texts"
+            )
             raise InvalidArgument("top_k", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS)
 
     @property
@@ -283,4 +285,6 @@ def _no_mask(index: int, tokenized: TokenizedText, tokenizer: TextTokenizer) -> 
         message = f"texts[{index}] has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
         return InvalidArgument(f"texts[{index}]", message, "MASK_TRUNCATED")
     own = "" if tokenizer.mask_token == "[MASK]" else f" (or {tokenizer.mask_token})"
-    return InvalidArgument(f"texts[{index}]", f"texts[{index}] has no mask; write [MASK]{own} where a word is asked for", "NO_MASK")
+    return InvalidArgument(
+        f"texts[{index}]", f"texts[{index}] has no mask; write [MASK]{own} where a word is asked for", "NO_MASK"
+    )

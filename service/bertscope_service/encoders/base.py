@@ -82,7 +82,8 @@ class State:
     """A batch between two layers. `advance` changes it in place.
 
     hidden: [rows, length, hidden_size] after `layer` layers (after the embeddings if 0), in the model's number format.
-    lengths: real tokens of each row, on the host; `valid` the same as a mask [rows, length] on the device, None if no row is padded.
+    lengths: real tokens of each row, on the host.
+    valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
     """
 
     hidden: torch.Tensor
@@ -144,9 +145,7 @@ class Encoder(Protocol):
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         """Put the gates of a batch on the device; None if no row has any."""
 
-    def advance(
-        self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, See] | None = None
-    ) -> None:
+    def advance(self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, See] | None = None) -> None:
         """Run layers [state.layer, stop). `watch[layer]` sees that layer's attention maps; only watched layers build them."""
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

@@ -17,13 +17,15 @@ from bertscope_service.encoders.torch_attention import LayerRun
 class Architecture:
     """BERT's own layout, which most of the family shares; the others override what differs.
 
-    `base` and `head` are attribute names on the masked-LM class.
+    `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
+    `weight` of a linear layer instead of calling it, so that it can't be packed.
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
     base = "bert"
     head = "cls"
     reads_segments = True
+    reads_weights: frozenset[str] = frozenset()
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -121,6 +123,7 @@ class MobileBert(Architecture):
 
     masked_lm = transformers.MobileBertForMaskedLM
     base = "mobilebert"
+    reads_weights = frozenset({"MobileBertLMPredictionHead"})
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         words = self.encoder.embeddings.word_embeddings(ids)
@@ -148,7 +151,7 @@ class ModernBert(Architecture):
             near = (places[:, None] - places[None, :]).abs() <= self.model.config.sliding_window
             # A padded position may have no real token in its window; it attends to all of them, since a row of the map
             # that is masked everywhere would be NaN and spread.
-            mask = near[None, None] if valid is None else mask & (near | ~valid[:, :, None])[:, None]
+            mask = near[None, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
         rotary = self.encoder.rotary_emb(hidden, places[None], layer.attention_type)
         return layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
 

@@ -20,8 +20,8 @@ NAME = "bertscope"
 class LayerRun:
     """What one layer's attention has to do for a batch.
 
-    keep, uniform: [rows, heads] or None if no row's gate is closed here (for `uniform`: none is uniform).
-    average: [rows, 1, length, 1], 1/L at real tokens and 0 at padding, to take the mean of V with; None without `uniform`.
+    keep: [rows, heads], None if no row's gate is anything but open here. uniform: likewise, None if no gate is uniform.
+    average: [rows, 1, length, 1], 1/L at real tokens and 0 at padding, to take the mean of V with; set if `uniform` is.
     see: receives the maps; None if nobody watches, then they are never built.
     """
 
@@ -56,7 +56,7 @@ def gated_attention(
         context = torch.matmul(maps.to(value.dtype), value)
     if run.keep is not None:
         gated = context * run.keep[:, :, None, None]
-        if run.uniform is not None:
+        if run.uniform is not None and run.average is not None:
             mean = (value * run.average).sum(dim=2, keepdim=True)
             gated = gated + mean * run.uniform[:, :, None, None]
         context = gated

@@ -70,13 +70,15 @@ class TorchEncoder:
         lost = sorted(key for key in report["missing_keys"] if key.startswith(prefix))
         lost += sorted(str(entry[0]) for entry in report.get("mismatched_keys", ()))
         if lost:
-            message = f"the weights in {folder} don't fit its config.json: {len(lost)} are missing or misshapen, first {lost[0]}"
+            message = (
+                f"the weights in {folder} don't fit its config.json: {len(lost)} are missing or misshapen, first {lost[0]}"
+            )
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
         has_head = not report["missing_keys"]
         model.eval().requires_grad_(False).to(device)
         encoder = cls(kind(model), name, device, precision, has_head)
         if pack and device.type == "cpu" and can_pack(encoder.dtype):
-            pack_linears(model)
+            pack_linears(model, kind.reads_weights)
         return encoder
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
@@ -87,8 +89,9 @@ class TorchEncoder:
             ids[row, : len(sequence)] = sequence.ids
             segments[row, : len(sequence)] = sequence.segments
         valid = valid_mask(lengths, self.device)
-        placed = (to_device(torch.from_numpy(array), self.device) for array in (ids, segments))
-        return State(self.architecture.embed(*placed, valid), lengths, valid)
+        placed_ids = to_device(torch.from_numpy(ids), self.device)
+        placed_segments = to_device(torch.from_numpy(segments), self.device)
+        return State(self.architecture.embed(placed_ids, placed_segments, valid), lengths, valid)
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         if not any(gates):
@@ -100,12 +103,11 @@ class TorchEncoder:
                 keep[row], uniform[row] = gate.keep, gate.uniform
         uniform_layers = frozenset(np.flatnonzero((uniform != 0).any(axis=(0, 2))).tolist())
         layers = frozenset(np.flatnonzero((keep != 1).any(axis=(0, 2))).tolist()) | uniform_layers
-        placed = (to_device(torch.from_numpy(array).to(self.dtype), self.device) for array in (keep, uniform))
-        return BatchGates(*placed, layers, uniform_layers)
+        placed_keep = to_device(torch.from_numpy(keep).to(self.dtype), self.device)
+        placed_uniform = to_device(torch.from_numpy(uniform).to(self.dtype), self.device)
+        return BatchGates(placed_keep, placed_uniform, layers, uniform_layers)
 
-    def advance(
-        self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, See] | None = None
-    ) -> None:
+    def advance(self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, See] | None = None) -> None:
         average = self._average(state) if gates is not None and gates.uniform_layers else None
         while state.layer < stop:
             run = LayerRun(see=None if watch is None else watch.get(state.layer))

@@ -1,7 +1,7 @@
 """Linear layers with weights packed for oneDNN, for CPUs.
 
-PyTorch's own fp32 linear layer goes through MKL, which is slow on AMD, and reorders bf16 weights at every call. Packing once, as
-TorchInductor does when it freezes a model, runs the same layers up to twice as fast at small batches.
+PyTorch's own fp32 linear layer goes through MKL, which is slow on AMD, and reorders bf16 weights at every call. Packing once,
+as TorchInductor does when it freezes a model, runs the same layers up to twice as fast at small batches.
 """
 
 from __future__ import annotations
@@ -31,16 +31,10 @@ def can_pack(dtype: torch.dtype) -> bool:
     return dtype == torch.float32
 
 
-def pack_linears(module: torch.nn.Module) -> None:
-    """Replace every `torch.nn.Linear` below `module` that `forward` calls, in place.
-
-    A module of which only the `weight` is read (MobileBERT's output layer) keeps it: those are recognised by their owner
-    reading `.weight`, so they are excluded by name.
-    """
+def pack_linears(module: torch.nn.Module, keep: frozenset[str]) -> None:
+    """Replace every `torch.nn.Linear` below `module`, in place; all but those in modules of a class named in `keep`."""
     for name, child in module.named_children():
         if type(child) is torch.nn.Linear:
             setattr(module, name, PackedLinear(child))
-        elif type(child).__name__ != "MobileBertLMPredictionHead":
-            pack_linears(child)
-        else:
-            pack_linears(child.transform)
+        elif type(child).__name__ not in keep:
+            pack_linears(child, keep)

@@ -70,7 +70,10 @@ class RowQueue:
         return rows
 
     def take(self, budget_tokens: int, now: float) -> Taken:
-        """Remove the next batch: at most `budget_tokens` with padding, but at least one row if any waits. `now`: time.monotonic()."""
+        """Remove the next batch: at most `budget_tokens` with padding, but at least one row if any waits.
+
+        `now` is a time.monotonic().
+        """
         taken = Taken()
         for priority, lane in self._lanes.items():
             candidates = self._waiting(lane, taken, now)

@@ -1,7 +1,7 @@
 """One thread per device runs the batches of all models on it.
 
-Two models on the same cores or the same GPU would only fight, so there is never more than one batch at work; on a GPU a second one
-is launched while the first is still running, so that the device does not wait for the host.
+Two models on the same cores or the same GPU would only fight, so there is never more than one batch at work; on a GPU a second
+one is launched while the first is still running, so that the device does not wait for the host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a device takes: tokens in a batch (padding included), tokens waiting, CPU threads (0: PyTorch's own choice)."""
+    """How much a device takes: tokens in a batch (padding included), tokens waiting, CPU threads (0: one per physical core)."""
 
     batch_tokens: int
     queue_tokens: int
@@ -97,7 +97,9 @@ class Worker:
 
     def _overloaded(self, tokens: int) -> Overloaded:
         wait = self._queue.tokens / self._tokens_per_second if self._tokens_per_second else 1.0
-        message = f"{self._queue.tokens} tokens wait on {self._name} and the queue takes {self._queue.limit_tokens}; try again later"
+        message = (
+            f"{self._queue.tokens} tokens wait on {self._name} and the queue takes {self._queue.limit_tokens}; try again later"
+        )
         return Overloaded(message, "QUEUE_FULL", min(30.0, max(0.05, wait)), device=self._name, tokens=tokens)
 
     def _report_queue(self) -> None:
@@ -203,7 +205,9 @@ class Worker:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         if len(rows) == 1:
-            message = f"a text of {len(rows[0].sequence)} tokens does not fit into the memory of {self._name} now; try again later"
+            message = (
+                f"a text of {len(rows[0].sequence)} tokens does not fit into the memory of {self._name} now; try again later"
+            )
             self._fail(rows, Overloaded(message, "DEVICE_MEMORY", 5.0, device=self._name))
             return
         logger.warning("a batch of %d rows did not fit into the memory of %s; halving it", len(rows), self._name)

@@ -62,12 +62,10 @@ def render_header(index: int, plan: AttentionPlan, model: LoadedModel) -> attent
     return attention_pb2.ExtractAttentionResponse(header=header)
 
 
-def render_chunks(
-    index: int, offset: int, maps: np.ndarray[Any, Any]
-) -> Iterator[attention_pb2.ExtractAttentionResponse]:
+def render_chunks(index: int, offset: int, maps: np.ndarray[Any, Any]) -> Iterator[attention_pb2.ExtractAttentionResponse]:
     """One layer's maps, contiguous, as chunks; `offset` is where they begin in the text's tensor, bytes."""
     little = maps.astype(maps.dtype.newbyteorder("<"), copy=False)
-    data = memoryview(little.reshape(-1).view(np.uint8))
+    data = little.reshape(-1).view(np.uint8).data
     for begin in range(0, len(data), CHUNK_BYTES):
         chunk = attention_pb2.AttentionChunk(
             input_index=index, offset=offset + begin, data=bytes(data[begin : begin + CHUNK_BYTES])

@@ -46,9 +46,7 @@ def _candidates(candidates: Sequence[str], limits: RequestLimits) -> tuple[str, 
     return tuple(candidates)
 
 
-def render_fill_mask(
-    results: Sequence[FilledText], tokenizer: TextTokenizer, model: LoadedModel
-) -> cloze_pb2.FillMaskResponse:
+def render_fill_mask(results: Sequence[FilledText], tokenizer: TextTokenizer, model: LoadedModel) -> cloze_pb2.FillMaskResponse:
     return cloze_pb2.FillMaskResponse(
         results=[
             cloze_pb2.FilledText(
@@ -64,9 +62,7 @@ def render_fill_mask(
 
 def _render_mask(mask: FilledMask, tokenizer: TextTokenizer) -> cloze_pb2.FilledMask:
     predictions = [_render_prediction(prediction, tokenizer) for prediction in mask.predictions]
-    return cloze_pb2.FilledMask(
-        token_index=mask.token_index, start=mask.start, end=mask.end, predictions=predictions
-    )
+    return cloze_pb2.FilledMask(token_index=mask.token_index, start=mask.start, end=mask.end, predictions=predictions)
 
 
 def _render_prediction(prediction: Prediction, tokenizer: TextTokenizer) -> cloze_pb2.Prediction:

@@ -61,9 +61,7 @@ def check_number(number: int, field: str, what: str, count: int, model: str) -> 
         raise InvalidArgument(field, message, f"{what.upper()}_OUT_OF_RANGE", model=model)
 
 
-def parse_interventions(
-    interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str
-) -> Gates | None:
+def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str) -> Gates | None:
     """Gates for every head, None if there are no interventions. Each head may be named once."""
     if not interventions:
         return None

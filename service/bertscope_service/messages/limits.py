@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 MAX_CANDIDATES = 1000
 
+
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
     """From the settings: texts in a request, characters in a text."""

@@ -31,7 +31,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def ExtractAttention(  # type: ignore[override]
+    async def ExtractAttention(
         self,
         request: attention_pb2.ExtractAttentionRequest,
         context: grpc.aio.ServicerContext[Any, Any],

@@ -25,7 +25,7 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def FillMask(  # type: ignore[override]
+    async def FillMask(
         self,
         request: cloze_pb2.FillMaskRequest,
         context: grpc.aio.ServicerContext[Any, Any],

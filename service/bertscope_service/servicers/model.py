@@ -24,17 +24,13 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         self._backend = backend
         self._settings = settings
 
-    async def ListModels(  # type: ignore[override]
-        self, request: model_pb2.ListModelsRequest, context: Context
-    ) -> model_pb2.ListModelsResponse:
+    async def ListModels(self, request: model_pb2.ListModelsRequest, context: Context) -> model_pb2.ListModelsResponse:
         return render_page(self._backend.registry.entries(), *parse_page(request))
 
-    async def GetModel(  # type: ignore[override]
-        self, request: model_pb2.GetModelRequest, context: Context
-    ) -> model_pb2.GetModelResponse:
+    async def GetModel(self, request: model_pb2.GetModelRequest, context: Context) -> model_pb2.GetModelResponse:
         return model_pb2.GetModelResponse(model=render_model(self._backend.registry.find(request.name)))
 
-    async def LoadModel(  # type: ignore[override]
+    async def LoadModel(
         self, request: model_pb2.LoadModelRequest, context: Context
     ) -> AsyncIterator[model_pb2.LoadModelResponse]:
         spec = parse_load(request, self._settings)
@@ -48,9 +44,10 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
             latest.append(progress)
             news.set()
 
-        load = asyncio.create_task(
-            self._backend.registry.load(spec, lambda progress: loop.call_soon_threadsafe(note, progress))
-        )
+        def report(progress: Progress) -> None:
+            loop.call_soon_threadsafe(note, progress)
+
+        load = asyncio.create_task(self._backend.registry.load(spec, report))
         load.add_done_callback(lambda _: news.set())
         try:
             while not load.done() or latest:
@@ -63,8 +60,6 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
             load.cancel()
         yield model_pb2.LoadModelResponse(model=render_model(self._backend.registry.find(spec.name)))
 
-    async def UnloadModel(  # type: ignore[override]
-        self, request: model_pb2.UnloadModelRequest, context: Context
-    ) -> model_pb2.UnloadModelResponse:
+    async def UnloadModel(self, request: model_pb2.UnloadModelRequest, context: Context) -> model_pb2.UnloadModelResponse:
         await self._backend.registry.unload(parse_unload(request))
         return model_pb2.UnloadModelResponse()

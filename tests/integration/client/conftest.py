@@ -1,10 +1,8 @@
 """Fixtures: a fake server on a free port, and statuses for it to fail with."""
 
 import itertools
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,9 +11,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fake_server import FakeServer, start  # noqa: E402  # found through the line above
+from tests.integration.client.fake_server import FakeServer, start
 
 
 @pytest.fixture

@@ -7,12 +7,11 @@ from typing import Any
 
 import grpc
 import numpy as np
-from grpc_health.v1 import health, health_pb2_grpc
-
 from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2
 from bertscope.v1.attention_pb2_grpc import AttentionServiceServicer, add_AttentionServiceServicer_to_server
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer, add_ClozeServiceServicer_to_server
 from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
+from grpc_health.v1 import health, health_pb2_grpc
 
 LAYERS, HEADS, CHUNK_BYTES = 3, 4, 1000
 PROVENANCE = common_pb2.Provenance(
@@ -87,9 +86,7 @@ class FakeServer(ModelServiceServicer, ClozeServiceServicer, AttentionServiceSer
         self._begin(request, context)
         stages = model_pb2.LoadProgress.Stage
         for done in (0, 50, 100):
-            progress = model_pb2.LoadProgress(
-                stage=stages.STAGE_READING, done_bytes=done, total_bytes=100, detail="weights"
-            )
+            progress = model_pb2.LoadProgress(stage=stages.STAGE_READING, done_bytes=done, total_bytes=100, detail="weights")
             yield model_pb2.LoadModelResponse(progress=progress)
         yield model_pb2.LoadModelResponse(model=model(f"models/{request.model_id or request.source.split('/')[-1]}"))
 
@@ -148,9 +145,7 @@ class FakeServer(ModelServiceServicer, ClozeServiceServicer, AttentionServiceSer
             yield attention_pb2.ExtractAttentionResponse(header=header)
             data = attention.tobytes()
             for offset in range(0, len(data), CHUNK_BYTES):
-                chunk = attention_pb2.AttentionChunk(
-                    input_index=index, offset=offset, data=data[offset : offset + CHUNK_BYTES]
-                )
+                chunk = attention_pb2.AttentionChunk(input_index=index, offset=offset, data=data[offset : offset + CHUNK_BYTES])
                 yield attention_pb2.ExtractAttentionResponse(chunk=chunk)
 
 

@@ -4,13 +4,13 @@ import asyncio
 import itertools
 from contextlib import closing
 
+import bertscope
 import grpc
 import numpy as np
 import pytest
-from fake_server import attention_of
-
-import bertscope
 from bertscope.v1 import attention_pb2
+
+from tests.integration.client.fake_server import attention_of
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so"]
 
@@ -23,7 +23,8 @@ def test_maps_arrive_whole_and_in_order(server):
         np.testing.assert_array_equal(maps.attention, attention_of(maps.text, [2, 0], [1, 3]))
         assert maps.attention.dtype == np.float32
         assert (maps.layers, maps.heads) == ((2, 0), (1, 3))
-        assert maps.tokens[0].special and maps.tokens[0].text == "[CLS]"
+        assert maps.tokens[0].special
+        assert maps.tokens[0].text == "[CLS]"
         np.testing.assert_array_equal(maps.head(0, 3), maps.attention[1, 1])
         with pytest.raises(KeyError, match="layer 1"):
             maps.head(1, 3)

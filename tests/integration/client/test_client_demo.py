@@ -43,9 +43,7 @@ def demo(tmp_path):
         package = tmp_path / "bertscope_service"
         package.mkdir()
         package.joinpath("__init__.py").touch()
-        package.joinpath("__main__.py").write_text(
-            CHILD.replace("{pid_file!r}", repr(str(pid_file))).replace("{then}", then)
-        )
+        package.joinpath("__main__.py").write_text(CHILD.replace("{pid_file!r}", repr(str(pid_file))).replace("{then}", then))
         paths = os.pathsep.join([str(tmp_path), str(HERE)])
         command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "demo", *arguments]
         process = subprocess.Popen(
@@ -76,7 +74,7 @@ def gone(pid_file: Path) -> bool:
 def test_the_demo_asks_and_stops_the_server(demo):
     process, pid_file = demo(SERVE)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, err) == (0, ""), out
     for expected in (
         "models/fake",
         "client.list_models()",

@@ -1,0 +1,62 @@
+# make demo | run | test | check | format | protos | bench | gpu
+# Each verb does its own set-up: a .venv with both distributions and the development tools, by uv; without uv on PATH, pip puts
+# it into the .venv first.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+READY := $(VENV)/.ready
+
+.PHONY: help demo run test check format protos bench gpu clean
+
+help:  ## Show the verbs
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml service/pyproject.toml uv.lock
+ifeq ($(UV),)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
+	$(BIN)/uv sync --quiet --locked --all-packages --all-extras --inexact --python $(BIN)/python
+else
+	$(UV) sync --quiet --locked --all-packages --all-extras
+endif
+	@touch $@
+
+demo: $(READY)  ## Start a server, ask it things through gRPC, stop it
+	@$(BIN)/bertscope demo
+
+run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
+	@$(BIN)/bertscope serve
+
+test: $(READY)  ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## Formatting, lint, types, import arrows, protos
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python protos/generate.py --check
+	cd protos && ../$(BIN)/buf lint
+	@if git rev-parse --verify --quiet 'main^{commit}' >/dev/null && git cat-file -e main:protos/buf.yaml 2>/dev/null; then \
+	  echo "cd protos && buf breaking --against main"; \
+	  cd protos && ../$(BIN)/buf breaking --against '../.git#branch=main,subdir=protos'; \
+	else echo "buf breaking: no main branch to compare with"; fi
+
+format: $(READY)  ## Format the code and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+protos: $(READY)  ## Generate client/bertscope/v1 from protos/
+	$(BIN)/python protos/generate.py
+
+bench: $(READY)  ## Measure against peers, side by side; a few minutes
+	$(BIN)/python -m benchmarks
+
+gpu:  ## GPU tests and benchmarks with PYTHON=..., installing nothing
+	@PYTHONPATH=client:service:. $(PYTHON) -m benchmarks.gpu
+
+clean:  ## Remove the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Speed against peers, side by side, in one run: `make bench`, or `python -m benchmarks NAME ...`."""

@@ -1,0 +1,52 @@
+"""Measure the claims and print one table."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import logging
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import attention, cloze, overhead, padding
+from benchmarks.measure import Claim, machine
+
+SCRIPTS = {"cloze": cloze, "attention": attention, "overhead": overhead, "padding": padding}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *SCRIPTS], help="which ones; none means all")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison, at least 5 for a figure to quote")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
+    options = parser.parse_args()
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    found: list[Claim] = []
+    for name in options.names or SCRIPTS:
+        for claim in SCRIPTS[name].claims(options.rounds):
+            found.append(claim)
+            print(f"{claim.what}: {claim.ratio:.2f}", file=sys.stderr)
+    if options.json:
+        print(json.dumps({"machine": machine(), "claims": [dataclasses.asdict(claim) for claim in found]}, indent=2))
+    else:
+        print_table(found, options.rounds)
+    return 0
+
+
+def print_table(claims: list[Claim], rounds: int) -> None:
+    table = Table(title=f"Medians of {rounds} rounds, both sides in turn in one run; client and server share the machine")
+    for heading in ("what", "ours", "theirs", "ratio", "spread", "goal"):
+        table.add_column(heading, justify="left" if heading in ("what", "goal") else "right", overflow="fold")
+    for claim in claims:
+        low, high = claim.spread
+        table.add_row(claim.what, claim.ours, claim.theirs, f"{claim.ratio:.2f}", f"{low:.2f} to {high:.2f}", claim.goal)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(table)
+    console.print(machine(), highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

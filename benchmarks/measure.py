@@ -1,0 +1,83 @@
+"""How a claim is measured: both sides in turn, in one run, medians with their spread."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import psutil
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One line of the table. `ratio` is how many times faster ours is, or what the goal names; `spread` its low and high."""
+
+    what: str
+    ours: str
+    theirs: str
+    ratio: float
+    spread: tuple[float, float]
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Seconds that two sides took in each round, in the order they ran: ours, theirs, ours, theirs."""
+
+    ours: list[float]
+    theirs: list[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """How many times faster ours was, round by round: drift of the machine hits both sides of a round alike."""
+        return [theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True)]
+
+    def claim(self, what: str, goal: str, unit: Callable[[float], str]) -> Claim:
+        """The claim that ours is so many times faster; `unit` writes a time down."""
+        middle = statistics.median
+        spread = (min(self.ratios), max(self.ratios))
+        return Claim(what, unit(middle(self.ours)), unit(middle(self.theirs)), middle(self.ratios), spread, goal)
+
+
+def in_turn(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> Pair:
+    """Time two sides alternately, after one warm-up each."""
+    ours()
+    theirs()
+    pair = Pair([], [])
+    for _ in range(rounds):
+        pair.ours.append(seconds(ours))
+        pair.theirs.append(seconds(theirs))
+    return pair
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long something takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def per_second(count: int, unit: str) -> Callable[[float], str]:
+    """Writes the time for `count` things down as a rate."""
+    return lambda taken: f"{count / taken:.0f} {unit}/s"
+
+
+def machine() -> str:
+    """The machine and the versions, in one line."""
+    flags = ""
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as file:
+            lines = dict(line.split(":", 1) for line in file.read().split("\n\n")[0].splitlines() if ":" in line)
+        lines = {name.strip(): value.strip() for name, value in lines.items()}
+        wanted = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+        flags = f"{lines.get('model name', '')}, {' '.join(flag for flag in wanted if flag in lines.get('flags', '').split())}"
+    cores = f"{psutil.cpu_count(logical=True)} cores"
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "grpcio", "protobuf"))
+    threads = f"{torch.get_num_threads()} threads"
+    return f"{flags or platform.processor()}, {cores}, {threads}; Python {platform.python_version()}, {versions}"

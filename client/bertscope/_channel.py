@@ -1,0 +1,59 @@
+"""How a client connects: channel options, retries, deadlines. Shared by both clients."""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from bertscope._version import __version__
+
+DEFAULT_TARGET = "127.0.0.1:50051"
+DEFAULT_TIMEOUT_SECONDS = 60.0
+
+ChannelOptions = Iterable[tuple[str, Any]]
+
+IDEMPOTENT_METHODS = {
+    "bertscope.v1.ModelService": ("ListModels", "GetModel"),
+    "bertscope.v1.ClozeService": ("FillMask",),
+    "bertscope.v1.AttentionService": ("ExtractAttention",),
+}
+"""What may be asked again when the server was not reached; a stream is asked again only before its first message."""
+
+RETRY_POLICY = {
+    "maxAttempts": 4,
+    "initialBackoff": "0.1s",
+    "maxBackoff": "2s",
+    "backoffMultiplier": 3,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+
+MAX_REPLY_BYTES = 2**30
+"""A reply of FillMask with the whole vocabulary for many masks is large; gRPC's default of 4 MiB is not."""
+
+# Servers drop clients that ping more often than every 5 minutes. A quiet stream (a long load) needs a ping now and
+# then, or it would wait for ever on a server that vanished without closing the connection.
+KEEPALIVE_MILLISECONDS = 6 * 60 * 1000
+
+
+def service_config() -> str:
+    """gRPC's service config: which methods are retried, and how."""
+    names = [{"service": service, "method": name} for service, names in IDEMPOTENT_METHODS.items() for name in names]
+    return json.dumps({"methodConfig": [{"name": names, "retryPolicy": RETRY_POLICY}]})
+
+
+def channel_options(options: ChannelOptions) -> list[tuple[str, Any]]:
+    """Our options, with the caller's in their place where both name one."""
+    defaults: dict[str, Any] = {
+        "grpc.max_receive_message_length": MAX_REPLY_BYTES,
+        "grpc.service_config": service_config(),
+        "grpc.enable_retries": 1,
+        "grpc.keepalive_time_ms": KEEPALIVE_MILLISECONDS,
+        "grpc.primary_user_agent": f"bertscope-python/{__version__}",
+    }
+    return list((defaults | dict(options)).items())
+
+
+def deadline(timeout: float | None, default: float | None) -> float | None:
+    """Seconds that a call may take: the call's own, else the default; None and infinity mean no limit."""
+    seconds = default if timeout is None else timeout
+    return None if seconds is None or math.isinf(seconds) else seconds

@@ -1,0 +1,150 @@
+"""Reads replies into results. Pure: no channel, no clock; both clients use these functions.
+
+Every function raises InvalidReply for a reply that breaks the contract.
+"""
+
+import datetime
+from collections.abc import Iterable
+from typing import Any
+
+from bertscope import _requests
+from bertscope.errors import InvalidReply
+from bertscope.results import (
+    FilledMask,
+    FilledText,
+    FilledTexts,
+    LoadProgress,
+    Model,
+    Prediction,
+    Provenance,
+    Token,
+)
+from bertscope.v1 import cloze_pb2, common_pb2, model_pb2
+
+PRECISIONS = {message: name for name, message in _requests.PRECISIONS.items()}
+
+
+def filled_texts(request: cloze_pb2.FillMaskRequest, response: cloze_pb2.FillMaskResponse) -> FilledTexts:
+    """The answers, each with the text it is about."""
+    if len(response.results) != len(request.texts):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(request.texts)} texts")
+    source = provenance(response.provenance)
+    return FilledTexts(
+        FilledText(
+            text=text,
+            masks=tuple(map(_filled_mask, result.masks)),
+            tokens=result.tokens,
+            truncated_tokens=result.truncated_tokens,
+            provenance=source,
+        )
+        for text, result in zip(request.texts, response.results, strict=True)
+    )
+
+
+def models(messages: Iterable[model_pb2.Model]) -> list[Model]:
+    """The models of one page."""
+    return [model(message) for message in messages]
+
+
+def model(message: model_pb2.Model) -> Model:
+    """A hosted model."""
+    ready = message.ready_time.ToDatetime(datetime.UTC) if message.HasField("ready_time") else None
+    return Model(
+        name=message.name,
+        source=message.source,
+        architecture=message.architecture,
+        runtime=_name(common_pb2.Runtime, message.runtime, "RUNTIME_"),
+        device=message.device,
+        precision=PRECISIONS.get(message.precision, str(message.precision)),
+        layers=message.layers,
+        heads=message.heads,
+        hidden_size=message.hidden_size,
+        vocabulary_size=message.vocabulary_size,
+        max_tokens=message.max_tokens,
+        parameters=message.parameters,
+        weight_bytes=message.weight_bytes,
+        capabilities=tuple(_name(model_pb2.Capability, value, "CAPABILITY_") for value in message.capabilities),
+        state=_name(model_pb2.Model.State, message.state, "STATE_"),
+        weights_digest=message.weights_digest,
+        mask_token=message.mask_token,
+        ready_time=ready,
+    )
+
+
+def load_event(message: model_pb2.LoadModelResponse) -> LoadProgress | Model | None:
+    """What one message of LoadModel says; None for an event that this version does not know."""
+    if message.HasField("model"):
+        return model(message.model)
+    if not message.HasField("progress"):
+        return None
+    progress = message.progress
+    return LoadProgress(
+        stage=_name(model_pb2.LoadProgress.Stage, progress.stage, "STAGE_"),
+        done_bytes=progress.done_bytes,
+        total_bytes=progress.total_bytes,
+        detail=progress.detail,
+    )
+
+
+def loaded(event: LoadProgress | Model | None) -> Model:
+    """The model that the last event of LoadModel must be."""
+    if not isinstance(event, Model):
+        raise InvalidReply("the server ended the load without a model")
+    return event
+
+
+def provenance(message: common_pb2.Provenance) -> Provenance:
+    """Where an answer comes from."""
+    return Provenance(
+        model=message.model,
+        weights_digest=message.weights_digest,
+        runtime=_name(common_pb2.Runtime, message.runtime, "RUNTIME_"),
+        device=message.device,
+        precision=PRECISIONS.get(message.precision, str(message.precision)),
+        library_versions=dict(message.library_versions),
+        numbering=_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
+    )
+
+
+def token(message: common_pb2.Token) -> Token:
+    """One position of a sequence."""
+    return Token(
+        text=message.text,
+        id=message.id if message.HasField("id") else None,
+        start=message.start,
+        end=message.end,
+        special=message.special,
+        word=message.word if message.HasField("word") else None,
+        segment=message.segment,
+        pieces=tuple(message.pieces),
+    )
+
+
+def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
+    return FilledMask(
+        predictions=tuple(map(_prediction, message.predictions)),
+        start=message.start,
+        end=message.end,
+        token_index=message.token_index,
+    )
+
+
+def _prediction(message: cloze_pb2.Prediction) -> Prediction:
+    share = message.candidate_probability if message.HasField("candidate_probability") else None
+    return Prediction(
+        token=message.token,
+        pieces=tuple(message.pieces),
+        piece_ids=tuple(message.piece_ids),
+        probability=message.probability,
+        log_probability=message.log_probability,
+        candidate_probability=share,
+        rank=message.rank if message.HasField("rank") else None,
+    )
+
+
+def _name(enum: Any, number: int, prefix: str) -> str:
+    """ "torch" for RUNTIME_TORCH; the bare number for a value that a newer server knows and this version does not."""
+    try:
+        return str(enum.Name(number)).removeprefix(prefix).lower()
+    except ValueError:
+        return str(number)

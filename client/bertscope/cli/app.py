@@ -1,0 +1,73 @@
+"""The command line: which commands there are, and how a failure becomes one line and an exit code."""
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import bertscope
+from bertscope.cli import attention, fill, health, models, service
+from bertscope.cli.output import Failure, print_failure
+
+# The parent of BadParameter is the error for every wrong use of the command line. Typer moved it (it was click's).
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="bertscope", add_completion=False, pretty_exceptions_enable=False, help="Asks BERT-family models questions."
+)
+app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=False)(service.serve)
+app.command("demo")(service.demo)
+app.add_typer(models.app, name="models")
+app.command("fill")(fill.fill)
+app.command("attention")(attention.attention)
+app.command("health")(health.health)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"bertscope {bertscope.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def bertscope_command(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Asks BERT-family models what they know and which of their heads matter."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command. Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong use, 130 interrupted."""
+    try:
+        return app(list(arguments), prog_name="bertscope", standalone_mode=False) or 0
+    except (bertscope.BertscopeError, Failure) as error:
+        print_failure(f"bertscope: {error}")
+        return 1
+    except UsageError as error:
+        print_failure(f"bertscope: {_usage_message(error)}")
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        print_failure("bertscope: interrupted")
+        return 130
+
+
+def main() -> None:
+    """The entry point of the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # A character that the terminal can't show is no reason to fail.
+    sys.exit(run(sys.argv[1:]))
+
+
+def _usage_message(error: Exception) -> str:
+    message = getattr(error, "format_message", error.__str__)()
+    context = getattr(error, "ctx", None)
+    hint = f" (try: {context.command_path} --help)" if context else ""
+    return f"{message.rstrip('.')}{hint}"

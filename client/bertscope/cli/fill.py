@@ -1,0 +1,117 @@
+"""`bertscope fill`: cloze queries."""
+
+import dataclasses
+import io
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from bertscope.cli import options, specifications
+from bertscope.cli.output import Failure, bar, console, print_json, printable, probability, table
+from bertscope.results import FilledMask, FilledText
+
+TEXTS_PER_CALL = 64
+"""Below every server's limit, so that any number of lines may be piped in; answers are printed as they come."""
+
+
+def fill(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help='Texts with "[MASK]"; "-" or none reads lines from stdin.'),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", "-k", min=1, help="How many predictions for each mask; 5 unless set.")
+    ] = None,
+    candidates: Annotated[
+        str | None, typer.Option("--candidates", metavar="A,B", help="Score these words instead, with commas between.")
+    ] = None,
+    candidate: Annotated[
+        list[str] | None, typer.Option("--candidate", metavar="A", help="Score this word instead. Repeatable.")
+    ] = None,
+    zero: options.Zero = None,
+    uniform: options.Uniform = None,
+    scale: options.Scale = None,
+    truncate: options.Truncate = False,
+    model: options.ModelName = None,
+    target: options.Target = options.TARGET,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Fill the masks of texts: "Paris is the capital of [MASK]." """
+    words = [word.strip() for word in candidates.split(",")] if candidates else []
+    interventions = specifications.head_interventions(zero, uniform, scale)
+    asked = _read_texts(texts or [])
+    answers: list[FilledText] = []
+    with options.connect(target, timeout) as client:
+        while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
+            results = client.fill_mask(
+                batch,
+                model=model,
+                top_k=top_k,
+                candidates=[*words, *(candidate or [])] or None,
+                interventions=interventions,
+                truncate=truncate,
+            )
+            if json:
+                answers += results
+            else:
+                for answer in results:
+                    print_answer(console(), answer)
+    if json:
+        print_json(document(answers))
+
+
+def document(answers: list[FilledText]) -> dict[str, Any]:
+    """The answers as JSON has them; the provenance, which they share, once."""
+    results = [dataclasses.asdict(answer) for answer in answers]
+    sources = [result.pop("provenance") for result in results]
+    return {"provenance": sources[0] if sources else None, "results": results}
+
+
+def print_answer(screen: Console, answer: FilledText) -> None:
+    """The text, and a table for each of its masks."""
+    for index, mask in enumerate(answer.masks):
+        title = printable(answer.text[: mask.start])
+        title.append_text(Text(answer.text[mask.start : mask.end], style="bold reverse"))
+        title.append_text(printable(answer.text[mask.end :]))
+        if len(answer.masks) > 1:
+            title.append(f"  (mask {index + 1} of {len(answer.masks)})", style="dim")
+        screen.print(title)
+        screen.print(_predictions(mask))
+    if answer.truncated_tokens:
+        screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")
+
+
+def _predictions(mask: FilledMask) -> Any:
+    among_candidates = any(prediction.candidate_probability is not None for prediction in mask.predictions)
+    columns = ["rank#", "token", "probability#", "", *(["among candidates#"] if among_candidates else [])]
+    result = table(columns)
+    for prediction in mask.predictions:
+        share = prediction.candidate_probability
+        result.add_row(
+            "" if prediction.rank is None else str(prediction.rank),
+            printable(prediction.token),
+            probability(prediction.probability),
+            bar(prediction.probability if share is None else share),
+            *([probability(share)] if share is not None else []),
+        )
+    return result
+
+
+def _read_texts(texts: list[str]) -> Iterator[str]:
+    """The texts, or the lines of stdin that are not blank."""
+    if texts and texts != ["-"]:
+        yield from texts
+        return
+    if not texts and sys.stdin.isatty():
+        raise typer.BadParameter("give a TEXT, or pipe lines in")
+    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
+    try:
+        yield from (line.rstrip("\n") for line in lines if line.strip())
+    except UnicodeDecodeError as error:
+        raise Failure(f"stdin is not UTF-8: {error.reason} at byte {error.start}") from None

@@ -1,0 +1,134 @@
+"""`bertscope models list|load|unload`."""
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from bertscope.cli import options
+from bertscope.cli.output import console, count, print_json, printable, table
+from bertscope.results import LoadProgress, Model
+
+WIDE = 120
+"""Characters from which on a table of models has all its columns."""
+
+app = typer.Typer(help="List, load and unload the models of a server.")
+
+
+@app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
+    """List, load and unload the models of a server."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
+@app.command("list")
+def list_models(
+    target: options.Target = options.TARGET, timeout: options.Timeout = options.TIMEOUT, json: options.Json = False
+) -> None:
+    """List the loaded models, the default model first."""
+    with options.connect(target, timeout) as client:
+        found = client.list_models()
+    if json:
+        print_json({"models": [document(model) for model in found]})
+    else:
+        print_models(console(), found)
+
+
+@app.command("load")
+def load(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder on the server.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu" or "cuda:N".')] = None,
+    precision: Annotated[str | None, typer.Option("--precision", help="fp32, bf16 or fp16.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub id.")] = None,
+    target: options.Target = options.TARGET,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long the load may take.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Load a model, and wait until it is ready."""
+    with options.connect(target, timeout) as client, progress_bar() as show:
+        model = client.load_model(
+            name,
+            source=source,
+            device=device,
+            precision=precision,
+            revision=revision,
+            on_progress=show,
+            timeout=timeout,
+        )
+    if json:
+        print_json(document(model))
+    else:
+        print_models(console(), [model])
+
+
+@app.command("unload")
+def unload(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
+    target: options.Target = options.TARGET,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Unload a model; what already runs on it finishes."""
+    with options.connect(target, timeout) as client:
+        client.unload_model(model)
+    if json:
+        print_json({"unloaded": model if model.startswith("models/") else f"models/{model}"})
+    else:
+        console().print(f"unloaded {model}")
+
+
+def document(model: Model) -> dict[str, Any]:
+    """The model as JSON has it."""
+    fields = dataclasses.asdict(model)
+    return fields | {"ready_time": model.ready_time.isoformat() if model.ready_time else None}
+
+
+def models_table(models: Iterable[Model], *, wide: bool) -> Table:
+    """A row for each model; a wide table has more columns than fit 80 characters."""
+    columns = ["model", "architecture", "parameters#", "tokens#", "runs on"]
+    result = table([*columns, *(["weights#", "runtime", "answers"] if wide else [])])
+    for model in models:
+        name = printable(model.name)
+        if model.state != "ready":
+            name.append(f" ({model.state})", style="yellow")
+        result.add_row(
+            name,
+            f"{model.architecture}, {model.layers} x {model.heads}",
+            count(model.parameters),
+            str(model.max_tokens),
+            f"{model.device}, {model.precision}",
+            *([count(model.weight_bytes, "B"), model.runtime, ", ".join(model.capabilities)] if wide else []),
+        )
+    return result
+
+
+def print_models(screen: Console, models: Iterable[Model]) -> None:
+    """The models as a table that the screen has room for."""
+    screen.print(models_table(models, wide=screen.width >= WIDE))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Any]:
+    """Shows how far a load is, on stderr and only on a terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("asking the server", total=None)
+
+        def show(event: LoadProgress) -> None:
+            description = f"{event.stage.replace('_', ' ')} {event.detail}".strip()
+            progress.update(task, description=description, completed=event.done_bytes, total=event.total_bytes or None)
+
+        yield show

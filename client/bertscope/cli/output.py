@@ -1,0 +1,82 @@
+"""What the command writes: tables for people, one JSON document for machines, one line for a failure."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+BAR_WIDTH = 20
+PIPE_WIDTH = 160
+
+
+class Failure(Exception):
+    """A command cannot do what it was asked to; the message is the one line to print."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that prints text as it is: user text may look like markup."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout, ASCII only. JSON has no infinity and no NaN: they become null."""
+    json.dump(_finite(document), sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_failure(line: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(" ".join(line.split()) + "\n")
+
+
+def table(columns: Iterable[str]) -> Table:
+    """A table whose columns are named; a name that ends with "#" is a column of numbers."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        result.add_column(Text(column.removesuffix("#")), justify="right" if column.endswith("#") else "left", overflow="fold")
+    return result
+
+
+def titled(title: str, content: RenderableType) -> Group:
+    """A line above a table. (A table's own title would be broken to the width of the table.)"""
+    return Group(Text(title, style="bold"), content)
+
+
+def printable(text: str) -> Text:
+    """The text, with what would steer the terminal shown as an escape."""
+    return Text("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+
+
+def bar(share: float) -> Text:
+    """A share from 0 to 1 as a bar."""
+    eighths = round(max(0.0, min(1.0, share)) * BAR_WIDTH * 8)
+    full, rest = divmod(eighths, 8)
+    return Text("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else ""), style="cyan")
+
+
+def probability(value: float) -> str:
+    """Three digits that matter: 0.0423, 1.27e-06."""
+    return f"{value:.3g}" if value < 0.001 else f"{value:.4f}"
+
+
+def count(value: float, unit: str = "") -> str:
+    """A large number with its prefix: 11.2 M, 43.9 MB."""
+    exponent = min(3, int(math.log10(value)) // 3) if value >= 1 else 0
+    return f"{value / 1000**exponent:.3g} {('', 'k', 'M', 'G')[exponent]}{unit}".rstrip()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,265 @@
+"""The client for threads and scripts. `AsyncClient` has the same methods; they share all but the waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from typing import Self, SupportsIndex, TypeVar
+
+import grpc
+from google.protobuf.wrappers_pb2 import Int32Value, StringValue
+
+from bertscope import _health, _replies, _requests
+from bertscope._assembly import AttentionAssembler
+from bertscope._channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
+from bertscope._requests import Inputs, Numbers
+from bertscope.errors import NotFound, Unavailable, from_call
+from bertscope.interventions import HeadIntervention
+from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, Model, Models
+from bertscope.v1 import attention_pb2, model_pb2
+from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
+from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
+from bertscope.v1.model_pb2_grpc import ModelServiceStub
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class Client:
+    """A connection to a bertscope server; may be used by many threads at once.
+
+    A method is its RPC in snake case. `model` is "models/x", "x" or a `Model`; None means the server's default model.
+
+    `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its
+    own; `list_models` counts it for each page. A call that streams (`extract_attention`, `load_model`) has no limit
+    unless it is given one. `math.inf` means no limit anywhere.
+
+    What only reads is tried again, up to four times within a second or so, while the server cannot be reached.
+    Every method raises a `BertscopeError`; InvalidArgument also for what cannot be sent, before anything is.
+
+    >>> with bertscope.Client("127.0.0.1:50051") as client:  # doctest: +SKIP
+    ...     client.fill_mask("Paris is the capital of [MASK].")[0].masks[0].predictions[0].token
+    """
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        options: ChannelOptions = (),
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        """Prepares a connection; the server is reached by the first call.
+
+        `target` is "host:port" or any other gRPC name; `credentials` (`grpc.ssl_channel_credentials()`) turns on TLS;
+        `options` are gRPC channel arguments and win over ours.
+        """
+        arguments = channel_options(options)
+        self._channel = (
+            grpc.insecure_channel(target, arguments)
+            if credentials is None
+            else grpc.secure_channel(target, credentials, arguments)
+        )
+        self._timeout = timeout
+        self._closed = False
+        self._attention = AttentionServiceStub(self._channel)
+        self._cloze = ClozeServiceStub(self._channel)
+        self._models = ModelServiceStub(self._channel)
+        self._health_check = self._channel.unary_unary(_health.CHECK, StringValue.SerializeToString, Int32Value.FromString)
+        self._health_watch = self._channel.unary_stream(_health.WATCH, StringValue.SerializeToString, Int32Value.FromString)
+
+    def close(self) -> None:
+        """Ends the connection; calls that still run raise Cancelled."""
+        self._closed = True
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fill_mask(
+        self,
+        texts: str | Iterable[str],
+        *,
+        model: str | Model | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        interventions: HeadIntervention | Iterable[HeadIntervention] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> FilledTexts:
+        """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
+
+        Each text has at least one "[MASK]". Takes 1 to the server's limit of texts (256 unless set otherwise there) and
+        up to 1000 candidates; top_k and candidates exclude each other. `truncate` cuts texts that the model cannot
+        read whole; without it they are an error. One answer for each text, in order.
+        """
+        request = _requests.fill_mask(
+            texts, model=model, top_k=top_k, candidates=candidates, interventions=interventions, truncate=truncate
+        )
+        return _replies.filled_texts(request, self._call(self._cloze.FillMask, request, timeout))
+
+    def extract_attention(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        heads: Numbers | None = None,
+        words: bool = False,
+        dtype: str = "float32",
+        interventions: HeadIntervention | Iterable[HeadIntervention] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> Generator[AttentionMaps, None, None]:
+        """Streams the attention maps of texts, each as soon as all of its bytes are here.
+
+        A tuple of two strings is one pair of texts, a list of strings is many texts. `layers` and `heads` choose and
+        order the slices, all unless set; `words` joins pieces to words; `dtype` is "float32" or "float16" (half the
+        bytes). Maps are [layers, heads, L, L], one array for each text and no more memory than that.
+
+        The call begins when the first maps are asked for. Closing the generator cancels it.
+        """
+        request = _requests.extract_attention(
+            inputs,
+            model=model,
+            layers=layers,
+            heads=heads,
+            words=words,
+            dtype=dtype,
+            interventions=interventions,
+            truncate=truncate,
+        )
+        return self._extract_attention(request, timeout)
+
+    def list_models(self, *, timeout: float | None = None) -> Models:
+        """The loaded models, the default model first; all pages."""
+        models: list[Model] = []
+        page_token = ""
+        while True:
+            page = self._call(self._models.ListModels, _requests.list_models(page_token), timeout)
+            models += _replies.models(page.models)
+            page_token = page.next_page_token
+            if not page_token:
+                return Models(models)
+
+    def get_model(self, model: str | Model | None = None, *, timeout: float | None = None) -> Model:
+        """Describes one model. Raises NotFound if it is not loaded."""
+        return _replies.model(self._call(self._models.GetModel, _requests.get_model(model), timeout).model)
+
+    def load_model(
+        self,
+        model: str | None = None,
+        *,
+        source: str,
+        device: str | None = None,
+        precision: str | None = None,
+        revision: str | None = None,
+        on_progress: Callable[[LoadProgress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Model:
+        """Loads a model and waits until it is ready; `on_progress` hears how far it is.
+
+        `model` is the id that it gets, the last part of the source unless set. `source` is a hub id or a folder on the
+        server; `device` "auto", "cpu" or "cuda:N"; `precision` "fp32", "bf16" or "fp16"; `revision` a branch,
+        tag or commit of a hub id. An exception in `on_progress`, or Ctrl-C, abandons the load.
+        Raises AlreadyExists for an id in use and FailedPrecondition for a source that cannot be loaded.
+        """
+        event: LoadProgress | Model | None = None
+        with closing(
+            self.load_model_events(model, source=source, device=device, precision=precision, revision=revision, timeout=timeout)
+        ) as events:
+            for event in events:
+                if on_progress and isinstance(event, LoadProgress):
+                    on_progress(event)
+        return _replies.loaded(event)
+
+    def load_model_events(
+        self,
+        model: str | None = None,
+        *,
+        source: str,
+        device: str | None = None,
+        precision: str | None = None,
+        revision: str | None = None,
+        timeout: float | None = None,
+    ) -> Generator[LoadProgress | Model, None, None]:
+        """`load_model` as a stream: progress any number of times, then the model. Closing the generator abandons it."""
+        request = _requests.load_model(model, source=source, device=device, precision=precision, revision=revision)
+        return self._load_model_events(request, timeout)
+
+    def unload_model(self, model: str | Model, *, timeout: float | None = None) -> None:
+        """Unloads a model; requests that already run on it finish. Raises NotFound if it is not loaded."""
+        self._call(self._models.UnloadModel, _requests.unload_model(model), timeout)
+
+    def health(self, *, timeout: float | None = None) -> Health:
+        """What the server says of itself and of each of its services, now."""
+        services = {service: self._check(service, timeout) for service in ("", *_health.SERVICES)}
+        return Health(status=services.pop(""), services=services)
+
+    def wait_until_serving(self, timeout: float | None = None) -> None:
+        """Waits until the server is there and says that it serves. Raises DeadlineExceeded after `timeout` seconds."""
+        seconds = deadline(timeout, self._timeout)
+        with closing(self._stream(self._health_watch, _health.request(""), seconds, wait_for_ready=True)) as statuses:
+            if not any(_health.status(status) == "SERVING" for status in statuses):
+                raise Unavailable("the server stopped telling its health before it was serving")
+
+    def _extract_attention(
+        self, request: attention_pb2.ExtractAttentionRequest, timeout: float | None
+    ) -> Generator[AttentionMaps, None, None]:
+        assembler = AttentionAssembler(request)
+        with closing(self._stream(self._attention.ExtractAttention, request, timeout)) as messages:
+            for message in messages:
+                maps = assembler.add(message)
+                if maps is not None:
+                    yield maps
+        assembler.end()
+
+    def _load_model_events(
+        self, request: model_pb2.LoadModelRequest, timeout: float | None
+    ) -> Generator[LoadProgress | Model, None, None]:
+        with closing(self._stream(self._models.LoadModel, request, timeout)) as messages:
+            for message in messages:
+                event = _replies.load_event(message)
+                if event is not None:
+                    yield event
+
+    def _check(self, service: str, timeout: float | None) -> str:
+        try:
+            return _health.status(self._call(self._health_check, _health.request(service), timeout))
+        except NotFound:
+            return "SERVICE_UNKNOWN"
+
+    def _call(
+        self, method: grpc.UnaryUnaryMultiCallable[Request, Response], request: Request, timeout: float | None
+    ) -> Response:
+        """The one path of every call that answers once."""
+        self._require_open()
+        try:
+            return method(request, timeout=deadline(timeout, self._timeout))
+        except grpc.RpcError as error:
+            raise from_call(error) from error
+
+    def _stream(
+        self,
+        method: grpc.UnaryStreamMultiCallable[Request, Response],
+        request: Request,
+        timeout: float | None,
+        *,
+        wait_for_ready: bool = False,
+    ) -> Generator[Response, None, None]:
+        """The one path of every call that streams; closing the generator cancels the call."""
+        self._require_open()
+        call = method(request, timeout=deadline(timeout, None), wait_for_ready=wait_for_ready)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise from_call(error) from error
+        finally:
+            call.cancel()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the client is closed")

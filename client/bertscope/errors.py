@@ -1,0 +1,234 @@
+"""What can go wrong, as one tree; every exception that a client raises about a call is in it.
+
+* BertscopeError
+    + InvalidArgument       also a ValueError: the server refused a field, or it could not be encoded here
+    + NotFound              no such model
+    + AlreadyExists         the model id is in use
+    + FailedPrecondition    the model is not ready, or its source cannot be loaded
+    + ResourceExhausted     the queue is full: try again after `retry_after` seconds
+    + Unavailable           no server there, or it is shutting down
+    + Unimplemented         this model or this server cannot do that
+    + DeadlineExceeded      also a TimeoutError
+    + Cancelled             the call was cancelled
+    + PermissionDenied      a proxy between here and the server refuses the caller
+    + Unauthenticated       a proxy between here and the server does not know the caller
+    + InternalError         a bug in the server; `request_id` finds it in the server's log
+        - InvalidReply      the reply breaks the contract: a stream ended early, bytes came twice
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped, unused-ignore]
+from grpc_status import rpc_status  # type: ignore[import-untyped, unused-ignore]
+
+REQUEST_ID = "x-request-id"
+"""Key of the metadata in which a server says under which id it logs a call."""
+
+
+@dataclass(frozen=True)
+class FieldViolation:
+    """What is wrong with one field of a request."""
+
+    field: str
+    """Path of the field in the request, for example "layers[0]"."""
+    description: str
+    """What is wrong with it, and what would be right."""
+
+
+class BertscopeError(Exception):
+    """A call failed. `str(error)` is one line that says what to do."""
+
+    status: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
+
+    code: grpc.StatusCode
+    """Status code of the call."""
+    message: str
+    """The server's words, as sent."""
+    reason: str
+    """Machine-readable cause, UPPER_SNAKE_CASE; empty when the server gave none (it was not reached, for example)."""
+    metadata: Mapping[str, str]
+    """Values that belong to the reason."""
+    field_violations: tuple[FieldViolation, ...]
+    """The fields of the request that are wrong."""
+    retry_after: float | None
+    """Seconds to wait before trying again; None when trying again does not help."""
+    request_id: str | None
+    """The server's id of the call, as it stands in the server's log."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: grpc.StatusCode | None = None,
+        reason: str = "",
+        metadata: Mapping[str, str] | None = None,
+        field_violations: Iterable[FieldViolation] = (),
+        retry_after: float | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code or self.status
+        self.message = message
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.field_violations = tuple(field_violations)
+        self.retry_after = retry_after
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        message = self.message or self.code.name.replace("_", " ").lower()
+        return " ".join(_with_fields(message, self.field_violations).split())
+
+
+class InvalidArgument(BertscopeError, ValueError):
+    """A field of the request is wrong; `field_violations` names it."""
+
+    status = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class NotFound(BertscopeError):
+    """There is no such model."""
+
+    status = grpc.StatusCode.NOT_FOUND
+
+
+class AlreadyExists(BertscopeError):
+    """The model id is in use."""
+
+    status = grpc.StatusCode.ALREADY_EXISTS
+
+
+class FailedPrecondition(BertscopeError):
+    """The model is not ready for the call, or its source cannot be loaded."""
+
+    status = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class ResourceExhausted(BertscopeError):
+    """The server's queue is full, or a message is too large; `retry_after` is set in the first case."""
+
+    status = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class Unavailable(BertscopeError):
+    """The server cannot be reached (no `reason`), or it says itself that it cannot serve now (with a `reason`)."""
+
+    status = grpc.StatusCode.UNAVAILABLE
+
+
+class Unimplemented(BertscopeError):
+    """The model or the server cannot do this."""
+
+    status = grpc.StatusCode.UNIMPLEMENTED
+
+
+class DeadlineExceeded(BertscopeError, TimeoutError):
+    """The call's timeout ran out."""
+
+    status = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class Cancelled(BertscopeError):
+    """The call was cancelled."""
+
+    status = grpc.StatusCode.CANCELLED
+
+
+class PermissionDenied(BertscopeError):
+    """The caller may not do this."""
+
+    status = grpc.StatusCode.PERMISSION_DENIED
+
+
+class Unauthenticated(BertscopeError):
+    """The caller is not known."""
+
+    status = grpc.StatusCode.UNAUTHENTICATED
+
+
+class InternalError(BertscopeError):
+    """The server has a bug; its log has the trace under `request_id`."""
+
+    status = grpc.StatusCode.INTERNAL
+
+
+class InvalidReply(InternalError):
+    """The server's reply breaks the contract."""
+
+    status = grpc.StatusCode.DATA_LOSS
+
+
+STATUS_TO_ERROR: Mapping[grpc.StatusCode, type[BertscopeError]] = MappingProxyType(
+    {
+        grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
+        grpc.StatusCode.NOT_FOUND: NotFound,
+        grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
+        grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
+        grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
+        grpc.StatusCode.UNAVAILABLE: Unavailable,
+        grpc.StatusCode.UNIMPLEMENTED: Unimplemented,
+        grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+        grpc.StatusCode.CANCELLED: Cancelled,
+        grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
+        grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+        grpc.StatusCode.INTERNAL: InternalError,
+        grpc.StatusCode.UNKNOWN: InternalError,
+        grpc.StatusCode.DATA_LOSS: InternalError,
+        grpc.StatusCode.ABORTED: BertscopeError,
+        grpc.StatusCode.OUT_OF_RANGE: BertscopeError,
+    }
+)
+
+
+def from_call(call: grpc.RpcError) -> BertscopeError:
+    """The exception for a call that failed, with the details that came in its trailing metadata."""
+    failed = cast(grpc.Call, call)  # An RpcError that came from a call is one.
+    code = failed.code()
+    error = STATUS_TO_ERROR.get(code, InternalError)(failed.details() or "", code=code, request_id=_request_id(failed))
+    # Details that can't be parsed, or that contradict the call, must not hide the call's own failure.
+    with suppress(ValueError, DecodeError):
+        status = rpc_status.from_call(failed)
+        _read_details(status, error)
+    return error
+
+
+def invalid_argument(field: str, description: str) -> InvalidArgument:
+    """The exception for a field that cannot be encoded; no call is made."""
+    return InvalidArgument(description, reason="CLIENT_SIDE", field_violations=[FieldViolation(field, description)])
+
+
+def _request_id(call: grpc.Call) -> str | None:
+    """The id from the call's end or, as a server may also send it, from its beginning."""
+    metadata: Any = (*(call.trailing_metadata() or ()), *(call.initial_metadata() or ()))
+    return next((value for key, value in metadata if key == REQUEST_ID), None)
+
+
+def _read_details(status: status_pb2.Status | None, error: BertscopeError) -> None:
+    info = error_details_pb2.ErrorInfo()
+    bad_request = error_details_pb2.BadRequest()
+    retry = error_details_pb2.RetryInfo()
+    for detail in status.details if status else ():
+        if detail.Unpack(info):
+            error.reason, error.metadata = info.reason, dict(info.metadata)
+        elif detail.Unpack(bad_request):
+            error.field_violations = tuple(
+                FieldViolation(violation.field, violation.description) for violation in bad_request.field_violations
+            )
+        elif detail.Unpack(retry):
+            error.retry_after = retry.retry_delay.ToTimedelta().total_seconds()
+
+
+def _with_fields(message: str, violations: tuple[FieldViolation, ...]) -> str:
+    if len(violations) == 1:
+        violation = violations[0]
+        if violation.description in message:
+            return message if message.startswith(violation.field) else f"{violation.field}: {message}"
+    if not violations:
+        return message
+    return f"{message} ({'; '.join(f'{violation.field}: {violation.description}' for violation in violations)})"

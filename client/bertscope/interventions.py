@@ -1,0 +1,67 @@
+"""Head interventions: what chosen heads contribute instead of their own context vector c = A V.
+
+Layers and heads count from 0. An intervention acts before a layer's output projection, on every text of a request.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, SupportsIndex
+
+from bertscope._encoding import finite_number, heads_or_all, uint32
+from bertscope.errors import invalid_argument
+
+Mode = Literal["zero", "uniform", "scale"]
+
+
+@dataclass(frozen=True)
+class HeadIntervention:
+    """One intervention on heads of one layer; made by `zero`, `uniform` and `scale`."""
+
+    layer: int
+    """0 to the model's layers - 1."""
+    heads: tuple[int, ...] | None
+    """Each 0 to the model's heads - 1, none twice; None means every head of the layer."""
+    mode: Mode
+    """What the heads contribute."""
+    factor: float | None = None
+    """Factor of mode "scale", -1000 to 1000; None for the other modes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layer", uint32("layer", self.layer))
+        object.__setattr__(self, "heads", heads_or_all("heads", self.heads))
+        if self.mode not in ("zero", "uniform", "scale"):
+            raise invalid_argument("mode", f'must be "zero", "uniform" or "scale", not {self.mode!r}')
+        if (self.mode == "scale") != (self.factor is not None):
+            raise invalid_argument("factor", 'is required for mode "scale" and must be left out otherwise')
+        if self.factor is not None:
+            object.__setattr__(self, "factor", finite_number("factor", self.factor))
+
+
+Heads = SupportsIndex | Iterable[SupportsIndex] | None
+
+
+def zero(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
+    """The heads add nothing: c := 0. `heads=None` means all heads of the layer.
+
+    >>> zero(layer=3, heads=[1, 4])
+    HeadIntervention(layer=3, heads=(1, 4), mode='zero', factor=None)
+    """
+    return HeadIntervention(uint32("layer", layer), heads_or_all("heads", heads), "zero")
+
+
+def uniform(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
+    """The heads attend to every token alike: c := mean of V over the real tokens (Kovaleva et al. 2019, section 4.6).
+
+    >>> uniform(layer=5)
+    HeadIntervention(layer=5, heads=None, mode='uniform', factor=None)
+    """
+    return HeadIntervention(uint32("layer", layer), heads_or_all("heads", heads), "uniform")
+
+
+def scale(layer: SupportsIndex, heads: Heads = None, *, factor: float) -> HeadIntervention:
+    """The heads' contribution is multiplied: c := factor * c, factor -1000 to 1000.
+
+    >>> scale(layer=0, heads=2, factor=0.5)
+    HeadIntervention(layer=0, heads=(2,), mode='scale', factor=0.5)
+    """
+    return HeadIntervention(uint32("layer", layer), heads_or_all("heads", heads), "scale", factor)

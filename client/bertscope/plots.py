@@ -1,0 +1,214 @@
+"""Attention maps as pictures: matplotlib figures, and an interactive page that needs nothing but a browser.
+
+matplotlib is an extra, `pip install "bertscope[plot]"`, and is imported only when a figure is drawn; pages do
+without.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib.resources
+import json
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope.results import AttentionMaps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FIGURE_FORMATS = (".png", ".svg", ".pdf")
+PAGE_FORMAT = ".html"
+COLORS = ("#ffffff", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f")
+INK, FAINT = "#1d2b3a", "#c9d3dd"
+MAX_PAGE_WEIGHTS = 2**25
+"""Most weights in one page; more would be over 90 MB of HTML, which browsers do not take well."""
+CHARACTERS_PER_INCH = 11
+"""Of a title; longer ones are broken into lines."""
+COLUMNS = 4
+"""Heads side by side when one layer is drawn."""
+MAX_LABELS = 72
+"""Most tokens named along an axis of a large map; of longer texts every second, third, ... is named."""
+MAX_SMALL_LABELS = 16
+"""The same of a map that is one of many."""
+
+Choice = int | Iterable[int] | None
+
+
+def plot_attention(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> Figure:
+    """Heat maps of attention, tokens on the axes: each row attends to the columns.
+
+    `layer` and `head` are numbers from 0, one or several, all unless given. One head is drawn large; the heads of one
+    layer side by side; several layers as a grid, a row for each layer and a column for each head. All maps of a figure
+    share one colour scale, from 0 to their largest weight. Raises ImportError without matplotlib and KeyError for a
+    layer or head that the maps don't hold. `figure.savefig(path)` writes it.
+    """
+    layers, heads = _choose(maps.layers, layer, "layer"), _choose(maps.heads, head, "head")
+    places = [(each_layer, each_head) for each_layer in layers for each_head in heads]
+    heading = _shown(_heading(maps) if title is None else title)
+    if len(places) == 1:
+        return _large(maps, *places[0], heading)
+    columns = len(heads) if len(layers) > 1 else min(len(heads), COLUMNS)
+    return _grid(maps, places, columns, heading)
+
+
+def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> str:
+    """One HTML page that shows any layer and head, and the weight under the pointer. It loads nothing from anywhere.
+
+    `layer` and `head` choose what goes into the page; weights are kept to 1/65535. Raises ValueError for more than
+    2**25 weights (layers x heads x L x L), and KeyError for a layer or head that the maps don't hold.
+    """
+    layers, heads = _choose(maps.layers, layer, "layer"), _choose(maps.heads, head, "head")
+    slices = np.ix_([maps.layers.index(value) for value in layers], [maps.heads.index(value) for value in heads])
+    weights: npt.NDArray[np.floating[Any]] = maps.attention[slices]
+    if weights.size > MAX_PAGE_WEIGHTS:
+        raise ValueError(f"{weights.size} weights are too many for a page, {MAX_PAGE_WEIGHTS} at most: choose layers")
+    quantized = np.rint(weights.astype(np.float32).clip(0, 1) * 65535).astype("<u2")
+    heading = _heading(maps) if title is None else title
+    data = {
+        "title": heading,
+        "model": maps.provenance.model,
+        "tokens": [token.text for token in maps.tokens],
+        "layers": layers,
+        "heads": heads,
+        "colors": COLORS,
+        "weights": base64.b64encode(quantized.tobytes()).decode("ascii"),
+    }
+    template = importlib.resources.files("bertscope").joinpath("attention_page.html").read_text("utf-8")
+    contents = {"{{title}}": html.escape(heading), "{{data}}": _script_safe_json(data)}
+    # In one pass: what is put in may itself look like a placeholder.
+    return re.sub(r"{{title}}|{{data}}", lambda place: contents[place.group()], template)
+
+
+def save_attention(
+    maps: AttentionMaps,
+    path: str | PathLike[str],
+    layer: Choice = None,
+    head: Choice = None,
+    *,
+    title: str | None = None,
+) -> None:
+    """Writes a figure (.png, .svg, .pdf) or an interactive page (.html), by the end of the file's name.
+
+    Raises ValueError for any other end.
+    """
+    path = Path(path)
+    check_format(path)
+    if path.suffix.lower() == PAGE_FORMAT:
+        path.write_text(attention_page(maps, layer, head, title=title), encoding="utf-8")
+    else:
+        plot_attention(maps, layer, head, title=title).savefig(path)
+
+
+def check_format(path: str | PathLike[str]) -> None:
+    """Raises ValueError unless `save_attention` can write such a file."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (*FIGURE_FORMATS, PAGE_FORMAT):
+        raise ValueError(f"{path}: the name must end with {', '.join(FIGURE_FORMATS)} or {PAGE_FORMAT}")
+
+
+def _large(maps: AttentionMaps, layer: int, head: int, heading: str) -> Figure:
+    length = len(maps.tokens)
+    side = min(11.0, max(4.0, 0.32 * length))
+    figure = _figure(side + 2.0, side + 1.6)
+    axes = figure.subplots()
+    weights = maps.head(layer, head)
+    image = _draw(axes, maps, weights, weights.max(), font=min(10.0, max(6.0, 260 / length)), labels=MAX_LABELS)
+    axes.set_xlabel("attended to", color=INK)
+    axes.set_ylabel("from", color=INK)
+    _title(figure, f"{heading}\nlayer {layer}, head {head}")
+    _colorbar(figure, image, axes)
+    return figure
+
+
+def _grid(maps: AttentionMaps, places: list[tuple[int, int]], columns: int, heading: str) -> Figure:
+    rows = math.ceil(len(places) / columns)
+    length = len(maps.tokens)
+    side = min(3.0, max(1.7, 0.16 * min(length, MAX_SMALL_LABELS)))
+    figure = _figure(columns * side + 1.8, rows * (side + 0.25) + 1.4)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    largest = max(maps.head(*place).max() for place in places)
+    image = None
+    for index, axes in enumerate(grid.flat):
+        if index >= len(places):
+            axes.set_visible(False)
+            continue
+        image = _draw(axes, maps, maps.head(*places[index]), largest, font=6, labels=MAX_SMALL_LABELS)
+        axes.set_title(f"layer {places[index][0]}, head {places[index][1]}", fontsize=8, color=INK, pad=4)
+        # The maps of a row share its tokens, those of a column theirs: names on the outside leave room for the maps.
+        axes.tick_params(labelleft=index % columns == 0, labelbottom=index + columns >= len(places), labeltop=False)
+    _title(figure, heading)
+    _colorbar(figure, image, grid)
+    return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError('figures need matplotlib: pip install "bertscope[plot]"') from error
+    return Figure(figsize=(width, height), dpi=150, layout="constrained", facecolor="white")
+
+
+def _title(figure: Figure, heading: str) -> None:
+    characters = int(figure.get_figwidth() * CHARACTERS_PER_INCH)
+    lines = [part for line in heading.split("\n") for part in textwrap.wrap(line, characters)]
+    figure.suptitle("\n".join(lines), color=INK, fontsize=11)
+
+
+def _draw(axes: Axes, maps: AttentionMaps, weights: npt.NDArray[Any], largest: float, font: float, labels: int) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colors = LinearSegmentedColormap.from_list("bertscope", COLORS)
+    image = axes.imshow(weights.astype(np.float32), cmap=colors, vmin=0, vmax=float(largest), interpolation="nearest")
+    step = math.ceil(len(maps.tokens) / labels)
+    ticks = range(0, len(maps.tokens), step)
+    names = [_shown(maps.tokens[index].text) for index in ticks]
+    axes.set_xticks(ticks, names, rotation=90, fontsize=font, color=INK)
+    axes.set_yticks(ticks, names, fontsize=font, color=INK)
+    axes.tick_params(length=0, pad=2)
+    for spine in axes.spines.values():
+        spine.set_color(FAINT)
+    return image
+
+
+def _colorbar(figure: Figure, image: Any, axes: Any) -> None:
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02)
+    bar.set_label("attention", color=INK, fontsize=9)
+    bar.ax.tick_params(labelsize=8, color=FAINT, labelcolor=INK)
+    bar.outline.set_edgecolor(FAINT)  # type: ignore[operator, unused-ignore]  # the stub takes it for the patch's colour
+
+
+def _choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:
+    if choice is None:
+        return list(held)
+    chosen = [int(value) for value in choice] if isinstance(choice, Iterable) else [int(choice)]
+    for value in chosen:
+        if value not in held:
+            raise KeyError(f"{what} {value} is not among those of the maps: {list(held)}")
+    return chosen
+
+
+def _heading(maps: AttentionMaps) -> str:
+    text = maps.text if maps.text_pair is None else f"{maps.text} / {maps.text_pair}"
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _shown(text: str) -> str:
+    """The text as matplotlib shows it unchanged: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def _script_safe_json(data: object) -> str:
+    """JSON that a script element can hold whatever the text: no character in it can end the element."""
+    return json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

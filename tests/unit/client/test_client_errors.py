@@ -1,0 +1,155 @@
+"""A failed call becomes one exception with all that the server said; one table decides which."""
+
+import inspect
+import pickle
+from typing import Any
+
+import bertscope
+import grpc
+import pytest
+from bertscope import errors
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2, status_pb2
+
+
+class FailedCall(grpc.RpcError):
+    """A call that ended with a status, as grpc gives it."""
+
+    def __init__(self, code: grpc.StatusCode, message: str | None, metadata: Any = (), initial: Any = ()) -> None:
+        self._end = code, message, metadata
+        self._initial = initial
+
+    def initial_metadata(self) -> Any:
+        return self._initial
+
+    def code(self) -> grpc.StatusCode:
+        return self._end[0]
+
+    def details(self) -> str | None:
+        return self._end[1]
+
+    def trailing_metadata(self) -> Any:
+        return self._end[2]
+
+
+def failed(code: grpc.StatusCode, message: str, *details: Any, status_message: str | None = None) -> FailedCall:
+    status = status_pb2.Status(code=code.value[0], message=message if status_message is None else status_message)
+    for detail in details:
+        packed = any_pb2.Any()
+        packed.Pack(detail)
+        status.details.append(packed)
+    metadata = (("x-request-id", "r1"), ("grpc-status-details-bin", status.SerializeToString()))
+    return FailedCall(code, message, metadata)
+
+
+def broken_detail() -> FailedCall:
+    detail = any_pb2.Any(type_url="type.googleapis.com/google.rpc.RetryInfo", value=b"\xff\xff")
+    status = status_pb2.Status(code=grpc.StatusCode.NOT_FOUND.value[0], message="gone", details=[detail])
+    metadata = (("grpc-status-details-bin", status.SerializeToString()),)
+    return FailedCall(grpc.StatusCode.NOT_FOUND, "gone", metadata)
+
+
+def violation(field: str, description: str) -> Any:
+    return error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
+
+
+def test_the_table_has_every_code_but_ok():
+    assert set(errors.STATUS_TO_ERROR) == set(grpc.StatusCode) - {grpc.StatusCode.OK}
+
+
+@pytest.mark.parametrize(("code", "expected"), list(errors.STATUS_TO_ERROR.items()))
+def test_each_code_has_its_exception(code, expected):
+    error = errors.from_call(failed(code, "message"))
+    assert type(error) is expected
+    assert error.code is code
+    assert error.request_id == "r1"
+
+
+@pytest.mark.parametrize(
+    ("trailing", "initial", "expected"),
+    [
+        ((("x-request-id", "end"),), (("x-request-id", "begin"),), "end"),
+        (None, (("other", "x"), ("x-request-id", "begin")), "begin"),
+        ((), None, None),
+    ],
+)
+def test_the_request_id_may_come_at_the_end_or_at_the_beginning(trailing, initial, expected):
+    call = FailedCall(grpc.StatusCode.INTERNAL, "m", trailing, initial)
+    assert errors.from_call(call).request_id == expected
+
+
+def test_the_tree_in_the_docstring_names_every_exception():
+    exported = [value for value in vars(bertscope).values() if inspect.isclass(value)]
+    classes = {value.__name__ for value in exported if issubclass(value, bertscope.BertscopeError)}
+    drawn = {line.split()[1] for line in (errors.__doc__ or "").splitlines() if line.strip()[:1] in ("*", "+", "-")}
+    assert drawn == classes
+
+
+def test_all_details_are_read():
+    error = errors.from_call(
+        failed(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "the queue is full",
+            error_details_pb2.ErrorInfo(reason="QUEUE_FULL", domain="bertscope", metadata={"tokens": "4096"}),
+            error_details_pb2.RetryInfo(retry_delay=Duration(seconds=2, nanos=250_000_000)),
+            error_details_pb2.BadRequest(field_violations=[violation("texts", "too many")]),
+            error_details_pb2.DebugInfo(detail="unknown to this client"),
+        )
+    )
+    assert (error.reason, error.metadata, error.retry_after) == ("QUEUE_FULL", {"tokens": "4096"}, 2.25)
+    assert error.field_violations == (bertscope.FieldViolation("texts", "too many"),)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        FailedCall(grpc.StatusCode.NOT_FOUND, "gone", None),
+        FailedCall(grpc.StatusCode.NOT_FOUND, "gone", ()),
+        FailedCall(grpc.StatusCode.NOT_FOUND, "gone", (("grpc-status-details-bin", b"\xff\xff"),)),
+        failed(grpc.StatusCode.NOT_FOUND, "gone", status_message="contradicts"),
+        failed(grpc.StatusCode.NOT_FOUND, "gone", any_pb2.Any(value=b"packed twice")),
+        broken_detail(),
+    ],
+)
+def test_missing_or_broken_details_do_not_hide_the_error(call):
+    error = errors.from_call(call)
+    assert type(error) is bertscope.NotFound
+    assert (str(error), error.reason, error.retry_after) == ("gone", "", None)
+
+
+@pytest.mark.parametrize(
+    ("message", "violations", "line"),
+    [
+        (
+            "layer 12 is out of range",
+            [("layers[0]", "layer 12 is out of range")],
+            "layers[0]: layer 12 is out of range",
+        ),
+        ("top_k: too large", [("top_k", "too large")], "top_k: too large"),
+        ("bad request", [("top_k", "too large")], "bad request (top_k: too large)"),
+        ("bad request", [("a", "x"), ("b", "y")], "bad request (a: x; b: y)"),
+        ("two\n  lines\r\n", [], "two lines"),
+        ("", [], "invalid argument"),
+    ],
+)
+def test_str_is_one_line_that_lists_the_fields(message, violations, line):
+    bad_request = error_details_pb2.BadRequest(field_violations=[violation(*each) for each in violations])
+    error = errors.from_call(failed(grpc.StatusCode.INVALID_ARGUMENT, message, bad_request))
+    assert str(error) == line
+
+
+def test_errors_survive_pickling():
+    info = error_details_pb2.ErrorInfo(reason="R")
+    error = pickle.loads(pickle.dumps(errors.from_call(failed(grpc.StatusCode.ABORTED, "m", info))))
+    assert (type(error), error.code, error.reason, str(error)) == (
+        bertscope.BertscopeError,
+        grpc.StatusCode.ABORTED,
+        "R",
+        "m",
+    )
+
+
+def test_standard_exceptions_catch_them_too():
+    assert issubclass(bertscope.InvalidArgument, ValueError)
+    assert issubclass(bertscope.DeadlineExceeded, TimeoutError)

@@ -1,0 +1,68 @@
+"""What the package exports, what importing it costs, and that the two clients are one."""
+
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import bertscope
+import pytest
+
+
+def test_all_names_everything_public():
+    public = {
+        name
+        for name, value in vars(bertscope).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and name != "version"
+    }
+    assert set(bertscope.__all__) == public | {"__version__"}
+    assert len(set(bertscope.__all__)) == len(bertscope.__all__)
+
+
+def test_version_is_that_of_the_distribution():
+    assert bertscope.__version__ == importlib.metadata.version("bertscope")
+
+
+@pytest.mark.parametrize("module", ["bertscope", "bertscope.cli.app"])
+def test_importing_is_light(module):
+    # grpc imports grpc_health if it is there; the base install must do without it.
+    code = f"import sys; sys.modules['grpc_health'] = None; import {module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"torch", "transformers", "pandas", "matplotlib", "onnxruntime", "bertscope_service"}
+    assert module in loaded
+    assert heavy.isdisjoint(loaded)
+
+
+def _public_methods(cls: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")}
+
+
+def test_both_clients_have_the_same_methods_and_parameters():
+    one, other = _public_methods(bertscope.Client), _public_methods(bertscope.AsyncClient)
+    assert set(one) == set(other)
+    for name in one:
+        assert inspect.signature(one[name]).parameters == inspect.signature(other[name]).parameters, name
+    constructors = [inspect.signature(cls.__init__).parameters for cls in (bertscope.Client, bertscope.AsyncClient)]
+    assert constructors[0] == constructors[1]
+
+
+def test_every_rpc_has_its_method():
+    from bertscope.v1 import attention_pb2, cloze_pb2, model_pb2
+
+    for file in (attention_pb2, cloze_pb2, model_pb2):
+        for service in file.DESCRIPTOR.services_by_name.values():
+            for method in service.methods:
+                name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
+                assert hasattr(bertscope.Client, name), method.full_name
+
+
+def test_tables_without_pandas_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r'pip install "bertscope\[pandas\]"'):
+        bertscope.Models().to_pandas()
+
+
+def test_an_empty_table_has_its_columns():
+    assert "probability" in bertscope.FilledTexts().to_pandas().columns
+    assert "name" in bertscope.Models().to_pandas().columns

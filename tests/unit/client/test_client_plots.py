@@ -1,0 +1,136 @@
+"""Figures show what they should, and pages hold any text without becoming something else."""
+
+import base64
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import bertscope
+import numpy as np
+import pytest
+from bertscope import AttentionMaps, Provenance, Token, plots
+
+NASTY = ["</script><script>alert(1)</script>", "<!--", "{{data}}", "{{title}}", "&amp;", "$x$", "\u2028", '"\\']
+SOURCE = Provenance("models/<b>m</b>", "", "torch", "cpu", "float32", {}, "zero_based")
+
+
+def maps_of(texts: list[str], layers: tuple[int, ...] = (2, 0), heads: tuple[int, ...] = (1, 3, 5)) -> AttentionMaps:
+    weights = np.random.default_rng(0).random((len(layers), len(heads), len(texts), len(texts)))
+    return AttentionMaps(
+        input_index=0,
+        text=" ".join(texts),
+        text_pair=None,
+        tokens=tuple(Token(text, 1, 0, 0, False, None, 0, ()) for text in texts),
+        attention=(weights / weights.sum(-1, keepdims=True)).astype(np.float32),
+        layers=layers,
+        heads=heads,
+        truncated_tokens=0,
+        provenance=SOURCE,
+    )
+
+
+class Page(HTMLParser):
+    """The elements of a page, and the text in each."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.texts.append("")
+
+    def handle_data(self, data):
+        if self.texts:
+            self.texts[-1] += data
+
+    def text(self, tag: str, **attributes: str) -> str:
+        (found,) = [
+            text
+            for (name, attrs), text in zip(self.elements, self.texts, strict=True)
+            if name == tag and attributes.items() <= attrs.items()
+        ]
+        return found
+
+
+def test_a_page_holds_nasty_text_as_text():
+    maps = maps_of(NASTY)
+    page = Page(bertscope.attention_page(maps))
+    plain = Page(bertscope.attention_page(maps_of(["a"])))
+    assert page.elements == plain.elements
+    data = json.loads(page.text("script", id="data"))
+    assert data["tokens"] == NASTY
+    assert data["model"] == SOURCE.model
+    assert page.text("title").strip() == maps.text.strip()
+
+
+def test_a_page_holds_the_weights():
+    maps = maps_of(["a", "b", "c"])
+    data = json.loads(Page(bertscope.attention_page(maps, layer=0, head=[5, 1])).text("script", id="data"))
+    assert (data["layers"], data["heads"]) == ([0], [5, 1])
+    weights = np.frombuffer(base64.b64decode(data["weights"]), "<u2").reshape(1, 2, 3, 3) / 65535
+    np.testing.assert_allclose(weights, maps.attention[1:, [2, 0]], atol=1e-5)
+
+
+def test_a_page_loads_nothing():
+    page = bertscope.attention_page(maps_of(["a"]))
+    assert not re.search(r"(?:https?:)?//[a-z]|\bsrc=|\bhref=|url\(|@import|fetch\(", page, re.IGNORECASE)
+
+
+def test_a_page_that_would_be_too_large_says_so(monkeypatch):
+    monkeypatch.setattr(plots, "MAX_PAGE_WEIGHTS", 10)
+    with pytest.raises(ValueError, match="54 weights are too many"):
+        bertscope.attention_page(maps_of(["a", "b", "c"]))
+
+
+def test_one_head_is_drawn_large_with_its_tokens():
+    figure = bertscope.plot_attention(maps_of(["the", "cat", "$5"]), layer=0, head=3)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["the", "cat", r"\$5"]
+    assert "layer 0, head 3" in figure.get_suptitle()
+    np.testing.assert_allclose(axes.images[0].get_array(), maps_of(["the", "cat", "$5"]).attention[1, 1])
+
+
+def test_several_heads_are_drawn_on_one_scale():
+    maps = maps_of(["the", "cat"])
+    figure = bertscope.plot_attention(maps)
+    drawn = [axes for axes in figure.axes if axes.images]
+    assert [axes.get_title() for axes in drawn] == [f"layer {layer}, head {head}" for layer in (2, 0) for head in (1, 3, 5)]
+    assert {axes.images[0].get_clim() for axes in drawn} == {(0, float(maps.attention.max()))}
+
+
+def test_axes_of_long_texts_name_some_tokens():
+    figure = bertscope.plot_attention(maps_of([str(number) for number in range(200)]), layer=0)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == [str(number) for number in range(0, 200, 13)]
+
+
+@pytest.mark.parametrize("draw", [bertscope.plot_attention, bertscope.attention_page])
+@pytest.mark.parametrize(("choice", "message"), [({"layer": 1}, "layer 1"), ({"head": [1, 2]}, "head 2")])
+def test_layers_and_heads_that_are_not_there(draw, choice, message):
+    with pytest.raises(KeyError, match=message):
+        draw(maps_of(["a"]), **choice)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.HTML", b"<!doctype")]
+)
+def test_the_name_decides_the_kind(tmp_path, name, begins):
+    bertscope.save_attention(maps_of(["a", "$", "b"]), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "html"])
+def test_other_names_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="must end with"):
+        bertscope.save_attention(maps_of(["a"]), tmp_path / name)
+
+
+def test_figures_without_matplotlib_name_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "bertscope\[plot\]"'):
+        bertscope.plot_attention(maps_of(["a"]))
+    bertscope.save_attention(maps_of(["a"]), tmp_path / "a.html")

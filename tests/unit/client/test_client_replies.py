@@ -1,0 +1,138 @@
+"""Replies become results, whatever a newer or a broken server sends."""
+
+import dataclasses
+import datetime
+
+import bertscope
+import pytest
+from bertscope import _channel, _health, _replies
+from bertscope.v1 import cloze_pb2, common_pb2, model_pb2
+
+
+def test_a_prediction_tells_unset_from_zero():
+    unset = cloze_pb2.Prediction(token="a", probability=0.5, log_probability=-0.7)
+    zero = cloze_pb2.Prediction(token="a", candidate_probability=0, rank=3, pieces=["a", "##b"], piece_ids=[1, 2])
+    request = cloze_pb2.FillMaskRequest(texts=["x [MASK]"])
+    filled = cloze_pb2.FilledMask(token_index=2, start=2, end=8, predictions=[unset, zero])
+    response = cloze_pb2.FillMaskResponse(
+        results=[cloze_pb2.FilledText(masks=[filled], tokens=4, truncated_tokens=1)],
+        provenance=common_pb2.Provenance(model="models/m", library_versions={"torch": "2"}),
+    )
+    (answer,) = _replies.filled_texts(request, response)
+    assert (answer.text, answer.tokens, answer.truncated_tokens) == ("x [MASK]", 4, 1)
+    (mask,) = answer.masks
+    assert (mask.start, mask.end, mask.token_index) == (2, 8, 2)
+    first, second = mask.predictions
+    assert (first.candidate_probability, first.rank, first.probability) == (None, None, 0.5)
+    assert (second.candidate_probability, second.rank) == (0.0, 3)
+    assert (second.pieces, second.piece_ids) == (("a", "##b"), (1, 2))
+    assert answer.provenance.library_versions == {"torch": "2"}
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_reply_with_too_few_or_too_many_texts_is_invalid(count):
+    response = cloze_pb2.FillMaskResponse(results=[cloze_pb2.FilledText()] * count)
+    with pytest.raises(bertscope.InvalidReply, match=f"{count} of 1"):
+        _replies.filled_texts(cloze_pb2.FillMaskRequest(texts=["x"]), response)
+
+
+def test_every_field_of_a_model_is_read():
+    message = model_pb2.Model(
+        name="models/m",
+        source="org/m",
+        architecture="bert",
+        runtime=common_pb2.RUNTIME_TORCH,
+        device="cuda:0",
+        precision=common_pb2.PRECISION_BFLOAT16,
+        layers=6,
+        heads=12,
+        hidden_size=384,
+        vocabulary_size=30522,
+        max_tokens=512,
+        parameters=22_000_000,
+        weight_bytes=88_000_000,
+        capabilities=[model_pb2.CAPABILITY_ATTENTION, 99],
+        state=model_pb2.Model.STATE_READY,
+        weights_digest="sha256:0",
+        mask_token="[MASK]",
+    )
+    message.ready_time.FromDatetime(datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC))
+    model = _replies.model(message)
+    assert (model.runtime, model.precision, model.state) == ("torch", "bf16", "ready")
+    assert model.capabilities == ("attention", "99")
+    assert model.ready_time == datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    assert {field.name for field in dataclasses.fields(model)} == set(message.DESCRIPTOR.fields_by_name)
+    for name in ("name", "source", "device", "layers", "heads", "parameters", "weight_bytes", "mask_token"):
+        assert getattr(model, name) == getattr(message, name)
+    message.ClearField("ready_time")
+    assert _replies.model(message).ready_time is None
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (bertscope.Provenance, common_pb2.Provenance),
+        (bertscope.Token, common_pb2.Token),
+        (bertscope.Prediction, cloze_pb2.Prediction),
+        (bertscope.FilledMask, cloze_pb2.FilledMask),
+        (bertscope.LoadProgress, model_pb2.LoadProgress),
+    ],
+)
+def test_results_have_the_fields_of_their_messages(result, message):
+    assert {field.name for field in dataclasses.fields(result)} == set(message.DESCRIPTOR.fields_by_name)
+
+
+def test_a_token_tells_unset_from_zero():
+    special = _replies.token(common_pb2.Token(text="[CLS]", special=True))
+    first = _replies.token(common_pb2.Token(text="a", id=0, word=0, start=1, end=2, segment=1, pieces=["a"]))
+    assert (special.id, special.word) == (None, None)
+    assert (first.id, first.word, first.start, first.end, first.segment, first.pieces) == (0, 0, 1, 2, 1, ("a",))
+
+
+def test_load_events():
+    progress = model_pb2.LoadProgress(stage=model_pb2.LoadProgress.STAGE_WARMING_UP, done_bytes=1, total_bytes=2)
+    event = _replies.load_event(model_pb2.LoadModelResponse(progress=progress))
+    assert event == bertscope.LoadProgress(stage="warming_up", done_bytes=1, total_bytes=2, detail="")
+    assert _replies.load_event(model_pb2.LoadModelResponse()) is None
+    for last in (event, None):
+        with pytest.raises(bertscope.InvalidReply, match="without a model"):
+            _replies.loaded(last)
+
+
+def test_health_messages_are_those_of_grpc_health():
+    health_pb2 = pytest.importorskip("grpc_health.v1.health_pb2")
+    for service in ("", "bertscope.v1.ClozeService"):
+        theirs = health_pb2.HealthCheckRequest(service=service)
+        assert _health.request(service).SerializeToString() == theirs.SerializeToString()
+    for name, number in health_pb2.HealthCheckResponse.ServingStatus.items():
+        reply = health_pb2.HealthCheckResponse(status=number).SerializeToString()
+        assert _health.status(_health.Int32Value.FromString(reply)) == name
+    assert _health.status(_health.Int32Value(value=9)) == "9"
+
+
+@pytest.mark.parametrize(
+    ("status", "services", "serving"),
+    [
+        ("SERVING", {}, True),
+        ("SERVING", {"a": "SERVICE_UNKNOWN"}, True),
+        ("SERVING", {"a": "NOT_SERVING"}, False),
+        ("NOT_SERVING", {"a": "SERVING"}, False),
+    ],
+)
+def test_serving(status, services, serving):
+    assert bertscope.Health(status, services).serving is serving
+
+
+def test_options_of_the_caller_win():
+    options = dict(_channel.channel_options([("grpc.max_receive_message_length", 5), ("x", "y")]))
+    assert options["grpc.max_receive_message_length"] == 5
+    assert options["x"] == "y"
+    assert "bertscope-python/" in options["grpc.primary_user_agent"]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "default", "expected"),
+    [(None, 60.0, 60.0), (5.0, 60.0, 5.0), (None, None, None), (float("inf"), 60.0, None), (None, float("inf"), None)],
+)
+def test_deadline(timeout, default, expected):
+    assert _channel.deadline(timeout, default) == expected
