@@ -16,6 +16,7 @@ from transformers import AutoTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition
 
+TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 MASK = "[MASK]"
 """Understood in texts for every model, whatever its own mask token is."""
 
@@ -77,6 +78,7 @@ class TextTokenizer:
     """A model's own tokenizer. Safe to use from several threads: nothing here changes once it is made."""
 
     backend: Tokenizer
+    truncating: Tokenizer
     mask_token: str | None
     mask_id: int | None
     unknown_id: int | None
@@ -86,6 +88,10 @@ class TextTokenizer:
     @classmethod
     def load(cls, folder: Path, max_tokens: int) -> TextTokenizer:
         """Read the tokenizer of a checkpoint folder. Raises FailedPrecondition if it has none that can be used."""
+        if not any(path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)):
+            # transformers would make up a vocabulary of nothing but special tokens.
+            message = f"{folder} has no tokenizer; add its tokenizer.json"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             backend = tokenizer.backend_tokenizer
@@ -95,23 +101,21 @@ class TextTokenizer:
         backend.no_truncation()
         backend.no_padding()
         longest = min(max_tokens, int(tokenizer.model_max_length))
-        return cls(backend, tokenizer.mask_token, tokenizer.mask_token_id, tokenizer.unk_token_id, longest)
+        truncating = Tokenizer.from_str(backend.to_str())
+        truncating.enable_truncation(longest, strategy="longest_first")
+        return cls(backend, truncating, tokenizer.mask_token, tokenizer.mask_token_id, tokenizer.unk_token_id, longest)
 
     def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False) -> TokenizedText:
         """Tokenize a text or a pair. With `truncate`, cut it to `max_tokens`, from the end of the longer text first."""
         texts = (text,) if text_pair is None else (text, text_pair)
         written = [self._with_own_mask(part) for part in texts]
         moves = tuple(part_moves for _, part_moves in written)
-        encoding = self.backend.encode(written[0][0], written[1][0] if text_pair is not None else None)
-        excess = len(encoding) - self.max_tokens
-        if excess <= 0 or not truncate:
-            return TokenizedText(encoding, texts, moves, 0)
-        parts = [self.backend.encode(part, add_special_tokens=False) for part, _ in written]
-        for part, length in zip(parts, _shortened([len(part) for part in parts], excess), strict=True):
-            part.truncate(length)
-        return TokenizedText(
-            self.backend.post_process(parts[0], parts[1] if text_pair is not None else None), texts, moves, excess
-        )
+        first, second = written[0][0], written[1][0] if text_pair is not None else None
+        encoding = self.backend.encode(first, second)
+        excess = max(0, len(encoding) - self.max_tokens) if truncate else 0
+        if excess:
+            encoding = self.truncating.encode(first, second)
+        return TokenizedText(encoding, texts, moves, excess)
 
     @property
     def size(self) -> int:
@@ -136,16 +140,17 @@ class TextTokenizer:
         """Ids of a word's pieces as it stands after the character `before` ("" at the start of a text).
 
         In byte-level and sentence-piece vocabularies "Paris" and " Paris" are different entries, so what comes before matters.
-        Empty if the word leaves no piece of its own (blanks, control characters).
+        Empty if the word has none of its own (blanks, control characters).
         """
-        context = f"x{before}" if before else ""
-        encoding = self.backend.encode(context + word, add_special_tokens=False)
-        begin = len(context) - (before == " ")
-        return tuple(
-            token
-            for token, (start, end) in zip(encoding.ids, encoding.offsets, strict=True)
-            if start >= begin and end > len(context)
-        )
+        if not word.strip():
+            return ()
+        context = f"x{before}".rstrip()
+        ahead = self.backend.encode(context, add_special_tokens=False).ids
+        together = self.backend.encode(f"x{before}{word}", add_special_tokens=False).ids
+        if not before or together[: len(ahead)] != ahead:
+            # At the start of a text, or grown together with what stands before: then the word as it is alone.
+            return tuple(self.backend.encode(word, add_special_tokens=False).ids)
+        return tuple(together[len(ahead) :])
 
     def _with_own_mask(self, text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
         """The text with this model's mask token for "[MASK]", and where positions move: (from here on, by so much)."""
@@ -168,14 +173,3 @@ def _move(place: int, moves: Sequence[tuple[int, int]]) -> int:
             break
         shift = by
     return place + shift
-
-
-def _shortened(lengths: list[int], excess: int) -> list[int]:
-    """Lengths after cutting `excess` tokens, one at a time from the longer text."""
-    if len(lengths) == 1:
-        return [max(0, lengths[0] - excess)]
-    first, second = lengths
-    level = min(abs(first - second), excess)
-    first, second = (first - level, second) if first > second else (first, second - level)
-    rest = excess - level
-    return [max(0, first - rest // 2), max(0, second - (rest - rest // 2))]

@@ -10,16 +10,16 @@ from bertscope_service.registry import LoadedModel
 from bertscope_service.tokenization import MASK
 
 WORDS = (2, 20, 100)
-"""Lengths of the texts, in words."""
+"""Lengths of the texts, in words; a model that reads less gets them cut."""
 
 
 async def warm_up(engine: Engine, model: LoadedModel) -> None:
     """Run both paths, fused and explicit attention, at some lengths. What it raises says that the model can't run here."""
     shape, tokenizer = model.encoder.shape, model.tokenizer
-    texts = tuple("a " * words + MASK for words in WORDS)
+    texts = tuple(MASK + " a" * words for words in WORDS)
     rows = []
     if shape.has_masked_lm_head and tokenizer.mask_id is not None:
-        plan = ClozePlan(ClozeQuery(texts, 1, (), truncate=False), tokenizer)
+        plan = ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer)
         rows += [Row(model.encoder, sequence, observer) for sequence, observer in plan.rows]
     query = AttentionQuery(((texts[0], None),), (shape.layers - 1,), (0,), 4, words=False, truncate=True)
     attention = AttentionPlan(query, 0, tokenizer)

@@ -6,13 +6,14 @@ one is launched while the first is still running, so that the device does not wa
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -23,6 +24,7 @@ from bertscope_service.engine.rows import Job, Row
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
 from bertscope_service.metrics import Metrics
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
@@ -92,7 +94,7 @@ class Worker:
             self._report_queue()
             self._ready.notify()
         for job in waiting:
-            job.loop.call_soon_threadsafe(job.fail, Unavailable("the server is stopping; ask another one", "DRAINING"))
+            _tell(job, job.fail, Unavailable("the server is stopping; ask another one", "DRAINING"))
         self._thread.join()
 
     def _overloaded(self, tokens: int) -> Overloaded:
@@ -139,7 +141,7 @@ class Worker:
     def _drop(self, row: Row, reason: str) -> None:
         self._metrics.rows_dropped.labels(reason).inc()
         late = DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
-        row.job.loop.call_soon_threadsafe(row.job.fail, late)
+        _tell(row.job, row.job.fail, late)
 
     def _launch(self, rows: Sequence[Row]) -> _Flight | None:
         """Start a batch; None if it failed and its jobs were told."""
@@ -147,11 +149,13 @@ class Worker:
         try:
             with torch.inference_mode():
                 return self._run(rows, began)
-        except torch.OutOfMemoryError as error:
-            self._halve(rows, error)
+        except torch.OutOfMemoryError:
+            pass  # the halves run below: in here, the error's traceback would keep the tensors of this batch alive
         except Exception as error:  # whatever went wrong must not end the thread that all callers depend on
             logger.exception("a batch of %d rows failed on %s", len(rows), self._name)
             self._fail(rows, error)
+            return None
+        self._halve(rows)
         return None
 
     def _run(self, rows: Sequence[Row], began: float) -> _Flight:
@@ -183,9 +187,6 @@ class Worker:
             if flight.landed is not None:
                 flight.landed.synchronize()
             results = flight.readout.deal(tuple(tensor.numpy() for tensor in flight.host))
-        except torch.OutOfMemoryError as error:
-            self._halve(flight.rows, error)
-            return
         except Exception as error:  # as in _launch: asynchronous device errors surface here
             logger.exception("a batch of %d rows failed on %s", len(flight.rows), self._name)
             self._fail(flight.rows, error)
@@ -198,9 +199,9 @@ class Worker:
         for row, result in zip(flight.rows, results, strict=True):
             dealt[row.job].append((row.index, result))
         for job, part in dealt.items():
-            job.loop.call_soon_threadsafe(job.settle, part)
+            _tell(job, job.settle, part)
 
-    def _halve(self, rows: Sequence[Row], error: torch.OutOfMemoryError) -> None:
+    def _halve(self, rows: Sequence[Row]) -> None:
         """Run a batch that did not fit into the device's memory as two; a single row that does not is refused."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -218,4 +219,11 @@ class Worker:
 
     def _fail(self, rows: Sequence[Row], error: Exception) -> None:
         for job in {row.job for row in rows}:
-            job.loop.call_soon_threadsafe(job.fail, error)
+            job.cancelled = True  # its other rows need not run
+            _tell(job, job.fail, error)
+
+
+def _tell(job: Job, what: Callable[[T], None], news: T) -> None:
+    """Let a job know something, on its own loop; a loop that was closed meanwhile has nobody left to tell."""
+    with contextlib.suppress(RuntimeError):
+        job.loop.call_soon_threadsafe(what, news)

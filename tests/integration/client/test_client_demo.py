@@ -48,7 +48,8 @@ def demo(tmp_path):
         command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "demo", *arguments]
         process = subprocess.Popen(
             command,
-            env=os.environ | {"PYTHONPATH": paths},
+            # gRPC's core logs a connection that the fake server drops to standard error, which these tests look at.
+            env=os.environ | {"PYTHONPATH": paths, "GRPC_VERBOSITY": "NONE"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,0 +1,295 @@
+"""On a GPU: the same numbers as on the CPU, by the encoder alone and through a server under load; and what no memory means."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.encoders.base import BatchGates, Encoder, Gates, State
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from numpy.typing import NDArray
+
+from tests.integration.encoders.reference import Outputs, Subject, assert_close, assert_equal
+from tests.tiny import ARCHITECTURES, SENTENCES
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+DEVICE = torch.device("cuda:0")
+ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
+EDITS = {(0, 1): (0.0, 1.0), (1, 0): (0.5, 0.0), (2, 2): (0.0, 0.0), (2, 3): (0.0, 1.0)}
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module", autouse=True)
+def full_float32() -> Iterator[None]:
+    """TensorFloat-32 has 10 bits where float32 has 23."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
+    return Subject(request.param, checkpoint(request.param))
+
+
+@pytest.fixture(scope="module")
+def bert(checkpoint: Callable[[str], Path]) -> Subject:
+    return Subject("bert", checkpoint("bert"))
+
+
+def on_gpu(subject: Subject, precision: str = "fp32") -> TorchEncoder:
+    return TorchEncoder.load(subject.folder, subject.architecture, device=DEVICE, precision=precision)
+
+
+def rows_of(outputs: Outputs) -> list[list[torch.Tensor]]:
+    """Everything about each row's real tokens, on the CPU."""
+    return [[tensor.float().cpu() for tensor in outputs.row(index)] for index in range(len(outputs.lengths))]
+
+
+def some_gates(subject: Subject) -> list[Gates | None]:
+    """Every other row has gates of all kinds."""
+    return [subject.gates(EDITS) if index % 2 else None for index in range(len(subject.sequences))]
+
+
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_same_numbers_as_on_the_cpu(subject: Subject, watch: bool, gated: bool) -> None:
+    gates = some_gates(subject) if gated else None
+    found = rows_of(subject.run(subject.sequences, gates, encoder=on_gpu(subject), watch=watch))
+    expected = rows_of(subject.run(subject.sequences, gates, watch=watch))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_close(ours, theirs)
+
+
+def test_same_numbers_as_transformers(subject: Subject) -> None:
+    """Each text alone, by transformers on the CPU."""
+    found = rows_of(subject.run(subject.sequences, encoder=on_gpu(subject)))
+    for row, sequence in zip(found, subject.sequences, strict=True):
+        assert_close(row, subject.reference.run([sequence]).row(0))
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_gates_touch_no_other_row(subject: Subject, watch: bool) -> None:
+    encoder = on_gpu(subject)
+    gated = rows_of(subject.run(subject.sequences, some_gates(subject), encoder=encoder, watch=watch))
+    plain = rows_of(subject.run(subject.sequences, encoder=encoder, watch=watch))
+    for ours, theirs in zip(gated[::2], plain[::2], strict=True):
+        assert_equal(ours, theirs)
+    for ours, theirs in zip(gated[1:-2:2], plain[1:-2:2], strict=True):
+        assert float((ours[-1] - theirs[-1]).abs().max()) > 0.01
+
+
+@pytest.mark.parametrize("precision", ROUNDING)
+@pytest.mark.parametrize("watch", [False, True])
+def test_half_precisions_are_close(subject: Subject, precision: str, watch: bool) -> None:
+    found = subject.run(subject.sequences, some_gates(subject), encoder=on_gpu(subject, precision), watch=watch)
+    for maps in found.maps:
+        assert maps.dtype == torch.float32
+        assert float((maps.sum(dim=-1) - 1).abs().max()) < 2e-3
+    ours = torch.cat([row[-1] for row in rows_of(found)])
+    theirs = torch.cat([row[-1] for row in rows_of(subject.run(subject.sequences, some_gates(subject)))])
+    assert bool(torch.isfinite(ours).all())
+    assert 0 < float((ours - theirs).norm() / theirs.norm()) < 50 * ROUNDING[precision]
+
+
+@torch.inference_mode()
+def test_rows_go_on_in_other_batches(subject: Subject) -> None:
+    encoder = on_gpu(subject)
+    whole = subject.run(subject.sequences, encoder=encoder, watch=False)
+    state = encoder.begin(subject.sequences)
+    encoder.advance(state, 1)
+    order = list(range(len(subject.sequences)))[::-1]
+    stacked = State.stack([state.row(index) for index in order])
+    encoder.advance(stacked, encoder.shape.layers)
+    for place, index in enumerate(order):
+        length = len(subject.sequences[index])
+        scores = encoder.logits(stacked, torch.full((length,), place, device=DEVICE), torch.arange(length, device=DEVICE))
+        assert_close([scores.cpu()], [whole.logits[index, :length].cpu()])
+
+
+@asynccontextmanager
+async def serving(folder: Path, **settings: Any) -> AsyncIterator[Any]:
+    """A server of one model on the GPU, and a channel to it."""
+    import grpc
+    from bertscope_service.server import Server
+    from bertscope_service.settings import Settings
+
+    server = Server(Settings(model=[f"tiny={folder}"], device=str(DEVICE), port=0, metrics_port=0, **settings))
+    ports = await server.start()
+    try:
+        await server.load_models()
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel:
+            yield channel
+    finally:
+        await server.stop(5)
+
+
+async def fill(channel: Any, **request: Any) -> Any:
+    from bertscope.v1 import cloze_pb2, cloze_pb2_grpc
+
+    reply = await cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(cloze_pb2.FillMaskRequest(**request))
+    assert reply.provenance.device == str(DEVICE)
+    return reply
+
+
+async def extract(channel: Any, texts: Sequence[str], **request: Any) -> list[NDArray[np.float32]]:
+    """The maps of each text, put together from their chunks."""
+    from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
+
+    inputs = [common_pb2.TextInput(text=text) for text in texts]
+    call = attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(
+        attention_pb2.ExtractAttentionRequest(inputs=inputs, **request)
+    )
+    shapes, buffers = [], list[bytearray]()
+    async for event in call:
+        if event.HasField("header"):
+            shapes.append(tuple(event.header.attention.shape))
+            buffers.append(bytearray(4 * int(np.prod(shapes[-1]))))
+        else:
+            chunk = event.chunk
+            buffers[chunk.input_index][chunk.offset : chunk.offset + len(chunk.data)] = chunk.data
+    return [np.frombuffer(buffer, dtype="<f4").reshape(shape) for buffer, shape in zip(buffers, shapes, strict=True)]
+
+
+TEXTS = [text.replace("the", "[MASK]", 1) if "the" in text else f"{text} [MASK]" for text in SENTENCES[:-1]]
+
+
+def test_server_fills_masks(bert: Subject) -> None:
+    async def run() -> Any:
+        async with serving(bert.folder) as channel:
+            return await fill(channel, texts=TEXTS, top_k=5)
+
+    reply = asyncio.run(run())
+    assert len(reply.results) == len(TEXTS)
+    for text, result in zip(TEXTS, reply.results, strict=True):
+        logits = bert.reference.run([bert.tokenizer.encode(text).sequence]).logits[0]
+        (mask,) = result.masks
+        best = logits[mask.token_index].log_softmax(dim=-1).topk(5)
+        assert [p.log_probability for p in mask.predictions] == pytest.approx(best.values.tolist(), abs=1e-3)
+        assert {p.piece_ids[0] for p in mask.predictions} == set(best.indices.tolist())
+
+
+@pytest.mark.parametrize("step_bytes", [1, 1 << 24])
+def test_server_streams_maps(bert: Subject, monkeypatch: pytest.MonkeyPatch, step_bytes: int) -> None:
+    """All layers in one step, and one after the other from states kept on the device."""
+    from bertscope_service.analyses import attention
+
+    monkeypatch.setattr(attention, "STEP_BYTES", step_bytes)
+
+    async def run() -> list[NDArray[np.float32]]:
+        async with serving(bert.folder) as channel:
+            return await extract(channel, SENTENCES, layers=[3, 0, 2], heads=[2, 1])
+
+    found = asyncio.run(run())
+    assert len(found) == len(SENTENCES)
+    for text, maps in zip(SENTENCES, found, strict=True):
+        expected = bert.reference.run([bert.tokenizer.encode(text).sequence]).maps
+        for place, layer in enumerate((3, 0, 2)):
+            np.testing.assert_allclose(maps[place], expected[layer][0, [2, 1]].numpy(), rtol=0, atol=1e-4)
+
+
+def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> None:
+    """Hundreds of calls of all kinds at once, while one batch runs and the next is launched."""
+    from bertscope.v1 import common_pb2
+
+    zero = [common_pb2.HeadIntervention(layer=1, heads=[0, 2], mode=common_pb2.HeadIntervention.MODE_ZERO)]
+
+    async def ask(channel: Any, number: int) -> list[float]:
+        text = TEXTS[number % len(TEXTS)]
+        if number % 4 == 0:
+            return [float(value) for maps in await extract(channel, [text]) for value in maps.ravel()]
+        extra = {"interventions": zero} if number % 4 == 1 else {}
+        choice = {"candidates": ["cat", "unplayable"]} if number % 4 == 2 else {"top_k": 5}
+        reply = await fill(channel, texts=[text], **choice, **extra)
+        return [p.log_probability for mask in reply.results[0].masks for p in mask.predictions]
+
+    async def run() -> None:
+        kinds = 4 * len(TEXTS)
+        async with serving(bert.folder) as channel:
+            expected = [await ask(channel, number) for number in range(kinds)]
+            found = await asyncio.gather(*(ask(channel, number) for number in range(8 * kinds)))
+        for number, answer in enumerate(found):
+            assert answer == pytest.approx(expected[number % kinds], abs=1e-3)
+        # The three kinds of fill_mask differ, or mixed-up answers would go unnoticed.
+        assert expected[1] != pytest.approx(expected[1 + 4], abs=1e-3)
+
+    asyncio.run(run())
+
+
+class Hungry:
+    """Takes `share` bytes of the device for each row, twice, while it runs."""
+
+    group: Hashable = None
+
+    def __init__(self, share: int) -> None:
+        self.share = share
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Any:
+        from bertscope_service.analyses.observer import Readout
+
+        size = sum(observer.share for observer in observers)
+        held = [torch.zeros(size, dtype=torch.uint8, device=encoder.device) for _ in range(2)]
+        encoder.advance(state, encoder.shape.layers, gates)
+        sizes = torch.full((len(observers),), float(len(held)), device=encoder.device)
+        return Readout((state.hidden[:, 0].float().sum(dim=-1), sizes), lambda arrays: arrays[0].tolist())
+
+
+@asynccontextmanager
+async def engine_with_memory(encoder: TorchEncoder, free_bytes: int) -> AsyncIterator[Callable[[Sequence[int]], Any]]:
+    """Runs rows that are each as hungry as told, while PyTorch may take only so many bytes more."""
+    from bertscope_service.encoders.base import TokenSequence
+    from bertscope_service.engine.engine import Engine
+    from bertscope_service.engine.rows import Row
+    from bertscope_service.engine.worker import Limits
+    from bertscope_service.metrics import Metrics
+
+    engine = Engine(lambda _: Limits(batch_tokens=4096, queue_tokens=100_000), Metrics())
+
+    async def run(shares: Sequence[int]) -> list[float]:
+        rows: list[Any] = [Row(encoder, TokenSequence([2, 5, 3], [0, 0, 0]), Hungry(share)) for share in shares]
+        return await engine.run(rows, client="client")
+
+    await run([MIB])  # what the first run allocates for good must not count
+    torch.cuda.synchronize(DEVICE)
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(DEVICE).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(DEVICE) + free_bytes) / total, DEVICE)
+    try:
+        yield run
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, DEVICE)
+        await engine.close()
+
+
+def test_a_batch_that_does_not_fit_is_halved(bert: Subject) -> None:
+    """Eight rows of 2 x 100 MiB where 600 MiB are free: what the whole batch took first must be gone when its halves run."""
+
+    async def run() -> None:
+        async with engine_with_memory(on_gpu(bert), 600 * MIB) as ask:
+            (alone,) = await ask([MIB])
+            assert await ask([100 * MIB] * 8) == pytest.approx([alone] * 8, abs=1e-4)
+
+    asyncio.run(run())
+
+
+def test_a_row_that_does_not_fit_is_refused(bert: Subject) -> None:
+    from bertscope_service.errors import Overloaded
+
+    async def run() -> None:
+        async with engine_with_memory(on_gpu(bert), 300 * MIB) as ask:
+            with pytest.raises(Overloaded) as caught:
+                await ask([400 * MIB])
+            assert caught.value.reason == "DEVICE_MEMORY"
+            assert len(await ask([MIB] * 3)) == 3
+
+    asyncio.run(run())

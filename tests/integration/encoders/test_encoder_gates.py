@@ -1,0 +1,111 @@
+"""Gates do to a head what editing its attention map in transformers does, and only in the rows that have them."""
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.encoders.base import Gates
+
+from tests.integration.encoders.reference import Edits, Subject, assert_close, assert_equal
+
+ZERO, UNIFORM = (0.0, 0.0), (0.0, 1.0)
+EDITS: dict[str, Edits] = {
+    "zero": {(1, 2): ZERO},
+    "zero-first": {(0, 0): ZERO},
+    "uniform": {(1, 3): UNIFORM},
+    "uniform-last": {(2, 0): UNIFORM},
+    "half": {(1, 1): (0.5, 0.0)},
+    "negative": {(0, 3): (-2.0, 0.0)},
+    "zero-layer": {(1, head): ZERO for head in range(4)},
+    "uniform-layer": {(0, head): UNIFORM for head in range(4)},
+    "mixed": {(0, 1): ZERO, (0, 2): UNIFORM, (1, 0): (1.5, 0.0), (2, 1): UNIFORM, (2, 3): ZERO, (2, 0): (0.25, 0.75)},
+    "all-uniform": {(layer, head): UNIFORM for layer in range(3) for head in range(4)},
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_gates_equal_edited_maps(subject: Subject, name: str) -> None:
+    gates = subject.gates(EDITS[name])
+    for sequence in subject.sequences[::3]:
+        found, expected = subject.run([sequence], [gates]), subject.reference.run_edited(sequence, EDITS[name])
+        assert_close(found.row(0), expected.row(0))
+        unchanged = subject.reference.run([sequence]).logits
+        assert len(sequence) == 1 or float((found.logits - unchanged).abs().max()) > 0.01
+
+
+def test_reference_edits_nothing_without_edits(subject: Subject) -> None:
+    sequence = subject.sequences[4]
+    assert_close(subject.reference.run_edited(sequence, {}).row(0), subject.reference.run([sequence]).row(0), 1e-6)
+
+
+def test_gates_of_one_row_touch_no_other(subject: Subject) -> None:
+    """Rows with gates of all kinds between rows without: the former equal each text alone, the latter stay as they were."""
+    edits: list[Edits | None] = [None] * len(subject.sequences)
+    edits[1::2] = list(EDITS.values())[: len(edits) // 2]
+    gates = [None if row is None else subject.gates(row) for row in edits]
+    gated, plain = subject.run(subject.sequences, gates), subject.run(subject.sequences)
+    for index, (sequence, row) in enumerate(zip(subject.sequences, edits, strict=True)):
+        if row is None:
+            assert_equal(gated.row(index), plain.row(index))
+        else:
+            assert_close(gated.row(index), subject.reference.run_edited(sequence, row).row(0))
+
+
+def test_uniform_means_real_tokens_only(subject: Subject) -> None:
+    """The mean of a short text in a long batch is that of the text alone."""
+    short, long = subject.sequences[0], subject.sequences[-2]
+    gates = subject.gates(EDITS["all-uniform"])
+    batch, alone = subject.run([long, short], [gates, gates]), subject.run([short], [gates])
+    assert_close(batch.row(1), alone.row(0))
+
+
+def test_open_gates_change_nothing(subject: Subject) -> None:
+    """Also in a layer where another row's gates are closed."""
+    opened, closed = subject.gates({}), subject.gates(EDITS["mixed"])
+    batch = subject.sequences[:4]
+    plain = subject.run(batch)
+    assert_equal(subject.run(batch, [opened] * 4).row(2), plain.row(2))
+    assert_equal(subject.run(batch, [opened, closed, opened, None]).row(2), plain.row(2))
+    assert_equal(subject.run(batch, [opened, closed, opened, None]).row(3), plain.row(3))
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("name", ["zero", "uniform", "mixed", "all-uniform"])
+def test_unwatched_layers_obey_gates_too(subject: Subject, name: str, pack: bool) -> None:
+    encoder = subject.load(pack=pack)
+    gates = [subject.gates(EDITS[name]) if index % 2 else None for index in range(len(subject.sequences))]
+    watched = subject.run(subject.sequences, gates)
+    unwatched = subject.run(subject.sequences, gates, encoder=encoder, watch=False)
+    watched.maps = []
+    for index in range(len(subject.sequences)):
+        assert_close(unwatched.row(index), watched.row(index))
+
+
+def test_scale_of_one_head_by_zero_is_zero_ablation(subject: Subject) -> None:
+    sequence = subject.sequences[5]
+    zero, scaled = subject.gates({(1, 0): ZERO}), subject.gates({(1, 0): (1e-30, 0.0)})
+    assert_close(subject.run([sequence], [scaled]).row(0), subject.run([sequence], [zero]).row(0), 1e-6)
+
+
+def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
+    encoder = subject.encoder
+    assert encoder.place_gates([None, None]) is None
+    placed = encoder.place_gates([None, subject.gates({(2, 1): ZERO, (1, 0): (1.0, 0.5)}), subject.gates({})])
+    assert placed is not None
+    assert placed.keep.shape == placed.uniform.shape == (3, encoder.shape.layers, encoder.shape.heads)
+    assert (placed.layers, placed.uniform_layers) == (frozenset({1, 2}), frozenset({1}))
+    assert placed.keep[1, 2, 1] == 0
+    assert placed.uniform[1, 1, 0] == 0.5
+    assert torch.equal(placed.keep[[0, 2]], torch.ones_like(placed.keep[[0, 2]]))
+    opened = encoder.place_gates([subject.gates({})])
+    assert opened is not None
+    assert not opened.layers
+
+
+def test_gates_are_copied_to_the_device(subject: Subject) -> None:
+    """A caller may reuse its arrays for the next row."""
+    shape = (subject.encoder.shape.layers, subject.encoder.shape.heads)
+    gates = Gates(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
+    placed = subject.encoder.place_gates([gates])
+    assert placed is not None
+    gates.keep[:] = 0
+    assert bool((placed.keep == 1).all())

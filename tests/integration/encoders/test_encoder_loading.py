@@ -1,0 +1,134 @@
+"""What a checkpoint folder must hold, and what is said when it does not."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+import torch
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.errors import FailedPrecondition
+from safetensors.torch import load_file, save_file
+
+from tests.integration.encoders.reference import Subject, assert_equal
+from tests.tiny import ARCHITECTURES, corrupt_weights, pickle_only, write_checkpoint
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def copy(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path], tmp_path: Path) -> tuple[str, Path]:
+    """An architecture, and a copy of its checkpoint that may be spoilt."""
+    return request.param, Path(copytree(checkpoint(request.param), tmp_path / "copy"))
+
+
+def load(architecture: str, folder: Path) -> TorchEncoder:
+    return TorchEncoder.load(folder, architecture, device=torch.device("cpu"), precision="fp32")
+
+
+def refusal(architecture: str, folder: Path) -> FailedPrecondition:
+    with pytest.raises(FailedPrecondition) as caught:
+        load(architecture, folder)
+    assert caught.value.reason == "SOURCE_UNREADABLE"
+    assert caught.value.metadata["source"] == str(folder)
+    assert str(folder) in caught.value.message
+    assert "\n" not in caught.value.message
+    return caught.value
+
+
+def edit_weights(folder: Path, edit: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    edit(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def some_query(weights: dict[str, torch.Tensor]) -> str:
+    """A weight inside an attention layer."""
+    return next(
+        name for name in sorted(weights) if any(part in name for part in ("query.weight", "q_lin.weight", "Wqkv.weight"))
+    )
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_base_model_has_no_masked_lm_head(architecture: str, tmp_path: Path, checkpoint: Callable[[str], Path]) -> None:
+    base = Subject(architecture, write_checkpoint(architecture, tmp_path, head=False))
+    whole = Subject(architecture, checkpoint(architecture))
+    assert not base.encoder.shape.has_masked_lm_head
+    assert whole.encoder.shape.has_masked_lm_head
+    found, expected = base.run(whole.sequences[:3]), whole.run(whole.sequences[:3])
+    assert_equal([*found.hidden[:-1], *found.maps], [*expected.hidden[:-1], *expected.maps])
+
+
+def test_incomplete_head_is_no_head(copy: tuple[str, Path]) -> None:
+    architecture, folder = copy
+    heads = ("cls.", "lm_head.", "vocab_", "predictions.", "generator_predictions.", "head.")
+
+    def drop(weights: dict[str, torch.Tensor]) -> None:
+        del weights[next(name for name in sorted(weights) if name.startswith(heads) and "orm" in name)]
+
+    edit_weights(folder, drop)
+    assert not load(architecture, folder).shape.has_masked_lm_head
+
+
+def test_missing_encoder_weight_is_refused(copy: tuple[str, Path]) -> None:
+    architecture, folder = copy
+    names: list[str] = []
+
+    def drop(weights: dict[str, torch.Tensor]) -> None:
+        names.append(some_query(weights))
+        del weights[names[0]]
+
+    edit_weights(folder, drop)
+    assert names[0] in refusal(architecture, folder).message
+
+
+def test_misshapen_weight_is_refused(copy: tuple[str, Path]) -> None:
+    architecture, folder = copy
+
+    def cut(weights: dict[str, torch.Tensor]) -> None:
+        name = some_query(weights)
+        weights[name] = weights[name][:, :-1].contiguous()
+
+    edit_weights(folder, cut)
+    refusal(architecture, folder)
+
+
+def test_truncated_weights_are_refused(copy: tuple[str, Path]) -> None:
+    architecture, folder = copy
+    corrupt_weights(folder)
+    refusal(architecture, folder)
+
+
+def test_pickle_is_refused(copy: tuple[str, Path]) -> None:
+    architecture, folder = copy
+    pickle_only(folder)
+    refusal(architecture, folder)
+
+
+def test_config_that_says_nothing_is_refused(copy: tuple[str, Path]) -> None:
+    architecture, folder = copy
+    (folder / "config.json").write_text("{", encoding="utf-8")
+    refusal(architecture, folder)
+
+
+def test_more_layers_in_the_config_than_in_the_weights_are_refused(copy: tuple[str, Path]) -> None:
+    """ALBERT's layers share their weights: there the extra ones exist."""
+    architecture, folder = copy
+    path = folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    layers = "n_layers" if architecture == "distilbert" else "num_hidden_layers"
+    config[layers] += 1
+    if "layer_types" in config:
+        config["layer_types"].append("full_attention")
+    path.write_text(json.dumps(config), encoding="utf-8")
+    if architecture == "albert":
+        assert load(architecture, folder).shape.layers == config[layers]
+    else:
+        refusal(architecture, folder)
+
+
+def test_weights_stay_as_they_are(copy: tuple[str, Path]) -> None:
+    """Loading needs no gradient and no dropout."""
+    architecture, folder = copy
+    model = load(architecture, folder).architecture.model
+    assert not model.training
+    assert not any(parameter.requires_grad for parameter in model.parameters())

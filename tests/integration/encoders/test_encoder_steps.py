@@ -1,0 +1,123 @@
+"""A run may stop after any layer, be taken apart into rows, and go on in other company."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+import torch
+from bertscope_service.encoders.base import Gates, State
+
+from tests.integration.encoders.reference import Subject, all_logits, assert_close, assert_equal
+
+
+def gates_of(subject: Subject) -> list[Gates | None]:
+    """Every third row has gates."""
+    gates = subject.gates({(0, 1): (0.0, 1.0), (2, 2): (0.0, 0.0)})
+    return [None if index % 3 else gates for index in range(len(subject.sequences))]
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "gated"])
+def gates(request: pytest.FixtureRequest, subject: Subject) -> Sequence[Gates | None]:
+    return gates_of(subject) if request.param else [None] * len(subject.sequences)
+
+
+@torch.inference_mode()
+def test_any_steps_equal_one_go(subject: Subject, gates: Sequence[Gates | None]) -> None:
+    encoder, layers = subject.encoder, subject.encoder.shape.layers
+    placed, whole = encoder.place_gates(gates), encoder.begin(subject.sequences)
+    encoder.advance(whole, layers, placed)
+    for count in range(layers):
+        for cuts in combinations(range(1, layers), count):
+            state = encoder.begin(subject.sequences)
+            for stop in (*cuts, layers):
+                encoder.advance(state, stop, placed)
+                assert state.layer == stop
+            assert_equal([state.hidden, all_logits(encoder, state)], [whole.hidden, all_logits(encoder, whole)])
+
+
+@torch.inference_mode()
+def test_stopping_early(subject: Subject) -> None:
+    encoder = subject.encoder
+    expected = subject.reference.run(subject.sequences[:1]).hidden
+    for stop in range(encoder.shape.layers):
+        state, seen = encoder.begin(subject.sequences[:1]), list[int]()
+        watch = {layer: lambda _, layer=layer, seen=seen: seen.append(layer) for layer in range(encoder.shape.layers)}
+        encoder.advance(state, stop, None, watch)
+        assert state.layer == stop
+        assert seen == list(range(stop))
+        assert_close([state.hidden], [expected[stop]])
+
+
+@torch.inference_mode()
+def test_nothing_left_to_run_changes_nothing(subject: Subject) -> None:
+    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
+    encoder.advance(state, 2)
+    hidden = state.hidden.clone()
+    encoder.advance(state, 2)
+    encoder.advance(state, 1)
+    assert state.layer == 2
+    assert torch.equal(state.hidden, hidden)
+
+
+@torch.inference_mode()
+def test_only_watched_layers_show_their_maps(subject: Subject) -> None:
+    encoder, seen = subject.encoder, list[torch.Tensor]()
+    state = encoder.begin(subject.sequences)
+    encoder.advance(state, encoder.shape.layers, None, {1: lambda maps: seen.append(maps.clone())})
+    assert len(seen) == 1
+    assert_close(seen, [subject.run(subject.sequences).maps[1]])
+
+
+@torch.inference_mode()
+def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Gates | None]) -> None:
+    """A mixed batch, taken apart midway and stacked in other groups, ends as the whole one."""
+    encoder, layers = subject.encoder, subject.encoder.shape.layers
+    whole = subject.run(subject.sequences, gates, watch=False)
+    for cut in range(layers + 1):
+        state = encoder.begin(subject.sequences)
+        encoder.advance(state, cut, encoder.place_gates(gates))
+        order = sorted(range(len(subject.sequences)), key=lambda index: (index * 7) % 5)
+        for group in (order[:1], order[1:3], order[3:8], order[8:]):
+            stacked = State.stack([state.row(index) for index in group])
+            assert stacked.layer == cut
+            assert stacked.lengths == tuple(len(subject.sequences[index]) for index in group)
+            encoder.advance(stacked, layers, encoder.place_gates([gates[index] for index in group]))
+            logits = all_logits(encoder, stacked)
+            for place, index in enumerate(group):
+                length = len(subject.sequences[index])
+                assert_close([logits[place, :length]], [whole.logits[index, :length]])
+
+
+@torch.inference_mode()
+def test_a_row_holds_no_memory_of_its_batch(subject: Subject) -> None:
+    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
+    encoder.advance(state, 1)
+    for index, sequence in enumerate(subject.sequences):
+        row = state.row(index)
+        assert (row.lengths, row.valid, row.layer) == ((len(sequence),), None, 1)
+        assert row.hidden.shape == (1, len(sequence), encoder.shape.hidden_size)
+        assert row.hidden.untyped_storage().nbytes() == row.hidden.numel() * row.hidden.element_size()
+        assert torch.equal(row.hidden[0], state.hidden[index, : len(sequence)])
+
+
+@torch.inference_mode()
+def test_kept_rows_can_be_used_again(subject: Subject) -> None:
+    """Going on changes a batch, never the rows it was made of: a sweep goes on many times from the same ones."""
+    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
+    encoder.advance(state, 1)
+    rows = [state.row(index) for index in range(len(subject.sequences))]
+    before = [row.hidden.clone() for row in rows]
+    for group in (rows[:1], rows[1:]):
+        encoder.advance(State.stack(group), encoder.shape.layers)
+    assert_equal([row.hidden for row in rows], before)
+    assert {row.layer for row in rows} == {1}
+
+
+@torch.inference_mode()
+def test_a_batch_of_equal_lengths_needs_no_mask(subject: Subject) -> None:
+    one, other = subject.sequences[4], subject.sequences[-2]
+    assert subject.encoder.begin([one, one]).valid is None
+    valid = subject.encoder.begin([one, other]).valid
+    assert valid is not None
+    assert valid.sum(dim=1).tolist() == [len(one), len(other)]
+    assert bool(valid[0, : len(one)].all())

@@ -1,0 +1,353 @@
+"""Which rows form a batch, for any order of arrivals, departures and deadlines."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from bertscope_service.engine import queue as queue_module
+from bertscope_service.engine.queue import PADDING_SHARE, PADDING_SLACK, RowQueue
+from bertscope_service.engine.rows import Job, Priority, Row
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.engine.fakes import FakeEncoder, OtherObserver, SumObserver, job_of
+
+NOW = 1000.0
+ENCODERS = (FakeEncoder(), FakeEncoder())
+OBSERVERS = (SumObserver(), SumObserver(group=1), OtherObserver())
+EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True)
+
+
+def on_a_loop(test: Callable[[], None]) -> None:
+    """Jobs are made on an event loop."""
+
+    async def run() -> None:
+        test()
+
+    asyncio.run(run())
+
+
+@dataclass(frozen=True)
+class Push:
+    """A job arrives."""
+
+    lengths: list[int]
+    client: str
+    priority: Priority
+    encoder: int
+    observer: int
+    kept: bool
+    deadline: float | None
+
+
+@dataclass(frozen=True)
+class Take:
+    """The worker asks for a batch."""
+
+    budget: int
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """The caller of one of the jobs goes away: before its rows are found, or with a word to the queue."""
+
+    which: int
+    discarded: bool
+
+
+PUSHES = st.builds(
+    Push,
+    lengths=st.lists(st.integers(1, 70), min_size=1, max_size=12),
+    client=st.sampled_from("abc"),
+    priority=st.sampled_from(list(Priority)),
+    encoder=st.sampled_from([0, 0, 0, 1]),
+    observer=st.sampled_from([0, 0, 0, 1, 2]),
+    kept=st.sampled_from([False, False, True]),
+    deadline=st.sampled_from([None, None, None, NOW - 1, NOW, NOW + 1]),
+)
+STEPS = st.lists(
+    st.one_of(PUSHES, st.builds(Take, st.integers(1, 300)), st.builds(Cancel, st.integers(0, 20), st.booleans())), max_size=25
+)
+
+
+class Checked:
+    """A queue whose every answer is checked against a plain list of what waits."""
+
+    def __init__(self) -> None:
+        self.queue = RowQueue(1000)
+        self.jobs: list[Job] = []
+        self.waiting: list[Row] = []
+        self.served: dict[str, float] = {}
+
+    def push(self, job: Job) -> None:
+        self.jobs.append(job)
+        self.waiting += job.rows
+        self.queue.push(job)
+        self.check_counts()
+
+    def check_counts(self) -> None:
+        assert self.queue.rows == len(self.waiting)
+        assert self.queue.tokens == sum(len(row.sequence) for row in self.waiting)
+        assert self.queue.has_room(1000 - self.queue.tokens)
+        assert self.queue.has_room(1001 - self.queue.tokens) == (not self.waiting)
+
+    def cancel(self, which: int, *, discarded: bool) -> None:
+        if not self.jobs:
+            return
+        job = self.jobs[which % len(self.jobs)]
+        job.cancelled = True
+        if discarded:
+            mine = [row for row in self.waiting if row.job is job]
+            assert self.queue.remove(job) == len(mine)
+            self.waiting = [row for row in self.waiting if row.job is not job]
+            self.check_counts()
+
+    def take(self, budget: int) -> list[Row]:
+        taken = self.queue.take(budget, NOW)
+        for row, reason in taken.dropped:
+            assert row in self.waiting
+            assert reason == row.job.abandoned(NOW) is not None
+        gone = {id(row) for row, _ in taken.dropped} | {id(row) for row in taken.rows}
+        assert len(gone) == len(taken.dropped) + len(taken.rows)
+        alive = [row for row in self.waiting if row.job.abandoned(NOW) is None]
+        assert bool(taken.rows) == bool(alive)
+        if taken.rows:
+            self.check_batch(taken.rows, alive, budget)
+        self.waiting = [row for row in self.waiting if id(row) not in gone]
+        self.check_counts()
+        return taken.rows
+
+    def check_batch(self, rows: list[Row], alive: list[Row], budget: int) -> None:
+        assert all(row in alive for row in rows)
+        assert len({row.key for row in rows}) == 1
+        assert len({row.job.priority for row in rows}) == 1
+        assert rows[0].job.priority == min(row.job.priority for row in alive)
+        lengths = [len(row.sequence) for row in rows]
+        size, real = max(lengths) * len(rows), sum(lengths)
+        assert size <= budget or len(rows) == 1
+        assert size - real <= max(PADDING_SHARE * size, PADDING_SLACK)
+        assert lengths == sorted(lengths)
+
+
+@EXAMPLES
+@given(steps=STEPS)
+def test_any_traffic(steps: list[Push | Take | Cancel]) -> None:
+    """Budget, padding, keys, priorities and counters hold; every row leaves exactly once."""
+
+    def run() -> None:
+        checked = Checked()
+        for step in steps:
+            if isinstance(step, Take):
+                checked.take(step.budget)
+            elif isinstance(step, Cancel):
+                checked.cancel(step.which, discarded=step.discarded)
+            else:
+                checked.push(
+                    job_of(
+                        ENCODERS[step.encoder],
+                        step.lengths,
+                        client=step.client,
+                        priority=step.priority,
+                        deadline=step.deadline,
+                        observer=OBSERVERS[step.observer],
+                        kept=step.kept,
+                    )
+                )
+        alive = [row for row in checked.waiting if row.job.abandoned(NOW) is None]
+        drained: list[Row] = []
+        while rows := checked.take(200):
+            drained += rows
+        assert Counter(map(id, drained)) == Counter(map(id, alive))
+        assert checked.queue.take(200, NOW).rows == []
+        assert (checked.queue.rows, checked.queue.tokens) == (0, 0)
+
+    on_a_loop(run)
+
+
+@EXAMPLES
+@given(
+    lengths=st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(1, 70), min_size=1, max_size=30), min_size=1),
+    budget=st.integers(1, 200),
+)
+def test_nobody_starves(lengths: dict[str, list[int]], budget: int) -> None:
+    """The oldest row of the client that was served least is in the next batch."""
+
+    def run() -> None:
+        queue, served = RowQueue(10_000), dict.fromkeys(lengths, 0)
+        waiting: dict[str, list[Row]] = {}
+        for client, sizes in lengths.items():
+            job = job_of(ENCODERS[0], sizes, client=client)
+            waiting[client] = list(job.rows)
+            queue.push(job)
+        while any(waiting.values()):
+            least = min(served[client] for client, rows in waiting.items() if rows)
+            oldest = [rows[0] for client, rows in waiting.items() if rows and served[client] == least]
+            rows = queue.take(budget, NOW).rows
+            assert any(row in rows for row in oldest)
+            for row in rows:
+                waiting[row.job.client].remove(row)
+                served[row.job.client] += len(row.sequence)
+
+    on_a_loop(run)
+
+
+@pytest.mark.parametrize("other", ["key", "length"])
+def test_two_clients_share_evenly(other: str) -> None:
+    """A client with hundreds of rows and one with a few: neither is ever more than a batch ahead while both wait."""
+
+    def run() -> None:
+        queue = RowQueue(100_000)
+        observer = OBSERVERS[2] if other == "key" else OBSERVERS[0]
+        queue.push(job_of(ENCODERS[0], [10] * 400, client="many"))
+        queue.push(job_of(ENCODERS[0], [10 if other == "key" else 60] * 40, client="few", observer=observer))
+        served: Counter[str] = Counter()
+        left = {"many": 400, "few": 40}
+        while all(left.values()):
+            for row in queue.take(120, NOW).rows:
+                served[row.job.client] += len(row.sequence)
+                left[row.job.client] -= 1
+            assert abs(served["many"] - served["few"]) <= 120
+
+    on_a_loop(run)
+
+
+def test_an_idle_client_earns_no_credit() -> None:
+    """Who comes late shares from then on, and does not first catch up."""
+
+    def run() -> None:
+        queue = RowQueue(100_000)
+        queue.push(job_of(ENCODERS[0], [10] * 300, client="early"))
+        for _ in range(15):
+            assert queue.take(100, NOW).rows
+        queue.push(job_of(ENCODERS[0], [10] * 100, client="late", observer=OBSERVERS[2]))
+        turns = [queue.take(100, NOW).rows[0].job.client for _ in range(10)]
+        assert Counter(turns) == {"early": 5, "late": 5}
+
+    on_a_loop(run)
+
+
+def test_interactive_goes_before_bulk() -> None:
+    """However long the bulk rows have waited, and also when they could share a batch."""
+
+    def run() -> None:
+        queue = RowQueue(100_000)
+        queue.push(job_of(ENCODERS[0], [10] * 20, priority=Priority.BULK))
+        queue.push(job_of(ENCODERS[0], [10] * 20, client="other"))
+        first, second = queue.take(1000, NOW).rows, queue.take(1000, NOW).rows
+        assert [len(first), len(second)] == [20, 20]
+        assert {row.job.priority for row in first} == {Priority.INTERACTIVE}
+        assert {row.job.priority for row in second} == {Priority.BULK}
+
+    on_a_loop(run)
+
+
+def test_rows_of_different_callers_share_a_batch() -> None:
+    def run() -> None:
+        queue = RowQueue(1000)
+        for client in "abcd":
+            queue.push(job_of(ENCODERS[0], [10], client=client))
+        assert [row.job.client for row in queue.take(1000, NOW).rows] == list("abcd")
+
+    on_a_loop(run)
+
+
+def test_rows_of_one_length_are_gathered() -> None:
+    """Short and long rows in turn make two batches without padding, not one with."""
+
+    def run() -> None:
+        queue = RowQueue(10_000)
+        queue.push(job_of(ENCODERS[0], [8, 64] * 10))
+        batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(2)]
+        assert batches == [[8] * 10, [64] * 10]
+
+    on_a_loop(run)
+
+
+def test_a_row_over_the_budget_runs_alone() -> None:
+    def run() -> None:
+        queue = RowQueue(10_000)
+        queue.push(job_of(ENCODERS[0], [500, 500]))
+        assert [len(queue.take(100, NOW).rows) for _ in range(3)] == [1, 1, 0]
+
+    on_a_loop(run)
+
+
+@pytest.mark.parametrize(("deadline", "late"), [(None, False), (NOW + 0.001, False), (NOW, True), (NOW - 1, True)])
+def test_late_rows_are_dropped(deadline: float | None, late: bool) -> None:
+    def run() -> None:
+        queue = RowQueue(1000)
+        queue.push(job_of(ENCODERS[0], [3, 4], deadline=deadline))
+        taken = queue.take(1000, NOW)
+        assert [reason for _, reason in taken.dropped] == ["deadline"] * (2 * late)
+        assert len(taken.rows) == 2 * (not late)
+        assert (queue.rows, queue.tokens) == (0, 0)
+
+    on_a_loop(run)
+
+
+def test_cancelled_comes_before_late() -> None:
+    def run() -> None:
+        queue = RowQueue(1000)
+        job = job_of(ENCODERS[0], [3], deadline=NOW - 1)
+        queue.push(job)
+        job.cancelled = True
+        assert [reason for _, reason in queue.take(1000, NOW).dropped] == ["cancelled"]
+
+    on_a_loop(run)
+
+
+def test_late_interactive_rows_do_not_hold_up_bulk() -> None:
+    def run() -> None:
+        queue = RowQueue(1000)
+        queue.push(job_of(ENCODERS[0], [3], deadline=NOW))
+        queue.push(job_of(ENCODERS[0], [3], priority=Priority.BULK))
+        taken = queue.take(1000, NOW)
+        assert len(taken.dropped) == 1
+        assert [row.job.priority for row in taken.rows] == [Priority.BULK]
+
+    on_a_loop(run)
+
+
+def test_an_empty_queue_takes_any_job() -> None:
+    def run() -> None:
+        queue = RowQueue(100)
+        assert queue.has_room(1000)
+        queue.push(job_of(ENCODERS[0], [60]))
+        assert queue.has_room(40)
+        assert not queue.has_room(41)
+
+    on_a_loop(run)
+
+
+def test_clear_forgets_all() -> None:
+    def run() -> None:
+        queue = RowQueue(1000)
+        jobs = [job_of(ENCODERS[0], [3, 4]), job_of(ENCODERS[0], [5], priority=Priority.BULK, client="other")]
+        for job in jobs:
+            queue.push(job)
+        assert {row.job for row in queue.clear()} == set(jobs)
+        assert (queue.rows, queue.tokens) == (0, 0)
+        assert queue.take(1000, NOW).rows == []
+        assert [queue.remove(job) for job in jobs] == [0, 0]
+
+    on_a_loop(run)
+
+
+def test_only_so_many_rows_are_considered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue of a million rows is not sorted for every batch; abandoned rows don't hide those behind them."""
+    monkeypatch.setattr(queue_module, "LOOKAHEAD_ROWS", 5)
+
+    def run() -> None:
+        queue = RowQueue(10_000)
+        gone = job_of(ENCODERS[0], [10] * 20)
+        gone.cancelled = True
+        queue.push(gone)
+        queue.push(job_of(ENCODERS[0], [10] * 20))
+        taken = queue.take(10_000, NOW)
+        assert len(taken.dropped) == 20
+        assert 1 <= len(taken.rows) <= 5
+        assert len(queue.take(10_000, NOW).rows) == 5
+
+    on_a_loop(run)

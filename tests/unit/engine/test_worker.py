@@ -1,0 +1,335 @@
+"""The thread that runs batches: order, failures, memory, cancellation, deadlines and its end. No model, no clock."""
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+import torch
+from bertscope_service.encoders.base import State
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.worker import Limits
+from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
+from bertscope_service.metrics import Metrics
+
+from tests.unit.engine.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+
+pytestmark = pytest.mark.asyncio
+ENCODER = FakeEncoder()
+CPU = torch.device("cpu")
+
+
+class Rig:
+    """An engine with one device, and what it measured."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200, threads=0), self.metrics)
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def waiting(self) -> float:
+        return self.value("bertscope_queue_rows", device="cpu")
+
+    def run(
+        self,
+        lengths: list[int],
+        observer: SumObserver | None = None,
+        *,
+        client: str = "client",
+        deadline: float | None = None,
+        priority: Priority = Priority.INTERACTIVE,
+        admitted: bool = False,
+        token: int = 1,
+    ) -> asyncio.Task[list[float]]:
+        """Rows of so many tokens, each of the id `token`: their results are the sums of their ids."""
+        rows = [Row(ENCODER, sequence(length, token), observer or SumObserver()) for length in lengths]
+        answer = self.engine.run(rows, client=client, deadline=deadline, priority=priority, admitted=admitted)
+        return asyncio.create_task(answer)
+
+    async def block(self) -> tuple[Blocker, asyncio.Task[list[float]]]:
+        """Fill the worker with a batch that ends when the blocker is released."""
+        blocker = Blocker()
+        task = self.run([1], SumObserver(blocker, group="blocker"), client="blocker", admitted=True)
+        await asyncio.sleep(0)  # the task submits
+        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+        return blocker, task
+
+
+@pytest_asyncio.fixture
+async def rig() -> AsyncIterator[Rig]:
+    rig = Rig()
+    yield rig
+    await rig.engine.close()
+
+
+async def submitted(*tasks: asyncio.Task[list[float]]) -> None:
+    """Let tasks begin: they submit at once and then wait."""
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+
+
+async def test_results_are_in_the_order_of_the_rows(rig: Rig) -> None:
+    """Though they ran sorted by length and in several batches."""
+    lengths = [30, 3, 60, 1, 99, 12, 3, 45, 30]
+    assert await rig.run(lengths, token=2) == [2.0 * length for length in lengths]
+
+
+async def test_no_rows_need_no_worker(rig: Rig) -> None:
+    assert await rig.engine.run([], client="client") == []
+
+
+async def test_many_callers_get_their_own(rig: Rig) -> None:
+    calls = {token: rig.run([token, 1], client=f"client {token % 3}", token=token, admitted=True) for token in range(1, 50)}
+    for token, call in calls.items():
+        assert await call == [float(token * token), float(token)]
+
+
+async def test_rows_of_two_callers_share_a_batch(rig: Rig) -> None:
+    blocker, blocked = await rig.block()
+    batches: list[tuple[int, ...]] = []
+    observer = SumObserver(lambda state: batches.append(state.lengths))
+    one, other = rig.run([7, 8], observer, client="one"), rig.run([6], observer, client="other")
+    await submitted(one, other)
+    assert rig.waiting() == 3
+    blocker.release.set()
+    assert (await one, await other, await blocked) == ([7.0, 8.0], [6.0], [1.0])
+    assert batches == [(6, 7, 8)]
+    assert rig.waiting() == 0
+
+
+async def test_interactive_rows_overtake_bulk_ones(rig: Rig) -> None:
+    blocker, _ = await rig.block()
+    order: list[str] = []
+    bulk = rig.run([9, 9], SumObserver(lambda _: order.append("bulk")), priority=Priority.BULK)
+    await submitted(bulk)
+    urgent = rig.run([5], SumObserver(lambda _: order.append("interactive")))
+    await submitted(urgent)
+    blocker.release.set()
+    await asyncio.gather(bulk, urgent)
+    assert order == ["interactive", "bulk"]
+
+
+async def test_padding_is_measured(rig: Rig) -> None:
+    await rig.run([10, 6])
+    assert rig.value("bertscope_batch_tokens_total", device="cpu", kind="real") == 16
+    assert rig.value("bertscope_batch_tokens_total", device="cpu", kind="padding") == 4
+    assert rig.value("bertscope_batch_rows_sum", device="cpu") == 2
+
+
+def failing(error: Exception) -> Callable[[State], None]:
+    def fail(state: State) -> None:
+        raise error
+
+    return fail
+
+
+async def test_a_failing_batch_fails_only_its_jobs(rig: Rig) -> None:
+    blocker, blocked = await rig.block()
+    bad = rig.run([5, 50], SumObserver(failing(ValueError("broken")), group="bad"), client="bad")
+    good = rig.run([5], client="good")
+    await submitted(bad, good)
+    blocker.release.set()
+    with pytest.raises(ValueError, match="broken"):
+        await bad
+    assert await good == [5.0]
+    assert await blocked == [1.0]
+    assert await rig.run([3]) == [3.0]
+    assert rig.waiting() == 0
+
+
+async def test_a_job_fails_with_its_first_batch(rig: Rig) -> None:
+    """Whatever becomes of the others, and nothing of it stays in the queue."""
+    batches: list[tuple[int, ...]] = []
+
+    def fail_once(state: State) -> None:
+        batches.append(state.lengths)
+        if len(batches) == 1:
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await rig.run([90, 10, 50], SumObserver(fail_once))
+    assert batches[0] == (90,)
+    assert await rig.run([3]) == [3.0]
+    assert rig.waiting() == 0
+
+
+def over(rows: int) -> Callable[[State], None]:
+    """Runs out of memory for batches of more than so many rows."""
+
+    def run(state: State) -> None:
+        if len(state.lengths) > rows:
+            raise torch.OutOfMemoryError("no room")
+
+    return run
+
+
+@pytest.mark.parametrize("fits", [1, 2, 3])
+async def test_a_batch_that_does_not_fit_is_halved(rig: Rig, fits: int) -> None:
+    tried: list[int] = []
+
+    def seen(state: State) -> None:
+        tried.append(len(state.lengths))
+        over(fits)(state)
+
+    assert await rig.run([10] * 8, SumObserver(seen), token=3) == [30.0] * 8
+    assert tried[0] == 8
+    assert [size for size in tried if size <= fits] == ([2] * 4 if fits > 1 else [1] * 8)
+    assert await rig.run([3]) == [3.0]
+
+
+async def test_a_row_that_does_not_fit_is_refused(rig: Rig) -> None:
+    """And only that row's job: its neighbours in the batch are answered."""
+    blocker, _ = await rig.block()
+
+    def no_long_rows(state: State) -> None:
+        if max(state.lengths) > 10:
+            raise torch.OutOfMemoryError("no room")
+
+    observer = SumObserver(no_long_rows)
+    long, short = rig.run([14], observer, client="long"), rig.run([9, 10, 9], observer, client="short")
+    await submitted(long, short)
+    blocker.release.set()
+    with pytest.raises(Overloaded) as caught:
+        await long
+    assert caught.value.reason == "DEVICE_MEMORY"
+    assert caught.value.retry_after > 0
+    assert "14 tokens" in caught.value.message
+    assert await short == [9.0, 10.0, 9.0]
+    assert await rig.run([3]) == [3.0]
+
+
+async def test_cancelled_rows_never_run(rig: Rig) -> None:
+    blocker, blocked = await rig.block()
+    ran: list[State] = []
+    gone = rig.run([5, 6], SumObserver(ran.append), client="gone")
+    kept = rig.run([7], client="kept")
+    await submitted(gone, kept)
+    assert rig.waiting() == 3
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert rig.waiting() == 1
+    assert rig.value("bertscope_queue_tokens", device="cpu") == 7
+    blocker.release.set()
+    assert await kept == [7.0]
+    assert await blocked == [1.0]
+    assert ran == []
+    assert rig.value("bertscope_rows_dropped_total", reason="cancelled") == 2
+
+
+async def test_cancelling_what_runs_harms_nobody(rig: Rig) -> None:
+    blocker, blocked = await rig.block()
+    waiting = rig.run([4])
+    await submitted(waiting)
+    blocked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await blocked
+    blocker.release.set()
+    assert await waiting == [4.0]
+
+
+async def test_rows_past_their_deadline_never_run(rig: Rig) -> None:
+    blocker, _ = await rig.block()
+    ran: list[State] = []
+    late = rig.run([5, 6], SumObserver(ran.append), deadline=time.monotonic() - 1)
+    early = rig.run([7], deadline=time.monotonic() + 3600)
+    await submitted(late, early)
+    blocker.release.set()
+    with pytest.raises(DeadlineExceeded) as caught:
+        await late
+    assert caught.value.reason == "DEADLINE_IN_QUEUE"
+    assert await early == [7.0]
+    assert ran == []
+    assert rig.value("bertscope_rows_dropped_total", reason="deadline") == 2
+
+
+async def test_a_full_queue_turns_jobs_away_at_once(rig: Rig) -> None:
+    blocker, _ = await rig.block()
+    first = rig.run([90, 90])
+    await submitted(first)
+    second = rig.run([15, 15])
+    with pytest.raises(Overloaded) as caught:
+        await second
+    assert caught.value.reason == "QUEUE_FULL"
+    assert 0 < caught.value.retry_after <= 30
+    assert rig.value("bertscope_rejected_total", reason="queue_full") == 1
+    fits, continued = rig.run([20]), rig.run([50], admitted=True)
+    await submitted(fits, continued)
+    assert rig.waiting() == 4
+    blocker.release.set()
+    assert (await first, await fits, await continued) == ([90.0, 90.0], [20.0], [50.0])
+
+
+async def test_a_job_larger_than_the_queue_runs_if_nothing_waits(rig: Rig) -> None:
+    assert await rig.run([90] * 5) == [90.0] * 5
+
+
+async def test_close_fails_what_waits_and_finishes_what_runs() -> None:
+    rig = Rig()
+    blocker, blocked = await rig.block()
+    waiting = rig.run([5, 6])
+    await submitted(waiting)
+    closing = asyncio.create_task(rig.engine.close())
+    with pytest.raises(Unavailable) as caught:
+        await waiting
+    assert caught.value.reason == "DRAINING"
+    assert not closing.done()
+    blocker.release.set()
+    await closing
+    assert await blocked == [1.0]
+    with pytest.raises(Unavailable):
+        await rig.run([3])
+
+
+async def test_kept_states_are_used_once(rig: Rig) -> None:
+    """A row that continues holds its state no longer than it takes to run it."""
+    state = ENCODER.begin([sequence(4)])
+    state.layer = 1
+    layers: list[int] = []
+    row = Row(ENCODER, sequence(4, token=9), SumObserver(lambda state: layers.append(state.layer)), state=state)
+    assert await rig.engine.run([row], client="client") == [4.0]
+    assert layers == [1]
+    assert row.state is None
+
+
+async def test_jobs_leave_nothing_behind(rig: Rig) -> None:
+    """An idle worker holds no row of those it ran."""
+    observer = SumObserver(lambda _: None)
+    gone = weakref.ref(observer)
+    assert await rig.run([3, 4], observer) == [3.0, 4.0]
+    assert await rig.run([5]) == [5.0]
+    del observer
+    gc.collect()
+    assert gone() is None
+
+
+async def test_job_knows_why_nobody_waits() -> None:
+    job = Job([Row(ENCODER, sequence(3), SumObserver())], client="client", priority=Priority.BULK, deadline=10.0)
+    assert [job.abandoned(9.9), job.abandoned(10.0)] == [None, "deadline"]
+    job.cancelled = True
+    assert job.abandoned(0.0) == "cancelled"
+    assert job.tokens == 3
+
+
+# append to tests/unit/engine/test_worker.py once the service is fixed
+
+
+async def test_a_failed_batch_leaves_no_memory_behind_before_it_is_halved(rig: Rig) -> None:
+    """What the whole batch had allocated must be gone when its halves run, or they don't fit either."""
+    hidden: list[weakref.ref[torch.Tensor]] = []
+    alive: list[bool] = []
+
+    def seen(state: State) -> None:
+        if len(state.lengths) == 4:
+            hidden.append(weakref.ref(state.hidden))
+            raise torch.OutOfMemoryError("no room")
+        alive.append(hidden[0]() is not None)
+
+    assert await rig.run([10] * 4, SumObserver(seen)) == [10.0] * 4
+    assert alive == [False, False]
