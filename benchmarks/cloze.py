@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import bertscope
 import torch
-from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText, MaskScores
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText
+from bertscope_service.analyses.masks import MaskScores
 from bertscope_service.encoders.torch_encoder import TorchEncoder
 from bertscope_service.sources import EMBEDDED_FOLDER
 from bertscope_service.tokenization import TextTokenizer

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 import torch
 import transformers
-from bertscope_service.analyses.cloze import MaskObserver
+from bertscope_service.analyses.masks import MaskObserver
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.encoders.torch_architectures import Architecture
 from bertscope_service.encoders.torch_attention import NAME

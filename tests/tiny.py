@@ -40,8 +40,10 @@ SENTENCES: tuple[str, ...] = (
     "UNBEATABLE: re-recorded songs, unrecognizably mixed, outsold the originals!",
     "When the rain finally stopped, the children who had been waiting in the old house ran out into the garden.",
     "The keys to the cabinet, which the old man had left on the table near the window, are not where they were.",
-    "Although the river was high after the long winter, the old man and his dog walked to the market every day, and "
-    "the people who saw them said that they were never late and never in a hurry.",
+    (
+        "Although the river was high after the long winter, the old man and his dog walked to the market every day, and "
+        "the people who saw them said that they were never late and never in a hurry."
+    ),
 )
 """Texts of 3 to 38 words for tests; each fits in MAX_TOKENS under every tokenizer here."""
 

@@ -14,7 +14,7 @@ from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.errors import FailedPrecondition
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 MASK = "[MASK]"
@@ -173,3 +173,10 @@ def _move(place: int, moves: Sequence[tuple[int, int]]) -> int:
             break
         shift = by
     return place + shift
+
+
+def check_length(tokenized: TokenizedText, field: str, max_tokens: int) -> None:
+    """Raise InvalidArgument if a text is longer than the model reads."""
+    if len(tokenized) > max_tokens:
+        message = f"{field} has {len(tokenized)} tokens and the model reads {max_tokens}; shorten it, or set truncate"
+        raise InvalidArgument(field, message, "TEXT_TOO_LONG", tokens=len(tokenized), max_tokens=max_tokens)

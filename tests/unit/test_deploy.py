@@ -147,9 +147,7 @@ def test_image_starts_the_command_and_keeps_models_in_a_volume() -> None:
 def test_image_is_built_only_from_files_that_reach_the_builder() -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     copied = {
-        source
-        for sources in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE)
-        for source in sources.split()
+        source for sources in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, flags=re.MULTILINE) for source in sources.split()
     }
     mounted = {source.split("/")[0] for source in re.findall(r"type=bind,source=([^,\s]+)", DOCKERFILE)}
     assert copied and copied | mounted <= allowed

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.cloze import check_length
 from bertscope_service.analyses.observer import Readout
 from bertscope_service.encoders.base import BatchGates, Encoder, See, State, to_device
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import Piece, TextTokenizer, TokenizedText
+from bertscope_service.tokenization import Piece, TextTokenizer, TokenizedText, check_length
 
 STEP_BYTES = 16 * 1024 * 1024
 """Layers run in one step while their maps stay below this, so that a long text pauses between layers."""

@@ -11,7 +11,7 @@ from bertscope_service.analyses.cloze import ClozeQuery, FilledMask, FilledText,
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.messages.common import check_text, check_texts, render_provenance
-from bertscope_service.messages.limits import MAX_CANDIDATES, RequestLimits
+from bertscope_service.messages.limits import MAX_CANDIDATE_CHARACTERS, MAX_CANDIDATES, RequestLimits
 from bertscope_service.registry import LoadedModel
 from bertscope_service.tokenization import TextTokenizer
 
@@ -38,6 +38,9 @@ def _candidates(candidates: Sequence[str], limits: RequestLimits) -> tuple[str, 
         raise InvalidArgument("candidates", message, "TOO_MANY_CANDIDATES")
     seen: set[str] = set()
     for index, word in enumerate(candidates):
+        if len(word) > MAX_CANDIDATE_CHARACTERS:
+            message = f"candidates[{index}] has {len(word)} characters; a candidate may have {MAX_CANDIDATE_CHARACTERS}"
+            raise InvalidArgument(f"candidates[{index}]", message, "CANDIDATE_TOO_LARGE")
         check_text(word, f"candidates[{index}]", limits)
         if word in seen:
             message = f"candidates[{index}] stands there twice; list each once"

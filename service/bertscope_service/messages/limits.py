@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_CANDIDATES = 1000
+MAX_CANDIDATE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from bertscope_service.analyses import cloze
-from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText, MaskScores
+from bertscope_service.analyses import cloze, masks
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText
+from bertscope_service.analyses.masks import MaskScores
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -158,7 +159,7 @@ def test_gates_change_every_row_of_a_query(subject: Subject) -> None:
 
 def test_few_logits_at_a_time_are_the_same(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
-    monkeypatch.setattr(cloze, "LOGITS_BYTES", 1)
+    monkeypatch.setattr(masks, "LOGITS_BYTES", 1)
     parts = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
     for one, other in zip(whole[0] + whole[1], parts[0] + parts[1], strict=True):
         for mask, again in zip(one.masks, other.masks, strict=True):

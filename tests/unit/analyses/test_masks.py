@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.attention import by_word
-from bertscope_service.analyses.cloze import MaskObserver, MaskScores
+from bertscope_service.analyses.masks import MaskObserver, MaskScores
 from bertscope_service.encoders.base import Shape, State
 from hypothesis import given, settings
 from hypothesis import strategies as st
