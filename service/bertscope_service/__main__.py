@@ -22,7 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"bertscope serve: --{name}: {problem['msg']}, got {problem['input']!r}", file=sys.stderr)
         return 2
     except SettingsError as error:
-        print(f"bertscope serve: {error}", file=sys.stderr)
+        print(
+            f"bertscope serve: {str(error).removeprefix('error parsing CLI: ')} (try: bertscope serve --help)", file=sys.stderr
+        )
         return 2
     # Only now: these take seconds to import, and a wrong flag should be told at once.
     from bertscope_service import logs

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import grpc
@@ -42,7 +42,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._running = 0
+        self._idle = asyncio.Event()
         self.draining = False
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Refuse new calls from now on; wait until no call runs, at most so long."""
+        self.draining = True
+        if self._running:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), grace_seconds)
 
     async def intercept_service(
         self,
@@ -79,12 +88,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
         return call
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _observed(self, method: str, context: Context) -> AsyncIterator[None]:
         """Count, time and log a call, and turn its error into a status."""
         request_id = _request_id(context)
         began, code = time.perf_counter(), grpc.StatusCode.OK
         self._metrics.in_flight.labels(method).inc()
+        self._running += 1
         try:
             context.set_trailing_metadata(((REQUEST_ID, request_id),))
             if self.draining:
@@ -92,7 +102,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 raise Unavailable("the server is stopping; ask another one", "DRAINING")
             yield
         except (asyncio.CancelledError, GeneratorExit):
-            code = grpc.StatusCode.CANCELLED
+            late = context.time_remaining() == 0
+            code = grpc.StatusCode.DEADLINE_EXCEEDED if late else grpc.StatusCode.CANCELLED
             raise
         except Exception as error:
             status = rpc_status.to_status(to_status(error, request_id))
@@ -102,6 +113,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             await context.abort(code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
         finally:
             seconds = time.perf_counter() - began
+            self._running -= 1
+            if self.draining and not self._running:
+                self._idle.set()
             self._metrics.in_flight.labels(method).dec()
             self._metrics.requests.labels(method, code.name).inc()
             self._metrics.request_seconds.labels(method).observe(seconds)

@@ -19,7 +19,7 @@ from bertscope import __version__
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, NotFound
 from bertscope_service.metrics import Metrics
-from bertscope_service.sources import Progress, Report, Stage
+from bertscope_service.sources import LoadAbandonedError, Progress, Report, Stage
 from bertscope_service.tokenization import TextTokenizer
 
 T = TypeVar("T")
@@ -81,10 +81,6 @@ class Entry:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class LoadAbandonedError(Exception):
-    """Raised inside the loading thread once nobody waits for the model."""
-
-
 class Registry:
     """The models of a server, in the order they were loaded; the first one answers requests that name none.
 
@@ -108,21 +104,25 @@ class Registry:
         return list(self._entries.values())
 
     def find(self, name: str) -> Entry:
-        """A model by its resource name, whatever its state; "" is the default one. Raises NotFound."""
-        if not name and self._entries:
-            return next(iter(self._entries.values()))
+        """A model by its resource name; "" is the default one, the first that is not being unloaded. Raises NotFound."""
+        if not name:
+            staying = [entry for entry in self._entries.values() if entry.state is not ModelState.UNLOADING]
+            if not staying:
+                raise NotFound("no model is loaded; load one first", "MODEL_NOT_FOUND")
+            return staying[0]
         entry = self._entries.get(name)
         if entry is None:
             loaded = ", ".join(self._entries) or "none"
-            asked = name or "no default model"
-            raise NotFound(f"{asked} is not loaded; loaded: {loaded}", "MODEL_NOT_FOUND", model=name)
+            raise NotFound(f"model {name!r} is not loaded; loaded: {loaded}", "MODEL_NOT_FOUND", model=name)
         return entry
 
     @contextmanager
     def use(self, name: str) -> Iterator[LoadedModel]:
         """Hold a ready model while a call runs on it. Raises NotFound, FailedPrecondition."""
         entry = self.find(name)
-        if entry.loaded is None or entry.state is not ModelState.READY:
+        if entry.state is ModelState.UNLOADING:
+            raise NotFound(f"{entry.spec.name} is being unloaded; use another model", "MODEL_NOT_FOUND", model=entry.spec.name)
+        if entry.loaded is None:
             message = f"{entry.spec.name} is {entry.state.value}; wait until it is ready, or use another model"
             raise FailedPrecondition(message, "MODEL_NOT_READY", model=entry.spec.name, state=entry.state.value)
         entry.users += 1

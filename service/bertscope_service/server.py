@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import socket
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from prometheus_client import start_http_server
 
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.worker import Limits
+from bertscope_service.errors import InvalidArgument
 from bertscope_service.interceptors import CallInterceptor
 from bertscope_service.loading import read_model
 from bertscope_service.messages.limits import RequestLimits
@@ -112,8 +114,10 @@ class Server:
         await self._announce(Status.NOT_SERVING)
         address = f"{self._settings.host}:{self._settings.port}"
         try:
+            # gRPC would log a taken port in its own words, beside ours.
+            socket.create_server((self._settings.host, self._settings.port)).close()
             port = self._server.add_insecure_port(address)
-        except RuntimeError as error:
+        except (OSError, RuntimeError) as error:
             raise OSError(f"can't listen on {address}; is the port taken? choose another with --port") from error
         try:
             http, thread = start_http_server(self._settings.metrics_port, self._settings.host, self.metrics.registry)
@@ -138,8 +142,10 @@ class Server:
     async def stop(self, grace_seconds: float) -> None:
         """Health says NOT_SERVING, new calls get UNAVAILABLE, running ones may finish within the grace period."""
         await self._health.enter_graceful_shutdown()
-        self._interceptor.draining = True
-        await self._server.stop(grace_seconds)
+        # Not gRPC's own grace: in it, a call that just arrives is cancelled unexplained, and an open health watch, which never
+        # ends, is waited for.
+        await self._interceptor.drain(grace_seconds)
+        await self._server.stop(None)
         await self.engine.close()
         await asyncio.to_thread(self._metrics_server.close)
 
@@ -154,6 +160,8 @@ def parse_model(entry: str, settings: Settings) -> LoadSpec:
     # A folder may have "=" in its name; then what stands before it is no name.
     if not equals or "/" in name:
         name, source = "", entry
+    if not source.strip():
+        raise InvalidArgument("model", f"--model {entry!r} names no source; write NAME=SOURCE or SOURCE", "NO_SOURCE")
     return load_spec(name, source, settings.device, settings.precision)
 
 

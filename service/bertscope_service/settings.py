@@ -25,6 +25,7 @@ class Settings(BaseSettings):
         cli_prog_name="bertscope serve",
         cli_hide_none_type=True,
         cli_avoid_json=True,
+        cli_exit_on_error=False,
     )
 
     model: Annotated[list[str], NoDecode] = []
@@ -64,7 +65,7 @@ class Settings(BaseSettings):
     max_text_characters: Positive = 100_000
     """Most characters of one text."""
 
-    max_message_bytes: Positive = 32 * 1024 * 1024
+    max_message_bytes: Positive = 16 * 1024 * 1024
     """Largest request, bytes."""
 
     max_streams: Positive = 1024

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +16,7 @@ from typing import Any
 import huggingface_hub
 from huggingface_hub import errors as hub
 from huggingface_hub.utils import tqdm as hub_tqdm
+from huggingface_hub.utils import validate_repo_id
 
 from bertscope_service.encoders.torch_architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unavailable
@@ -24,8 +24,11 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unavai
 EMBEDDED = "bertscope-mini"
 EMBEDDED_FOLDER = Path(__file__).parent / "models" / EMBEDDED
 HUB_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab.*", "merges.txt", "*.model")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+class LoadAbandonedError(Exception):
+    """Raised inside the loading thread once nobody waits for the model."""
 
 
 class Stage(Enum):
@@ -84,31 +87,52 @@ def locate(source: str, revision: str, report: Report) -> Source:
     report(Progress(Stage.RESOLVING, detail=source))
     if source == EMBEDDED:
         return inspect(EMBEDDED_FOLDER)
-    folder = Path(source).expanduser()
-    if folder.is_dir() or source.startswith(("/", ".", "~")):
+    if _is_folder(source):
         if revision:
             raise InvalidArgument("revision", f"{source} is a folder, which has no revisions; leave revision empty")
-        return inspect(folder)
-    if not HUB_ID.fullmatch(source):
+        return inspect(Path(source).expanduser())
+    try:
+        validate_repo_id(source)
+    except hub.HFValidationError:
         message = f"{source!r} is neither a folder on the server nor a hub id; write a path or OWNER/NAME"
-        raise InvalidArgument("source", message, "MALFORMED_SOURCE")
+        raise InvalidArgument("source", message, "MALFORMED_SOURCE") from None
     return inspect(_download(source, revision, report))
+
+
+def _is_folder(source: str) -> bool:
+    try:
+        return source.startswith(("/", ".", "~")) or Path(source).is_dir()
+    except (OSError, ValueError):  # no file could have such a name
+        return False
 
 
 def inspect(folder: Path) -> Source:
     """Check a checkpoint folder before anything large is read. Raises FailedPrecondition, naming what is wrong."""
-    if not folder.is_dir():
-        raise _unreadable(folder, f"the server has no folder {folder}")
-    config = _read_config(folder)
+    try:
+        if not folder.is_dir():
+            raise _unreadable(folder, f"the server has no folder {folder}")
+        return Source(folder, _architecture(folder / "config.json", _read_config(folder)), _weight_files(folder))
+    except (OSError, ValueError) as error:
+        raise _unreadable(folder, f"{folder} can't be read: {error}") from error
+
+
+def _architecture(path: Path, config: dict[str, Any]) -> str:
+    """The model_type of a config, if it is one that can be hosted."""
     kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         known = ", ".join(sorted(ARCHITECTURES))
-        message = f"{folder / 'config.json'} says model_type {kind!r}; bertscope hosts {known}"
-        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", model_type=kind, source=folder)
+        message = f"{path} says model_type {kind!r}; bertscope hosts {known}"
+        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", model_type=kind, source=path.parent)
     if config.get("is_decoder"):
-        message = f"{folder / 'config.json'} says is_decoder: true; bertscope hosts encoders"
-        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", source=folder)
-    return Source(folder, str(kind), _weight_files(folder))
+        message = f"{path} says is_decoder: true; bertscope hosts encoders"
+        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", source=path.parent)
+    if config.get("position_embedding_type", "absolute") != "absolute":
+        # transformers 5 reads such a checkpoint and leaves its relative positions out.
+        message = (
+            f"{path} says position_embedding_type {config['position_embedding_type']!r}; only absolute positions can be hosted"
+        )
+        raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", source=path.parent)
+    return kind
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -117,7 +141,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise _unreadable(folder, f"{path} does not exist; a model is a folder with config.json and *.safetensors") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(folder, f"{path} can't be read: {error}") from error
     if not isinstance(config, dict):
         raise _unreadable(folder, f"{path} is not a JSON object")
@@ -131,12 +155,14 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
         return (single,)
     if index.is_file():
         try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            names = sorted({str(name) for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _unreadable(folder, f"{index} can't be read: {error!r}") from error
         shards = tuple(folder / name for name in names)
         for shard in shards:
-            if shard.parent != folder or not shard.is_file():
+            if shard.parent != folder:
+                raise _unreadable(folder, f"{index} names {str(shard)!r}, which does not lie beside it")
+            if not shard.is_file():
                 raise _unreadable(folder, f"{shard} is named in {index.name} and does not exist")
         return shards
     if any(path for pattern in PICKLES for path in folder.glob(pattern)):
@@ -177,12 +203,21 @@ def _download(repository: str, revision: str, report: Report) -> Path:
         )
         message = f"{where} is not in the server's cache and {why}; give a folder, or download it first"
         raise Unavailable(message, "HUB_UNREACHABLE", source=repository) from error
-    except (hub.HfHubHTTPError, ConnectionError, TimeoutError) as error:
-        message = f"downloading {where} from the hub failed ({type(error).__name__}); try again"
-        raise Unavailable(message, "HUB_UNREACHABLE", source=repository) from error
+    except (LoadAbandonedError, MemoryError):
+        raise
     except OSError as error:
-        raise _unreadable(repository, f"storing {where} failed: {error}") from error
+        if not isinstance(error, (hub.HfHubHTTPError, ConnectionError, TimeoutError)):
+            raise _unreadable(repository, f"storing {where} failed: {error}") from error
+        raise _interrupted(where, error) from error
+    except Exception as error:
+        # The hub's library lets errors of its HTTP and transfer libraries through, which share no class.
+        raise _interrupted(where, error) from error
     return Path(folder)
+
+
+def _interrupted(where: str, error: Exception) -> Unavailable:
+    message = f"downloading {where} from the hub failed ({type(error).__name__}); try again"
+    return Unavailable(message, "HUB_UNREACHABLE", source=where)
 
 
 def _unreadable(source: object, message: str) -> FailedPrecondition:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import string
+from urllib.parse import quote
+
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
@@ -10,6 +13,8 @@ from google.rpc import error_details_pb2, status_pb2
 from bertscope_service import errors
 
 DOMAIN = "bertscope"
+SAFE = (string.punctuation + " ").replace("%", "")
+"""What gRPC writes into a header as it is, beside letters and digits."""
 CODES: dict[type[errors.ServiceError], grpc.StatusCode] = {
     errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
     errors.NotFound: grpc.StatusCode.NOT_FOUND,
@@ -20,8 +25,9 @@ CODES: dict[type[errors.ServiceError], grpc.StatusCode] = {
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-MAX_MESSAGE_CHARACTERS = 1000
-"""A status travels in HTTP/2 headers, which clients cut off at 8 KiB."""
+MAX_MESSAGE_BYTES = 1000
+MAX_VALUE_BYTES = 200
+"""A status travels in HTTP/2 headers, percent-encoded and in base64; clients refuse more than 8 KiB of them."""
 
 
 def to_status(error: Exception, request_id: str) -> status_pb2.Status:
@@ -42,12 +48,19 @@ def to_status(error: Exception, request_id: str) -> status_pb2.Status:
 
 
 def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:
-    shortened = {name: _shorten(value, 200) for name, value in metadata.items()}
+    shortened = {name: _shorten(value, MAX_VALUE_BYTES) for name, value in metadata.items()}
     return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=shortened)
 
 
-def _shorten(text: str, limit: int = MAX_MESSAGE_CHARACTERS) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def _shorten(text: str, limit: int = MAX_MESSAGE_BYTES) -> str:
+    """The text, cut if it were longer than `limit` bytes in a header; what UTF-8 can't write is escaped."""
+    text = text[: limit + 1].encode("utf-8", "backslashreplace").decode()
+    size = 0
+    for index, character in enumerate(text):
+        size += len(quote(character, safe=SAFE))
+        if size > limit:
+            return f"{text[:index]}..."
+    return text
 
 
 def _status(code: grpc.StatusCode, message: str, *details: Message) -> status_pb2.Status:

@@ -61,10 +61,11 @@ class TorchEncoder:
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # reported below, in words
             )
         except Exception as error:
             # transformers and safetensors raise a dozen classes here; all mean that this folder can't be read.
-            message = f"the weights in {folder} can't be read: {one_line(error)}"
+            message = f"the weights in {folder} can't be read: {type(error).__name__}: {one_line(error)}"
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error
         prefix = f"{kind.base}."
         lost = sorted(key for key in report["missing_keys"] if key.startswith(prefix))
@@ -74,6 +75,8 @@ class TorchEncoder:
                 f"the weights in {folder} don't fit its config.json: {len(lost)} are missing or misshapen, first {lost[0]}"
             )
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+        if not model.config.num_hidden_layers:
+            raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
         has_head = not report["missing_keys"]
         model.eval().requires_grad_(False).to(device)
         encoder = cls(kind(model), name, device, precision, has_head)

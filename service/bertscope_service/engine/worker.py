@@ -123,6 +123,8 @@ class Worker:
             if flying is not None and flying.landed is None:
                 self._land(flying)
                 flying = None
+            # While this thread waits, its variables must not keep an unloaded model alive.
+            del rows, flight
 
     def _next(self, *, wait: bool) -> list[Row] | None:
         """The next batch; [] if none is ready and `wait` is false; None when closed and idle."""

@@ -65,6 +65,10 @@ def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], sh
     """Gates for every head, None if there are no interventions. Each head may be named once."""
     if not interventions:
         return None
+    if len(interventions) > shape.layers * shape.heads:
+        heads = shape.layers * shape.heads
+        message = f"interventions has {len(interventions)} entries and {model} {heads} heads; name each head once"
+        raise InvalidArgument("interventions", message, "TOO_MANY_INTERVENTIONS")
     keep = np.ones((shape.layers, shape.heads), dtype=np.float32)
     uniform = np.zeros_like(keep)
     changed = np.zeros_like(keep, dtype=bool)

@@ -63,7 +63,9 @@ def parse_page(request: model_pb2.ListModelsRequest) -> tuple[int, str]:
         message = f"page_size is {size}; ask for at most {MAX_PAGE_SIZE}"
         raise InvalidArgument("page_size", message, "PAGE_SIZE_OUT_OF_RANGE")
     try:
-        after = base64.urlsafe_b64decode(request.page_token.encode()).decode()
+        after = base64.b64decode(request.page_token, altchars=b"-_", validate=True).decode()
+        if bool(after) != bool(request.page_token):
+            raise ValueError("empty")
     except (binascii.Error, ValueError):
         message = "page_token is not one that ListModels gave; leave it out to begin again"
         raise InvalidArgument("page_token", message, "MALFORMED_PAGE_TOKEN") from None

@@ -60,9 +60,8 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
         try:
             for index, plan in enumerate(plans):
                 while started < len(plans) and (started == index or ahead_bytes + plans[started].bytes <= WINDOW_BYTES):
-                    # Only the first text can be turned away by a full queue: what was begun is finished.
-                    run = partial(caller.run, self._backend.engine, admitted=started > 0)
-                    runs.append(_TextRun(plans[started], model, gates, run))
+                    run = partial(caller.run, self._backend.engine)
+                    runs.append(_TextRun(plans[started], model, gates, run, admitted=started > 0))
                     ahead_bytes += plans[started].bytes
                     started += 1
                 async for observer, step in runs[0].steps():
@@ -86,12 +85,16 @@ class _TextRun:
         plan: AttentionPlan,
         model: LoadedModel,
         gates: Gates | None,
-        run: Callable[[list[Row]], Awaitable[list[AttentionStep]]],
+        run: Callable[..., Awaitable[list[AttentionStep]]],
+        *,
+        admitted: bool,
     ) -> None:
+        """`admitted`: its first step can't be turned away by a full queue either."""
         self.plan = plan
         self._model = model
         self._gates = gates
         self._run = run
+        self._admitted = admitted
         self._ahead = self._start(0, None)
 
     async def steps(self) -> AsyncIterator[tuple[AttentionObserver, AttentionStep]]:
@@ -114,5 +117,6 @@ class _TextRun:
 
     async def _step(self, number: int, state: State | None) -> AttentionStep:
         row = Row(self._model.encoder, self.plan.sequence, self.plan.steps[number], self._gates, state)
-        (step,) = await self._run([row])
+        # Only the first step of a stream can be turned away: what was begun is finished.
+        (step,) = await self._run([row], admitted=self._admitted or number > 0)
         return step

@@ -1,0 +1,35 @@
+"""Fixtures: server processes as a user starts them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.process import Process
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server with the embedded model, for all tests that leave it as they found it."""
+    with Process(tmp_path_factory.mktemp("embedded")) as process:
+        process.wait_until_serving()
+        yield process
+
+
+@pytest.fixture(scope="session")
+def target(embedded: Process) -> str:
+    """Where the server with the embedded model listens, HOST:PORT."""
+    return embedded.target
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Starts servers of a test's own; what is left of them is killed."""
+    with ExitStack() as stack:
+
+        def start(*flags: str, **environment: Any) -> Process:
+            return stack.enter_context(Process(tmp_path, *flags, **environment))
+
+        yield start

@@ -1,0 +1,198 @@
+"""The server as a process: starting, answering, stopping, and dying."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+from bertscope.v1 import model_pb2 as model
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.e2e.process import Process, wait_until
+
+Status = health_pb2.HealthCheckResponse
+CAPITAL = cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."])
+LONG = "the old man and the sea and the dog and the house near the river " * 40
+"""Cut to 512 tokens: 75 MB of maps, more than any transport buffers."""
+
+LONG_BYTES = 6 * 12 * 512 * 512 * 4
+
+
+def long_stream(process: Process, texts: int = 2) -> Any:
+    inputs = [common_pb2.TextInput(text=LONG) for _ in range(texts)]
+    request = attention.ExtractAttentionRequest(inputs=inputs, truncate=True)
+    return process.attention.ExtractAttention(request, timeout=60)
+
+
+def one_line(process: Process) -> str:
+    """What a server that could not begin said: no trace, and at its end one line that tells why."""
+    assert "Traceback" not in process.text
+    lines = [line for line in process.text.splitlines() if not re.match(r"\d{4}-\d\d-\d\dT\S+ INFO ", line)]
+    assert len(lines) == 1, process.text
+    assert lines[0].startswith("bertscope serve: ")
+    return lines[0]
+
+
+def bertscope(process: Process, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("bertscope")), *arguments, "--target", process.target]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_embedded_model_knows_the_capital_of_france(embedded: Process) -> None:
+    (result,) = embedded.cloze.FillMask(CAPITAL, timeout=20).results
+    best = result.masks[0].predictions[0]
+    assert best.token == "france"
+    assert best.probability == pytest.approx(0.49, abs=0.02)
+
+
+def test_the_embedded_model_is_the_default(embedded: Process) -> None:
+    listed = embedded.models.GetModel(model.GetModelRequest(), timeout=20).model
+    assert (listed.name, listed.source, listed.architecture) == ("models/bertscope-mini", "bertscope-mini", "bert")
+    assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
+
+
+def test_the_attention_of_a_long_text_arrives_whole(embedded: Process) -> None:
+    sizes = dict.fromkeys(range(2), 0)
+    for response in long_stream(embedded):
+        if response.HasField("chunk"):
+            assert len(response.chunk.data) <= 1024 * 1024
+            sizes[response.chunk.input_index] += len(response.chunk.data)
+    assert sizes == {0: LONG_BYTES, 1: LONG_BYTES}
+
+
+def test_the_metrics_are_where_the_port_file_says(embedded: Process) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{embedded.ports['metrics_port']}/metrics", timeout=10) as page:
+        assert b"bertscope_models" in page.read()
+
+
+def test_the_command_asks_it(embedded: Process) -> None:
+    asked = bertscope(embedded, "fill", "Paris is the capital of [MASK].", "--json")
+    assert asked.returncode == 0, asked.stderr
+    assert "france" in asked.stdout
+    json.loads(asked.stdout)
+    healthy = bertscope(embedded, "health")
+    assert healthy.returncode == 0, healthy.stderr
+
+
+def test_servers_that_can_not_begin_say_why_in_one_line(
+    embedded: Process, launch: Callable[..., Process], tmp_path: Path
+) -> None:
+    port = str(embedded.ports["port"])
+    second = launch("--port", port)
+    lost = launch("--model", "/nowhere/at/all")
+    offline = launch("--model", "nobody/nothing", HF_HOME=str(tmp_path))
+    assert [process.end() for process in (second, lost, offline)] == [1, 1, 1]
+    assert "Traceback" not in second.text
+    taken = f"bertscope serve: can't listen on 127.0.0.1:{port}; is the port taken? choose another with --port"
+    assert second.text.splitlines()[-1] == taken
+    assert embedded.cloze.FillMask(CAPITAL, timeout=20).results
+    assert one_line(lost) == "bertscope serve: the server has no folder /nowhere/at/all"
+    assert "nobody/nothing is not in the server's cache" in one_line(offline)
+    assert "offline" in one_line(offline)
+
+
+def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_runs(
+    launch: Callable[..., Process], tmp_path: Path
+) -> None:
+    package = Path(str(resources.files("bertscope_service")))
+    folder = Path(shutil.copytree(package / "models" / "bertscope-mini", tmp_path / "copied"))
+    process = launch("--model", "named=bertscope-mini", "--model", str(folder), "--log-format", "json")
+    process.wait_until_serving()
+    listed = process.models.ListModels(model.ListModelsRequest(), timeout=20).models
+    found = [(entry.name, entry.source) for entry in listed]
+    assert found == [("models/named", "bertscope-mini"), ("models/copied", str(folder))]
+    process.cloze.FillMask(CAPITAL, timeout=20, metadata=(("x-request-id", "mine"),))
+    stub: Any = health_pb2_grpc.HealthStub(process.channel)
+    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+    assert next(watch).status == Status.SERVING
+    stream = long_stream(process)
+    first = next(stream)
+    process.popen.send_signal(signal.SIGTERM)
+    assert next(watch).status == Status.NOT_SERVING
+    watch.cancel()
+
+    def is_refused() -> bool:
+        try:
+            process.cloze.FillMask(CAPITAL, timeout=20)
+        except grpc.RpcError as error:
+            # gRPC itself cancels a call that comes in at the very moment in which it shuts down.
+            return error.code() is grpc.StatusCode.UNAVAILABLE
+        return False
+
+    wait_until(is_refused, "new calls are refused")
+    assert process.popen.poll() is None
+    received = sum(len(response.chunk.data) for response in [first, *stream])
+    assert received == 2 * LONG_BYTES
+    assert process.end(30) == 0
+    lines = [json.loads(line) for line in process.text.splitlines()]
+    assert not any("trace" in line for line in lines)
+    (line,) = [line for line in lines if line.get("request_id") == "mine"]
+    assert (line["method"], line["code"], line["level"]) == ("FillMask", "OK", "INFO")
+
+
+def test_without_grace_a_running_stream_is_cut_off(launch: Callable[..., Process]) -> None:
+    process = launch("--grace-seconds", "0")
+    process.wait_until_serving()
+    stream = long_stream(process)
+    next(stream)
+    process.popen.send_signal(signal.SIGINT)
+    assert process.end(15) == 0
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stream)
+    assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    assert "Traceback" not in process.text
+
+
+def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Process]) -> None:
+    process = launch()
+    process.wait_until_serving()
+    stream = long_stream(process)
+    next(stream)
+    process.popen.kill()
+    began = time.monotonic()
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stream)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    with pytest.raises(grpc.RpcError) as caught:
+        process.cloze.FillMask(CAPITAL, timeout=30)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert time.monotonic() - began < 15
+
+
+def test_sigterm_while_loading_exits_well(launch: Callable[..., Process]) -> None:
+    # Fifty models take a while to load; the first words about them come when the first one begins.
+    process = launch(*(flag for number in range(50) for flag in ("--model", f"m{number}=bertscope-mini")))
+    wait_until(lambda: "loading models/m0" in process.text, "it loads")
+    assert process.health() == Status.NOT_SERVING
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.end(30) == 0
+    assert "loading models/m49" not in process.text
+    assert "Traceback" not in process.text
+
+
+def test_a_wrong_flag_is_told_in_one_line_with_exit_status_2(launch: Callable[..., Process]) -> None:
+    process = launch("--port", "70000")
+    assert process.end() == 2
+    assert "--port" in one_line(process)
+    assert "70000" in one_line(process)
+
+
+def test_variables_set_what_flags_do_not(launch: Callable[..., Process]) -> None:
+    process = launch(BERTSCOPE_LOG_LEVEL="loud")
+    assert process.end() == 2
+    assert "log-level" in one_line(process)
+    assert os.environ.get("BERTSCOPE_LOG_LEVEL") is None

@@ -1,0 +1,222 @@
+"""Whatever is sent gets one of our documented statuses, and the next good request is answered."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import huggingface_hub
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+from bertscope.v1 import model_pb2 as model
+from google.protobuf.message import Message
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.integration.server.harness import Failure, Host
+
+DOCUMENTED = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAVAILABLE,
+}
+STREAMING = {"ExtractAttention", "LoadModel"}
+SERVICES = {"FillMask": "ClozeService", "ExtractAttention": "AttentionService"}
+REQUESTS: dict[str, type[Message]] = {
+    "FillMask": cloze.FillMaskRequest,
+    "ExtractAttention": attention.ExtractAttentionRequest,
+    "ListModels": model.ListModelsRequest,
+    "GetModel": model.GetModelRequest,
+    "UnloadModel": model.UnloadModelRequest,
+    "LoadModel": model.LoadModelRequest,
+}
+FAST = settings(
+    max_examples=120,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 5, 300, 1001, 2**31, 2**32 - 1])
+ENUMS = st.sampled_from([0, 1, 2, 3, 4, 5, 99, -1, 2**31 - 1, -(2**31)])
+SCALES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-300, 1000.0, 1000.1, -1e308, float("nan"), float("inf"), float("-inf")])
+ODD_TEXTS = st.sampled_from(
+    [
+        *("", " ", "\0", "\u200b", "\u202e", "\ufeff", "[MASK]", "[MASK][MASK]", "[mask]", "[SEP]", "[CLS] [MASK] [PAD]"),
+        *("<mask>", "</s>", "\ud7ff\U0010ffff", "e\u0301" * 9, "😀[MASK]😀", "The [MASK] sat.", "x" * 600, "the " * 80),
+        *("[MASK]" * 70, "a\n[MASK]\r\nb", "##ing", "[UNK] [MASK]", "東京 [MASK]", "[MASK" * 3),
+    ]
+)
+# What can't be written as UTF-8 can't be in a request at all; the mutated bytes below cover it.
+TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+MODELS = (
+    st.sampled_from(["", "models/bert", "models/bert", "models/roberta", "models/headless", "models/", "x", "models/😀"])
+    | TEXTS
+)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def lists(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[list[Any]]:
+    return st.lists(strategy, max_size=most)
+
+
+INTERVENTIONS = lists(
+    st.builds(
+        common_pb2.HeadIntervention,
+        layer=st.integers(0, 4) | NUMBERS,
+        heads=lists(st.integers(0, 4) | NUMBERS),
+        mode=ENUMS,
+        scale=maybe(SCALES),
+    ),
+    3,
+)
+INPUTS = lists(st.builds(common_pb2.TextInput, text=TEXTS, text_pair=maybe(TEXTS)))
+FILLS = st.builds(
+    cloze.FillMaskRequest,
+    model=MODELS,
+    texts=lists(TEXTS | st.just("The [MASK] sat.")),
+    top_k=maybe(NUMBERS),
+    candidates=st.just([]) | lists(TEXTS),
+    interventions=st.just([]) | INTERVENTIONS,
+    truncate=st.booleans(),
+)
+EXTRACTS = st.builds(
+    attention.ExtractAttentionRequest,
+    model=MODELS,
+    inputs=INPUTS,
+    layers=st.just([]) | lists(NUMBERS),
+    heads=st.just([]) | lists(NUMBERS),
+    dtype=st.sampled_from([0, 1, 2]) | ENUMS,
+    level=st.sampled_from([0, 1, 2]) | ENUMS,
+    interventions=st.just([]) | INTERVENTIONS,
+    truncate=st.booleans(),
+)
+LISTS = st.builds(model.ListModelsRequest, page_size=NUMBERS, page_token=TEXTS | st.just("bW9kZWxzL2JlcnQ="))
+GETS = st.builds(model.GetModelRequest, name=MODELS)
+GOOD_NAMES = {"models/bert", "models/roberta", "models/headless"}
+
+
+def is_spare(name: str) -> bool:
+    """Not the name of a model that other tests need."""
+    return name not in GOOD_NAMES
+
+
+UNLOADS = st.builds(model.UnloadModelRequest, name=MODELS.filter(is_spare))
+SOURCES = st.sampled_from(["", "/", ".", "./x", "/nowhere", "a/b", "a/b/c", "bertscope-mini/", "..", "/\0", "\0", "http://a/b"])
+LOADS = st.builds(
+    model.LoadModelRequest,
+    model_id=st.sampled_from(["", "fuzz", "bert", "a" * 63, "a" * 64, ".", "é"]) | TEXTS,
+    source=SOURCES | ODD_TEXTS.filter(lambda text: len(text) < 200),
+    device=st.sampled_from(["", "cpu", "auto", "cuda", "cuda:7", "cuda:9999", "CPU", "cpu "]) | TEXTS,
+    precision=ENUMS,
+    revision=st.sampled_from(["", "", "main", "../..", "\0", "x" * 300]),
+)
+EVERYTHING = {
+    "FillMask": FILLS,
+    "ExtractAttention": EXTRACTS,
+    "ListModels": LISTS,
+    "GetModel": GETS,
+    "UnloadModel": UNLOADS,
+    "LoadModel": LOADS,
+}
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Sources that look like hub ids are not asked for."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    yield
+
+
+def send(host: Host, method: str, data: bytes) -> None:
+    path = f"{SERVICES.get(method, 'ModelService')}/{method}"
+    try:
+        if method in STREAMING:
+            host.raw_stream(path, data)
+        else:
+            host.raw(path, data)
+    except grpc.RpcError as error:
+        failure = Failure(error)
+        assert failure.code in DOCUMENTED, f"{failure.code}: {failure.message}"
+
+
+def models(host: Host) -> list[str]:
+    return [entry.name for entry in host.models.ListModels(model.ListModelsRequest()).models]
+
+
+@pytest.mark.parametrize("method", EVERYTHING)
+def test_odd_requests(host: Host, check_alive: Callable[[Host], None], method: str) -> None:
+    before = models(host)
+
+    @FAST
+    @given(EVERYTHING[method])
+    def fuzz(request: Message) -> None:
+        send(host, method, request.SerializeToString())
+        check_alive(host)
+
+    fuzz()
+    assert models(host) == before
+
+
+def mutated(method: str) -> st.SearchStrategy[bytes]:
+    """Serialised requests with bytes changed, cut out, put in and put behind."""
+
+    @st.composite
+    def build(draw: st.DrawFn) -> bytes:
+        data = bytearray(draw(EVERYTHING[method]).SerializeToString()[:2000])
+        for _ in range(draw(st.integers(1, 4))):
+            place = draw(st.integers(0, len(data)))
+            how = draw(st.sampled_from(["set", "cut", "insert", "append", "truncate"]))
+            some = draw(st.binary(min_size=1, max_size=6))
+            if how == "set":
+                data[place : place + 1] = some[:1]
+            elif how == "cut":
+                del data[place : place + len(some)]
+            elif how == "insert":
+                data[place:place] = some
+            elif how == "append":
+                data += some
+            else:
+                del data[place:]
+        return bytes(data)
+
+    return build()
+
+
+@pytest.mark.parametrize("method", EVERYTHING)
+def test_mutated_bytes(host: Host, check_alive: Callable[[Host], None], method: str) -> None:
+    before = models(host)
+
+    @FAST
+    @given(mutated(method))
+    def fuzz(data: bytes) -> None:
+        if method == "UnloadModel" and any(name.encode() in data for name in GOOD_NAMES):
+            return
+        send(host, method, data)
+        check_alive(host)
+
+    fuzz()
+    assert models(host) == before
+
+
+@pytest.mark.parametrize("method", EVERYTHING)
+def test_pure_noise(host: Host, check_alive: Callable[[Host], None], method: str) -> None:
+    @settings(FAST, max_examples=40)
+    @given(st.binary(max_size=60))
+    def fuzz(data: bytes) -> None:
+        send(host, method, data)
+
+    fuzz()
+    check_alive(host)

@@ -1,0 +1,90 @@
+"""Logs are one line each, for people or for machines."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+from bertscope_service.logs import JsonFormatter, TextFormatter, configure
+
+
+def record(message: str, *arguments: object, **fields: object) -> logging.LogRecord:
+    made = logging.LogRecord("bertscope.requests", logging.INFO, __file__, 1, message, arguments, None)
+    made.created = 1_767_268_800.1239
+    vars(made).update(fields)
+    return made
+
+
+def test_text_is_time_level_message_and_fields() -> None:
+    line = TextFormatter().format(record("request", method="FillMask", code="OK", milliseconds=3.1, request_id="abc"))
+    assert line == "2026-01-01T12:00:00.123Z INFO request method=FillMask code=OK milliseconds=3.1 request_id=abc"
+
+
+def test_json_has_the_same_in_one_object() -> None:
+    line = JsonFormatter().format(record("%d models", 3, model="models/é", other="left out"))
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "time": "2026-01-01T12:00:00.123Z",
+        "level": "INFO",
+        "logger": "bertscope.requests",
+        "message": "3 models",
+        "model": "models/é",
+    }
+
+
+def test_json_stays_one_line_whatever_is_in_it() -> None:
+    made = record('a "quoted"\nmessage')
+    try:
+        raise ValueError("of\nseveral lines")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    line = JsonFormatter().format(made)
+    assert "\n" not in line
+    parsed = json.loads(line)
+    assert parsed["message"] == 'a "quoted"\nmessage'
+    assert "ValueError: of\nseveral lines" in parsed["trace"]
+
+
+def test_text_shows_the_trace_below() -> None:
+    made = record("failed", request_id="abc")
+    try:
+        raise ValueError("why")
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    first, *trace = TextFormatter().format(made).splitlines()
+    assert first.endswith("failed request_id=abc")
+    assert trace[0] == "Traceback (most recent call last):"
+    assert trace[-1] == "ValueError: why"
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in (None, "bertscope", "bertscope_service")]
+    before = [(logger.level, logger.handlers[:]) for logger in loggers]
+    yield
+    for logger, (level, handlers) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
+@pytest.mark.parametrize(("log_format", "formatter"), [("text", TextFormatter), ("json", JsonFormatter)])
+@pytest.mark.usefixtures("restored")
+def test_libraries_only_speak_up_from_warnings_on(log_format: str, formatter: type, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(log_format, "debug")
+    logging.getLogger("bertscope_service.server").debug("ours")
+    logging.getLogger("some.library").info("not wanted")
+    logging.getLogger("some.library").warning("wanted")
+    assert isinstance(logging.getLogger().handlers[0].formatter, formatter)
+    out, err = capsys.readouterr()
+    assert not out
+    assert "ours" in err
+    assert "not wanted" not in err
+    assert err.count("\n") == 2
+
+
+@pytest.mark.usefixtures("restored")
+def test_the_level_is_for_our_own_loggers(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("text", "error")
+    logging.getLogger("bertscope.requests").warning("not wanted")
+    assert capsys.readouterr().err == ""
