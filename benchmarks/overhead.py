@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import bertscope
 import torch
@@ -30,18 +30,21 @@ def claims(rounds: int) -> Iterator[Claim]:
         type(observer).run(encoder, encoder.begin([sequence]), None, [observer])
 
     with serving() as server, bertscope.Client(server.target) as client:
-        calls, passes = [], []
-        for _ in range(rounds + 1):
-            calls.append(statistics.median(seconds(lambda: client.fill_mask(TEXT)) for _ in range(CALLS)))
-            passes.append(statistics.median(seconds(bare) for _ in range(CALLS)))
+        blocks = [(_median(lambda: client.fill_mask(TEXT)), _median(bare)) for _ in range(rounds + 1)]
     # The first round warmed both sides up.
-    over = [1000 * (call - alone) for call, alone in zip(calls[1:], passes[1:], strict=True)]
+    calls, passes = zip(*blocks[1:], strict=True)
+    over = [call - alone for call, alone in zip(calls, passes, strict=True)]
     middle = statistics.median
     yield Claim(
         "one small call on an idle server / the bare forward pass; the ratio column is the overhead in ms",
-        f"{1000 * middle(calls[1:]):.2f} ms",
-        f"{1000 * middle(passes[1:]):.2f} ms",
+        f"{middle(calls):.2f} ms",
+        f"{middle(passes):.2f} ms",
         middle(over),
         (min(over), max(over)),
         "under 1 ms",
     )
+
+
+def _median(work: Callable[[], object]) -> float:
+    """Milliseconds, of CALLS one after the other."""
+    return 1000 * statistics.median(seconds(work) for _ in range(CALLS))

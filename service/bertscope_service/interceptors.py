@@ -42,6 +42,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._wrapped: dict[str, Handler] = {}
         self._running = 0
         self._idle = asyncio.Event()
         self.draining = False
@@ -58,16 +59,19 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        handler = await continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or not method.startswith(PREFIX):
-            return handler
-        name = method.rpartition("/")[2]
-        if handler.response_streaming:
-            return grpc.unary_stream_rpc_method_handler(
-                self._streaming(handler, name), response_serializer=handler.response_serializer
-            )
-        return grpc.unary_unary_rpc_method_handler(self._unary(handler, name), response_serializer=handler.response_serializer)
+        wrapped = self._wrapped.get(method)
+        if wrapped is None:
+            wrapped = await continuation(handler_call_details)
+            if wrapped is not None and method.startswith(PREFIX):
+                # Only methods that exist get here, so this grows no further than the contract.
+                wrapped = self._wrapped[method] = self._wrap(wrapped, method.rpartition("/")[2])
+        return wrapped
+
+    def _wrap(self, handler: Handler, name: str) -> Handler:
+        make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
+        call = self._streaming(handler, name) if handler.response_streaming else self._unary(handler, name)
+        return make(call, response_serializer=handler.response_serializer)
 
     def _unary(self, handler: Handler, method: str) -> Callable[[bytes, Context], Awaitable[Any]]:
         async def call(raw: bytes, context: Context) -> Any:

@@ -50,7 +50,7 @@ class LoadSpec:
         return f"models/{self.id}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """All that answering takes."""
 

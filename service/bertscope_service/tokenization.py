@@ -52,10 +52,11 @@ class TokenizedText:
 
     def span(self, index: int) -> tuple[int, int]:
         """First code point and one past the last that token `index` covers in its text, without surrounding blanks."""
-        which = self.encoding.sequence_ids[index]
-        if which is None:
+        which = self.encoding.token_to_sequence(index)
+        characters = self.encoding.token_to_chars(index)
+        if which is None or characters is None:
             return 0, 0
-        start, end = (_move(place, self.moves[which]) for place in self.encoding.offsets[index])
+        start, end = (_move(place, self.moves[which]) for place in characters)
         covered = self.texts[which][start:end]
         start += len(covered) - len(covered.lstrip())
         return start, max(start, end - (len(covered) - len(covered.rstrip())))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.masks import MaskObserver, MaskScores
+from bertscope_service.analyses.masks import MaskObserver, MaskScores, widen
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.tokenization import TextTokenizer, TokenizedText, check_length
@@ -79,6 +79,10 @@ class _Spelling:
     asked: dict[int, NDArray[np.int64]]
 
 
+NOTHING_ASKED = np.zeros((1, 0), dtype=np.int64)
+NO_CANDIDATES = _Spelling([], {}, {})
+
+
 @dataclass(slots=True)
 class _Mask:
     """A mask while its query is worked on; `number` counts the masks of its text.
@@ -132,10 +136,10 @@ class ClozePlan:
     def _plan(self, index: int, tokenized: TokenizedText, positions: list[int]) -> list[_Mask]:
         """The masks of a text; adds the row that reads them all, and one for each longer candidate length at each mask."""
         masks = [_Mask(number, at, self._spelling(tokenized, at)) for number, at in enumerate(positions)]
-        singles = [mask.spelling.asked.get(1, np.zeros((1, 0), dtype=np.int64)) for mask in masks]
+        singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
         width = max(single.shape[1] for single in singles)
         if self.query.top_k or width:
-            asked = np.concatenate([np.pad(single, ((0, 0), (0, width - single.shape[1]))) for single in singles])
+            asked = np.concatenate([widen(single, width) for single in singles])
             row = self._add(tokenized.sequence, MaskObserver(tuple(positions), self.query.top_k, asked))
             for mask in masks:
                 mask.rows[1] = row
@@ -146,6 +150,8 @@ class ClozePlan:
 
     def _spelling(self, tokenized: TokenizedText, position: int) -> _Spelling:
         """How the candidates are written at a mask; what stands before it decides, so few of these are made."""
+        if not self.query.candidates:
+            return NO_CANDIDATES
         start, _ = tokenized.span(position)
         before = tokenized.texts[0][start - 1 : start] if start else ""
         before = " " if before.isspace() else before

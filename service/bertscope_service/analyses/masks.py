@@ -52,7 +52,7 @@ class MaskObserver:
         rows = np.repeat(np.arange(len(observers)), counts)
         positions = np.concatenate([observer.positions for observer in observers])
         width = max(observer.asked.shape[1] for observer in observers)
-        asked = np.concatenate([_widen(observer.asked, width) for observer in observers])
+        asked = np.concatenate([widen(observer.asked, width) for observer in observers])
         top_k = max(observer.top_k for observer in observers)
         placed = [to_device(torch.from_numpy(array), encoder.device) for array in (rows, positions, asked)]
         chunk = max(1, LOGITS_BYTES // (4 * encoder.shape.vocabulary_size))
@@ -69,21 +69,22 @@ class MaskObserver:
                 for o, (ids, logs, found, ranks) in zip(observers, dealt, strict=True)
             ]
 
-        return Readout(tuple(torch.cat(column) for column in zip(*parts, strict=True)), deal)
+        return Readout(parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
 
-def _widen(asked: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    return np.pad(asked, ((0, 0), (0, width - asked.shape[1])))
+def widen(asked: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Ids to score, [P, C], with columns of zeros added up to `width`."""
+    missing = width - asked.shape[1]
+    return np.pad(asked, ((0, 0), (0, missing))) if missing else asked
 
 
 def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.Tensor, ...]:
     """Top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]."""
     total = logits.logsumexp(dim=-1, keepdim=True)
     values, ids = logits.topk(top_k, dim=-1)
+    if not asked.shape[1]:
+        return ids, values - total, asked.float(), asked
     found = logits.gather(1, asked)
-    if asked.shape[1]:
-        order = logits.sort(dim=-1).values
-        ranks = 1 + logits.shape[1] - torch.searchsorted(order, found, right=True)
-    else:
-        ranks = asked
+    order = logits.sort(dim=-1).values
+    ranks = 1 + logits.shape[1] - torch.searchsorted(order, found, right=True)
     return ids, values - total, found - total, ranks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from bertscope.v1 import common_pb2
@@ -21,6 +22,7 @@ PRECISIONS = {
 }
 RUNTIMES = {"torch": common_pb2.RUNTIME_TORCH}
 MAX_SCALE = 1000.0
+_PROVENANCES: WeakKeyDictionary[LoadedModel, common_pb2.Provenance] = WeakKeyDictionary()
 
 
 def check_texts(texts: Sequence[object], field: str, limits: RequestLimits) -> None:
@@ -66,8 +68,8 @@ def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], sh
     if not interventions:
         return None
     if len(interventions) > shape.layers * shape.heads:
-        heads = shape.layers * shape.heads
-        message = f"interventions has {len(interventions)} entries and {model} {heads} heads; name each head once"
+        total = shape.layers * shape.heads
+        message = f"interventions has {len(interventions)} entries and {model} {total} heads; name each head once"
         raise InvalidArgument("interventions", message, "TOO_MANY_INTERVENTIONS")
     keep = np.ones((shape.layers, shape.heads), dtype=np.float32)
     uniform = np.zeros_like(keep)
@@ -107,7 +109,14 @@ def _factor(intervention: common_pb2.HeadIntervention, field: str) -> float:
 
 
 def render_provenance(model: LoadedModel) -> common_pb2.Provenance:
-    """Where an answer comes from."""
+    """Where an answer comes from; written down once for each model. The caller must not change it."""
+    found = _PROVENANCES.get(model)
+    if found is None:
+        found = _PROVENANCES[model] = _render_provenance(model)
+    return found
+
+
+def _render_provenance(model: LoadedModel) -> common_pb2.Provenance:
     return common_pb2.Provenance(
         model=model.name,
         weights_digest=model.weights_digest,
