@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
+from typing import Self
 
 import bertscope
 import torch
@@ -35,17 +37,14 @@ def claims(rounds: int) -> Iterator[Claim]:
     best = min((8, 32, 64, 128), key=lambda size: seconds(lambda: fill(texts, batch_size=size)))
     direct = Direct()
     rate = per_second(len(texts), "texts")
-    with serving() as server:
-        expected = [entry[0]["token"] for entry in fill(texts, batch_size=best)]
+    expected = [entry[0]["token"] for entry in fill(texts, batch_size=best)]
+    assert [answer.masks[0].predictions[0].piece_ids[0] for answer in direct(texts)] == expected
+    with serving() as server, Callers(server.target) as callers:
         for size in (1, -(-len(texts) // CALLERS)):
-            answers = ask(server.target, texts, size)
+            answers = callers.ask(texts, size)
             assert [answer.masks[0].predictions[0].piece_ids[0] for answer in answers] == expected
-            assert [answer.masks[0].predictions[0].piece_ids[0] for answer in direct(texts)] == expected
             how = f"{CALLERS} callers, {size} text{'s' * (size > 1)} a call"
-
-            def ours(size: int = size) -> None:
-                ask(server.target, texts, size)
-
+            ours = partial(callers.ask, texts, size)
             pair = in_turn(ours, lambda: fill(texts, batch_size=best), rounds)
             yield pair.claim(f"cloze over gRPC, {how} / fill-mask pipeline, batch {best}", "4x, at least 2.5x", rate)
             pair = in_turn(ours, lambda: direct(texts), rounds)
@@ -79,20 +78,36 @@ class Direct:
         return plan.answer([scores[row] for row in range(len(plan.rows))])
 
 
-def ask(target: str, texts: list[str], size: int) -> list[bertscope.FilledText]:
-    """Have all texts filled by CALLERS callers at a time, `size` texts a call; answers in the order of the texts."""
-    return asyncio.run(_ask(target, texts, size))
+class Callers:
+    """CALLERS callers at a time on one connection, which stays open, as a service's does."""
 
+    def __init__(self, target: str) -> None:
+        self._target = target
 
-async def _ask(target: str, texts: list[str], size: int) -> list[bertscope.FilledText]:
-    parts = list(enumerate(texts[begin : begin + size] for begin in range(0, len(texts), size)))
-    answers: dict[int, list[bertscope.FilledText]] = {}
-    async with bertscope.AsyncClient(target) as client:
+    def __enter__(self) -> Self:
+        self._runner = asyncio.Runner().__enter__()
+        self._client = self._runner.run(self._connect())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+    def ask(self, texts: list[str], size: int) -> list[bertscope.FilledText]:
+        """Have all texts filled, `size` texts a call; answers in the order of the texts."""
+        return self._runner.run(self._ask(texts, size))
+
+    async def _connect(self) -> bertscope.AsyncClient:
+        return bertscope.AsyncClient(self._target)
+
+    async def _ask(self, texts: list[str], size: int) -> list[bertscope.FilledText]:
+        parts = list(enumerate(texts[begin : begin + size] for begin in range(0, len(texts), size)))
+        answers: dict[int, list[bertscope.FilledText]] = {}
 
         async def caller() -> None:
             while parts:
                 number, part = parts.pop()
-                answers[number] = list(await client.fill_mask(part, top_k=TOP_K))
+                answers[number] = list(await self._client.fill_mask(part, top_k=TOP_K))
 
         await asyncio.gather(*(caller() for _ in range(CALLERS)))
-    return [answer for number in sorted(answers) for answer in answers[number]]
+        return [answer for number in sorted(answers) for answer in answers[number]]
