@@ -31,6 +31,9 @@ class AttentionQuery:
     truncate: bool
 
 
+Maps = NDArray[np.float32] | NDArray[np.float16]
+
+
 @dataclass(frozen=True, slots=True)
 class AttentionStep:
     """Maps of the layers in [start, stop) that were asked for, and where the row stands now (None after the last step).
@@ -38,7 +41,7 @@ class AttentionStep:
     maps: [layers, heads, tokens, tokens], layers in ascending order; rows sum to 1.
     """
 
-    maps: NDArray[np.float32] | NDArray[np.float16]
+    maps: Maps
     state: State | None
 
 

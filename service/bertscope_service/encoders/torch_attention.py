@@ -41,26 +41,26 @@ def gated_attention(
     *,
     run: LayerRun,
     **_: object,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Context of every head, gated: [rows, length, heads, head_size], and the maps [rows, heads, length, length] if watched.
+) -> tuple[torch.Tensor, None]:
+    """Context of every head, gated: [rows, length, heads, head_size]; no maps, since whoever watches has seen them.
 
     query, key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may be attended to,
     broadcastable to the maps; None if all may.
     """
-    maps = None
     if run.see is None:
         context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
     else:
         maps = attention_maps(query, key, attention_mask, scaling)
         run.see(maps)
         context = torch.matmul(maps.to(value.dtype), value)
+        del maps
     if run.keep is not None:
         gated = context * run.keep[:, :, None, None]
         if run.uniform is not None and run.average is not None:
             mean = (value * run.average).sum(dim=2, keepdim=True)
             gated = gated + mean * run.uniform[:, :, None, None]
         context = gated
-    return context.transpose(1, 2).contiguous(), maps
+    return context.transpose(1, 2).contiguous(), None
 
 
 def attention_maps(

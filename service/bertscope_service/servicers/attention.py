@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from bertscope.v1 import attention_pb2, attention_pb2_grpc
 
-from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep
+from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, Maps
 from bertscope_service.encoders.base import Gates, State
 from bertscope_service.engine.rows import Row
 from bertscope_service.messages.attention import parse_extract_attention, render_chunks, render_header
@@ -64,13 +64,14 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
                     runs.append(_TextRun(plans[started], model, gates, run, admitted=started > 0))
                     ahead_bytes += plans[started].bytes
                     started += 1
-                async for observer, step in runs[0].steps():
+                async for observer, block in runs[0].steps():
                     if observer is plan.steps[0]:
                         # Not before there is something to send: an error is a status then, not a broken stream.
                         yield render_header(index, plan, model)
-                    for layer, maps in zip(observer.layers, step.maps, strict=True):
+                    for layer, maps in zip(observer.layers, block, strict=True):
                         for response in render_chunks(index, plan.offset(layer), maps):
                             yield response
+                    del block, maps  # they must not lie beside the next step's
                 ahead_bytes -= runs.popleft().plan.bytes
         finally:
             for run_ahead in runs:
@@ -78,7 +79,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
 
 
 class _TextRun:
-    """A text whose steps run one ahead of their reader."""
+    """A text whose first step is started at once, and every other one when its reader has taken the one before."""
 
     def __init__(
         self,
@@ -89,34 +90,34 @@ class _TextRun:
         *,
         admitted: bool,
     ) -> None:
-        """`admitted`: its first step can't be turned away by a full queue either."""
+        """`admitted`: its first step can't be turned away by a full queue."""
         self.plan = plan
         self._model = model
         self._gates = gates
         self._run = run
-        self._admitted = admitted
-        self._ahead = self._start(0, None)
+        self._first = asyncio.create_task(self._step(0, None, admitted=admitted))
+        # A step that fails after its reader is gone has nobody to tell.
+        self._first.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    async def steps(self) -> AsyncIterator[tuple[AttentionObserver, AttentionStep]]:
-        """Each step's maps as soon as they are there, and what they are of."""
-        for number, observer in enumerate(self.plan.steps):
-            step = await self._ahead
-            if number + 1 < len(self.plan.steps):
-                self._ahead = self._start(number + 1, step.state)
-            yield observer, step
+    async def steps(self) -> AsyncIterator[tuple[AttentionObserver, Maps]]:
+        """Each step's maps, and what they are of."""
+        step = await self._first
+        del self._first
+        state = step.state
+        yield self.plan.steps[0], step.maps
+        for number, observer in enumerate(self.plan.steps[1:], start=1):
+            del step
+            # What was begun is finished: only the first step can be turned away.
+            step = await self._step(number, state, admitted=True)
+            state = step.state
+            yield observer, step.maps
 
     def cancel(self) -> None:
         """Drop what nobody reads any more."""
-        self._ahead.cancel()
+        if hasattr(self, "_first"):
+            self._first.cancel()
 
-    def _start(self, number: int, state: State | None) -> asyncio.Task[AttentionStep]:
-        task = asyncio.create_task(self._step(number, state))
-        # A step that fails after its reader is gone has nobody to tell.
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return task
-
-    async def _step(self, number: int, state: State | None) -> AttentionStep:
+    async def _step(self, number: int, state: State | None, *, admitted: bool) -> AttentionStep:
         row = Row(self._model.encoder, self.plan.sequence, self.plan.steps[number], self._gates, state)
-        # Only the first step of a stream can be turned away: what was begun is finished.
-        (step,) = await self._run([row], admitted=self._admitted or number > 0)
+        (step,) = await self._run([row], admitted=admitted)
         return step
