@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bertscope.cli import options, specifications
 from bertscope.cli.output import Failure, console, print_json, printable, table, titled
-from bertscope.cli.patterns import attention_patterns, entropy_bits
+from bertscope.cli.patterns import attention_patterns, entropy_nats
 from bertscope.plots import check_format, save_attention
 from bertscope.results import AttentionMaps
 
@@ -106,9 +106,9 @@ def layers_table(maps: AttentionMaps) -> Group:
 def heads_table(maps: AttentionMaps) -> Group:
     """For each head of one layer, its mean weight at each place and the entropy of its rows."""
     patterns = attention_patterns(maps)
-    entropy = entropy_bits(maps)
+    entropy = entropy_nats(maps)
     title = f"layer {maps.layers[0]}: mean weight at each place"
-    result = table(["head#", *(f"{name}#" for name in patterns), "entropy, bits#"])
+    result = table(["head#", *(f"{name}#" for name in patterns), "entropy, nats#"])
     for index, head in enumerate(maps.heads):
         weights = [values[0, index] for values in patterns.values()]
         result.add_row(str(head), *(shade(f"{weight:.2f}", weight) for weight in weights), f"{entropy[0, index]:.2f}")

@@ -29,10 +29,10 @@ def attention_patterns(maps: AttentionMaps) -> Mapping[str, PerHead]:
     return patterns
 
 
-def entropy_bits(maps: AttentionMaps) -> PerHead:
-    """Mean entropy of the rows of each head, bits, [layers, heads]: 0 looks at one token, log2(L) at all alike."""
+def entropy_nats(maps: AttentionMaps) -> PerHead:
+    """Mean entropy of the rows of each head, nats, [layers, heads]; Clark et al. 2019. 0: one token; ln L: all L alike."""
     attention = maps.attention.astype(np.float64)
-    logarithms = np.log2(attention, out=np.zeros_like(attention), where=attention > 0)
+    logarithms = np.log(attention, out=np.zeros_like(attention), where=attention > 0)
     entropy: PerHead = -(attention * logarithms).sum(-1).mean(-1)
     return entropy
 

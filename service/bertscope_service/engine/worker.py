@@ -109,7 +109,9 @@ class Worker:
         self._metrics.queue_tokens.labels(self._name).set(self._queue.tokens)
 
     def _work(self) -> None:
-        if self._limits.threads and self.device.type == "cpu":
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)  # events and pinned memory belong to the current device
+        elif self._limits.threads:
             torch.set_num_threads(self._limits.threads)
         flying: _Flight | None = None
         while True:
