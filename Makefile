@@ -56,6 +56,7 @@ bench: $(READY)  ## Measure against peers, side by side; a few minutes
 	$(BIN)/python -m benchmarks
 
 gpu:  ## GPU tests and benchmarks with PYTHON=..., installing nothing
+	@$(PYTHON) -c "import torch, transformers" 2>/dev/null || { echo "make gpu needs an interpreter with torch and transformers: make gpu PYTHON=..."; exit 1; }
 	@PYTHONPATH=client:service:. $(PYTHON) -m benchmarks.gpu
 
 clean:  ## Remove the environment and all caches

@@ -116,9 +116,16 @@ def test_rows_go_on_in_other_batches(subject: Subject) -> None:
         assert_close([scores.cpu()], [whole.logits[index, :length].cpu()])
 
 
+def need(*modules: str) -> None:
+    """Skip a test where the interpreter that `make gpu` was given has not all that it takes."""
+    for module in modules:
+        pytest.importorskip(module)
+
+
 @asynccontextmanager
 async def serving(folder: Path, **settings: Any) -> AsyncIterator[Any]:
     """A server of one model on the GPU, and a channel to it."""
+    need("grpc", "grpc_health", "grpc_reflection", "grpc_status", "prometheus_client", "pydantic_settings")
     import grpc
     from bertscope_service.server import Server
     from bertscope_service.settings import Settings
@@ -247,6 +254,7 @@ class Hungry:
 @asynccontextmanager
 async def engine_with_memory(encoder: TorchEncoder, free_bytes: int) -> AsyncIterator[Callable[[Sequence[int]], Any]]:
     """Runs rows that are each as hungry as told, while PyTorch may take only so many bytes more."""
+    need("prometheus_client")
     from bertscope_service.encoders.base import TokenSequence
     from bertscope_service.engine.engine import Engine
     from bertscope_service.engine.rows import Row
