@@ -11,6 +11,9 @@ from bertscope_service.engine.rows import Job, Priority, Row
 LOOKAHEAD_ROWS = 2048
 """So many waiting rows are considered for a batch; more would only sort them better."""
 
+REMEMBERED_CLIENTS = 1024
+"""How much so many clients were served is remembered while others wait."""
+
 PADDING_SHARE = 0.08
 """A row joins a batch while padding stays below this share of it,"""
 
@@ -117,8 +120,10 @@ class RowQueue:
             line = deque(row for row in lane.pop(client, ()) if not row.taken)
             if line:
                 lane[client] = line
-        if not self.rows:
-            self._served.clear()
+        if not self.rows or len(self._served) > REMEMBERED_CLIENTS:
+            # Clients come and go; who does not wait now starts level when it comes back.
+            waiting = {client for lane in self._lanes.values() for client in lane}
+            self._served = {client: tokens for client, tokens in self._served.items() if client in waiting}
 
 
 def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
