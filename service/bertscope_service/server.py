@@ -112,17 +112,19 @@ class Server:
     async def start(self) -> Ports:
         """Listen. Raises OSError if a port is taken."""
         await self._announce(Status.NOT_SERVING)
-        address = f"{self._settings.host}:{self._settings.port}"
+        host, family = self._settings.host, socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET
+        name = f"[{host}]" if family is socket.AF_INET6 else host
+        address = f"{name}:{self._settings.port}"
         try:
             # gRPC would log a taken port in its own words, beside ours.
-            socket.create_server((self._settings.host, self._settings.port)).close()
+            socket.create_server((host, self._settings.port), family=family).close()
             port = self._server.add_insecure_port(address)
         except (OSError, RuntimeError) as error:
             raise OSError(f"can't listen on {address}; is the port taken? choose another with --port") from error
         try:
-            http, thread = start_http_server(self._settings.metrics_port, self._settings.host, self.metrics.registry)
+            http, thread = start_http_server(self._settings.metrics_port, host, self.metrics.registry)
         except OSError as error:
-            address = f"{self._settings.host}:{self._settings.metrics_port}"
+            address = f"{name}:{self._settings.metrics_port}"
             raise OSError(f"can't serve metrics on {address}; is the port taken? choose another with --metrics-port") from error
         self._metrics_server.callback(thread.join)
         self._metrics_server.callback(http.server_close)

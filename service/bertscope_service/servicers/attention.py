@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -40,8 +41,10 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
             query = parse_extract_attention(request, model.encoder.shape, self._backend.limits, model.name)
             gates = parse_interventions(request.interventions, model.encoder.shape, model.name)
             plans = await self._plan(query, model)
-            async for response in self._stream(plans, model, gates, Caller.of(context)):
-                yield response
+            # Closed here and now: what runs ahead must not wait for a garbage collector once the reader is gone.
+            async with aclosing(self._stream(plans, model, gates, Caller.of(context))) as responses:
+                async for response in responses:
+                    yield response
 
     async def _plan(self, query: AttentionQuery, model: LoadedModel) -> list[AttentionPlan]:
         """All texts are tokenized before the first is run: a text that is too long is an error at once."""
@@ -53,7 +56,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
 
     async def _stream(
         self, plans: list[AttentionPlan], model: LoadedModel, gates: Gates | None, caller: Caller
-    ) -> AsyncIterator[Response]:
+    ) -> AsyncGenerator[Response, None]:
         """Headers and chunks, text by text; texts run ahead of their reader within WINDOW_BYTES."""
         runs: deque[_TextRun] = deque()
         started = ahead_bytes = 0
