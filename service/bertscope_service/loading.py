@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import torch
 
@@ -31,7 +30,7 @@ def read_model(spec: LoadSpec, report: Report) -> LoadedModel:
             "they don't belong together"
         )
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=source.folder)
-    return LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes, time.time())
+    return LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes)
 
 
 def choose_device(asked: str) -> torch.device:

@@ -7,7 +7,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-FIELDS = ("method", "code", "milliseconds", "request_id", "model")
+FIELDS = ("method", "code", "milliseconds", "request_id")
 
 
 class TextFormatter(logging.Formatter):

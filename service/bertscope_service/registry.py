@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -59,7 +60,6 @@ class LoadedModel:
     tokenizer: TextTokenizer
     weights_digest: str
     weight_bytes: int
-    ready_time: float
 
     @property
     def name(self) -> str:
@@ -72,11 +72,15 @@ class LoadedModel:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A model at any point of its life; `loaded` is None while it loads. `users` counts the calls that run on it."""
+    """A model at any point of its life; `loaded` is None while it loads, `ready_time` (seconds since 1970) 0.
+
+    `users` counts the calls that run on it.
+    """
 
     spec: LoadSpec
     state: ModelState = ModelState.LOADING
     loaded: LoadedModel | None = None
+    ready_time: float = 0.0
     users: int = 0
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -134,12 +138,12 @@ class Registry:
                 entry.idle.set()
 
     async def load(self, spec: LoadSpec, report: Report) -> LoadedModel:
-        """Read a model, warm it up and list it; `report` is called from the loading thread.
+        """Read a model, warm it up and list it; `report` is called from the loading thread, and at last from the loop.
 
         Cancelling abandons the load. Raises AlreadyExists, InvalidArgument, FailedPrecondition, Unavailable.
         """
         if spec.name in self._entries:
-            message = f"{spec.name} is taken; unload it first, or choose another model_id"
+            message = f"{spec.name} is taken; give the model another name, or unload that one first"
             raise AlreadyExists(message, "MODEL_EXISTS", model=spec.name)
         entry = self._entries[spec.name] = Entry(spec)
         self._count()
@@ -159,7 +163,7 @@ class Registry:
             del self._entries[spec.name]
             self._count()
             raise
-        entry.loaded, entry.state = loaded, ModelState.READY
+        entry.loaded, entry.state, entry.ready_time = loaded, ModelState.READY, time.time()
         self._count()
         self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
         return loaded
@@ -168,7 +172,12 @@ class Registry:
         """Take no new calls for a model, wait for those that run, give its memory back. Raises NotFound, FailedPrecondition."""
         entry = self.find(name)
         if entry.state is not ModelState.READY:
-            message = f"{name} is {entry.state.value} and can't be unloaded now; wait until it is ready"
+            what = (
+                "is already being unloaded"
+                if entry.state is ModelState.UNLOADING
+                else "is still loading; wait until it is ready"
+            )
+            message = f"{name} {what}"
             raise FailedPrecondition(message, "MODEL_NOT_READY", model=name, state=entry.state.value)
         entry.state = ModelState.UNLOADING
         self._count()
@@ -182,10 +191,11 @@ class Registry:
             raise
         del self._entries[name]
         entry.loaded = None
-        if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()
         self._count()
         self._metrics.model_weight_bytes.remove(name)
+        if torch.cuda.is_initialized():
+            # Waits for what runs on the device, so not on the loop.
+            await asyncio.to_thread(torch.cuda.empty_cache)
 
     def _count(self) -> None:
         for state in ModelState:

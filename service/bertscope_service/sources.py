@@ -85,12 +85,16 @@ def locate(source: str, revision: str, report: Report) -> Source:
     is neither a folder nor the form of a hub id.
     """
     report(Progress(Stage.RESOLVING, detail=source))
+    if revision and (source == EMBEDDED or _is_folder(source)):
+        message = f"{source} is not on the hub, so it has no revisions; leave revision empty"
+        raise InvalidArgument("revision", message, "REVISION_UNUSED")
     if source == EMBEDDED:
         return inspect(EMBEDDED_FOLDER)
     if _is_folder(source):
-        if revision:
-            raise InvalidArgument("revision", f"{source} is a folder, which has no revisions; leave revision empty")
-        return inspect(Path(source).expanduser())
+        try:
+            return inspect(Path(source).expanduser())
+        except RuntimeError as error:  # the home directory of nobody
+            raise _unreadable(source, f"{source} can't be found: {error}") from error
     try:
         validate_repo_id(source)
     except hub.HFValidationError:

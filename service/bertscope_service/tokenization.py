@@ -5,6 +5,7 @@ Positions are Unicode code points of the text as the caller wrote it, also where
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -76,7 +77,7 @@ class TokenizedText:
 
 @dataclass
 class TextTokenizer:
-    """A model's own tokenizer. Safe to use from several threads: nothing here changes once it is made."""
+    """A model's own tokenizer. Safe to use from several threads: its only cache holds what each of them would compute."""
 
     backend: Tokenizer
     truncating: Tokenizer
@@ -85,6 +86,7 @@ class TextTokenizer:
     unknown_id: int | None
     max_tokens: int
     _words: dict[int, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def load(cls, folder: Path, max_tokens: int) -> TextTokenizer:
@@ -102,20 +104,27 @@ class TextTokenizer:
         backend.no_truncation()
         backend.no_padding()
         longest = min(max_tokens, int(tokenizer.model_max_length))
-        truncating = Tokenizer.from_str(backend.to_str())
-        truncating.enable_truncation(longest, strategy="longest_first")
-        return cls(backend, truncating, tokenizer.mask_token, tokenizer.mask_token_id, tokenizer.unk_token_id, longest)
+        return cls(
+            backend,
+            Tokenizer.from_str(backend.to_str()),
+            tokenizer.mask_token,
+            tokenizer.mask_token_id,
+            tokenizer.unk_token_id,
+            longest,
+        )
 
-    def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False) -> TokenizedText:
-        """Tokenize a text or a pair. With `truncate`, cut it to `max_tokens`, from the end of the longer text first."""
+    def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False, reserve: int = 0) -> TokenizedText:
+        """Tokenize a text or a pair. With `truncate`, cut to `max_tokens - reserve`, the longer text first."""
         texts = (text,) if text_pair is None else (text, text_pair)
         written = [self._with_own_mask(part) for part in texts]
         moves = tuple(part_moves for _, part_moves in written)
         first, second = written[0][0], written[1][0] if text_pair is not None else None
         encoding = self.backend.encode(first, second)
-        excess = max(0, len(encoding) - self.max_tokens) if truncate else 0
+        excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
         if excess:
-            encoding = self.truncating.encode(first, second)
+            with self._lock:
+                self.truncating.enable_truncation(self.max_tokens - reserve, strategy="longest_first")
+                encoding = self.truncating.encode(first, second)
         return TokenizedText(encoding, texts, moves, excess)
 
     @property

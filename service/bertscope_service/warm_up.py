@@ -21,7 +21,8 @@ async def warm_up(engine: Engine, model: LoadedModel) -> None:
     if shape.has_masked_lm_head and tokenizer.mask_id is not None:
         plan = ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer)
         rows += [Row(model.encoder, sequence, observer) for sequence, observer in plan.rows]
-    query = AttentionQuery(((texts[0], None),), (shape.layers - 1,), (0,), 4, words=False, truncate=True)
-    attention = AttentionPlan(query, 0, tokenizer)
-    rows.append(Row(model.encoder, attention.sequence, attention.steps[0]))
+    query = AttentionQuery(tuple((text, None) for text in texts), (shape.layers - 1,), (0,), 4, words=False, truncate=True)
+    for index in range(len(texts)):
+        attention = AttentionPlan(query, index, tokenizer)
+        rows.append(Row(model.encoder, attention.sequence, attention.steps[0]))
     await engine.run(rows, client="warm-up", admitted=True)

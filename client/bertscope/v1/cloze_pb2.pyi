@@ -37,11 +37,14 @@ class FillMaskRequest(_message.Message):
     """How many predictions to give for each mask: 1 to vocabulary_size; unset means 5. Must be unset with candidates."""
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an error.
-    A text whose every mask would be cut away is an error in either case.
+    A text whose every mask would be cut away is an error in either case. With candidates of several pieces a text is cut
+    further, so that the longest of them fits in.
     """
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts, 1 to the server's limit (256 unless set otherwise), each with at least one "[MASK]" (or the model's own mask token)."""
+        """Texts, 1 to the server's limit (256 unless set otherwise), each of at most 100,000 code points (likewise) and with at least
+        one "[MASK]" (or the model's own mask token).
+        """
 
     @_builtins.property
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -57,7 +57,7 @@ class _Precision:
 class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PRECISION_UNSPECIFIED: _Precision.ValueType  # 0
-    """Means PRECISION_FLOAT32 in a request; never sent in a reply."""
+    """Means the server's setting in a request (PRECISION_FLOAT32 unless set otherwise); never sent in a reply."""
     PRECISION_FLOAT32: _Precision.ValueType  # 1
     """32-bit floating point."""
     PRECISION_BFLOAT16: _Precision.ValueType  # 2
@@ -69,7 +69,7 @@ class Precision(_Precision, metaclass=_PrecisionEnumTypeWrapper):
     """The number format that a model computes in."""
 
 PRECISION_UNSPECIFIED: Precision.ValueType  # 0
-"""Means PRECISION_FLOAT32 in a request; never sent in a reply."""
+"""Means the server's setting in a request (PRECISION_FLOAT32 unless set otherwise); never sent in a reply."""
 PRECISION_FLOAT32: Precision.ValueType  # 1
 """32-bit floating point."""
 PRECISION_BFLOAT16: Precision.ValueType  # 2
@@ -159,9 +159,9 @@ class TextInput(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TEXT_PAIR_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The text, or the first of the pair; not empty."""
+    """The text, or the first of the pair; not empty, at most 100,000 code points (or as the server is set)."""
     text_pair: _builtins.str
-    """The second text of a pair; unset for a single text, never empty."""
+    """The second text of a pair; unset for a single text, else within the same limits."""
     def __init__(
         self,
         *,

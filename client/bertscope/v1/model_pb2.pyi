@@ -51,7 +51,7 @@ Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """A hosted model."""
+    """A hosted model. While it is LOADING only its name, source and state are set."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -62,7 +62,7 @@ class ModelServiceServicer(object):
     """
 
     def ListModels(self, request, context):
-        """Lists the loaded models, the default model first, then in the order they were loaded.
+        """Lists the models, those that are loading or being unloaded too: the default model first, then in the order they were loaded.
 
         Errors: INVALID_ARGUMENT for a page size or page token that is out of range.
         """
@@ -71,9 +71,9 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetModel(self, request, context):
-        """Describes one model.
+        """Describes one model, also while it is loading or being unloaded.
 
-        Errors: NOT_FOUND for a model that is not loaded.
+        Errors: NOT_FOUND for a model that the server does not have.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -83,8 +83,9 @@ class ModelServiceServicer(object):
         """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
 
         Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-        device or precision, FAILED_PRECONDITION for a source that can't be read or an architecture that can't be hosted
-        (the message names the file or the network step), UNAVAILABLE for a hub that can't be reached.
+        device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
+        is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
+        be reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,7 +94,8 @@ class ModelServiceServicer(object):
     def UnloadModel(self, request, context):
         """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
-        Errors: NOT_FOUND for a model that is not loaded.
+        Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
+        still loading or already being unloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

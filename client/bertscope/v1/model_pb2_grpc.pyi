@@ -34,26 +34,28 @@ class ModelServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     ListModels: _grpc.UnaryUnaryMultiCallable[_model_pb2.ListModelsRequest, _model_pb2.ListModelsResponse]
-    """Lists the loaded models, the default model first, then in the order they were loaded.
+    """Lists the models, those that are loading or being unloaded too: the default model first, then in the order they were loaded.
 
     Errors: INVALID_ARGUMENT for a page size or page token that is out of range.
     """
     GetModel: _grpc.UnaryUnaryMultiCallable[_model_pb2.GetModelRequest, _model_pb2.GetModelResponse]
-    """Describes one model.
+    """Describes one model, also while it is loading or being unloaded.
 
-    Errors: NOT_FOUND for a model that is not loaded.
+    Errors: NOT_FOUND for a model that the server does not have.
     """
     LoadModel: _grpc.UnaryStreamMultiCallable[_model_pb2.LoadModelRequest, _model_pb2.LoadModelResponse]
     """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
 
     Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-    device or precision, FAILED_PRECONDITION for a source that can't be read or an architecture that can't be hosted
-    (the message names the file or the network step), UNAVAILABLE for a hub that can't be reached.
+    device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
+    is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
+    be reached.
     """
     UnloadModel: _grpc.UnaryUnaryMultiCallable[_model_pb2.UnloadModelRequest, _model_pb2.UnloadModelResponse]
     """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
-    Errors: NOT_FOUND for a model that is not loaded.
+    Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
+    still loading or already being unloaded.
     """
 
 @_typing.type_check_only
@@ -62,26 +64,28 @@ class ModelServiceAsyncStub(ModelServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_pb2.ListModelsRequest, _model_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """Lists the loaded models, the default model first, then in the order they were loaded.
+    """Lists the models, those that are loading or being unloaded too: the default model first, then in the order they were loaded.
 
     Errors: INVALID_ARGUMENT for a page size or page token that is out of range.
     """
     GetModel: _aio.UnaryUnaryMultiCallable[_model_pb2.GetModelRequest, _model_pb2.GetModelResponse]  # type: ignore[assignment]
-    """Describes one model.
+    """Describes one model, also while it is loading or being unloaded.
 
-    Errors: NOT_FOUND for a model that is not loaded.
+    Errors: NOT_FOUND for a model that the server does not have.
     """
     LoadModel: _aio.UnaryStreamMultiCallable[_model_pb2.LoadModelRequest, _model_pb2.LoadModelResponse]  # type: ignore[assignment]
     """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
 
     Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-    device or precision, FAILED_PRECONDITION for a source that can't be read or an architecture that can't be hosted
-    (the message names the file or the network step), UNAVAILABLE for a hub that can't be reached.
+    device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
+    is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
+    be reached.
     """
     UnloadModel: _aio.UnaryUnaryMultiCallable[_model_pb2.UnloadModelRequest, _model_pb2.UnloadModelResponse]  # type: ignore[assignment]
     """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
-    Errors: NOT_FOUND for a model that is not loaded.
+    Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
+    still loading or already being unloaded.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -93,7 +97,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_pb2.ListModelsResponse, _abc.Awaitable[_model_pb2.ListModelsResponse]]:
-        """Lists the loaded models, the default model first, then in the order they were loaded.
+        """Lists the models, those that are loading or being unloaded too: the default model first, then in the order they were loaded.
 
         Errors: INVALID_ARGUMENT for a page size or page token that is out of range.
         """
@@ -104,9 +108,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_pb2.GetModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_pb2.GetModelResponse, _abc.Awaitable[_model_pb2.GetModelResponse]]:
-        """Describes one model.
+        """Describes one model, also while it is loading or being unloaded.
 
-        Errors: NOT_FOUND for a model that is not loaded.
+        Errors: NOT_FOUND for a model that the server does not have.
         """
 
     @_abc_1.abstractmethod
@@ -118,8 +122,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
 
         Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-        device or precision, FAILED_PRECONDITION for a source that can't be read or an architecture that can't be hosted
-        (the message names the file or the network step), UNAVAILABLE for a hub that can't be reached.
+        device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
+        is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
+        be reached.
         """
 
     @_abc_1.abstractmethod
@@ -130,7 +135,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_model_pb2.UnloadModelResponse, _abc.Awaitable[_model_pb2.UnloadModelResponse]]:
         """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
-        Errors: NOT_FOUND for a model that is not loaded.
+        Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
+        still loading or already being unloaded.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -83,7 +83,10 @@ class _Read:
     def __init__(self, observer: AttentionObserver, length: int, device: torch.device) -> None:
         self.observer = observer
         self.length = length
-        self.heads = slice(None) if observer.heads == tuple(range(len(observer.heads))) else list(observer.heads)
+        self.heads = None
+        if observer.heads != tuple(range(len(observer.heads))):
+            # A list as an index would be copied to the device anew for every layer, and the host would wait for it.
+            self.heads = to_device(torch.tensor(observer.heads), device)
         self.membership = None
         size = length
         if observer.words is not None:
@@ -97,7 +100,7 @@ class _Read:
         """maps: [heads, length, length] of this row, padding included."""
         if layer not in self.observer.layers:
             return
-        chosen = maps[: len(self.observer.heads)] if isinstance(self.heads, slice) else maps[self.heads]
+        chosen = maps[: len(self.observer.heads)] if self.heads is None else maps.index_select(0, self.heads)
         chosen = chosen[:, : self.length, : self.length]
         if self.membership is not None:
             chosen = by_word(chosen, self.membership)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.masks import MaskObserver, MaskScores, widen
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.errors import InvalidArgument
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.tokenization import TextTokenizer, TokenizedText, check_length
 
 MAX_PREDICTIONS = 500_000
@@ -113,7 +113,12 @@ class ClozePlan:
         self.rows: list[tuple[TokenSequence, MaskObserver]] = []
         self._row_tokens = 0
         self._spellings: dict[str, _Spelling] = {}
-        texts = [self._read(index, text) for index, text in enumerate(query.texts)]
+        reserve = 0
+        if query.truncate and query.candidates:
+            # Room for the longest candidate, as it is written after a blank.
+            spelled = self._spellings[" "] = self._spell(" ")
+            reserve = max(spelled.members) - 1
+        texts = [self._read(index, text, reserve) for index, text in enumerate(query.texts)]
         self.predictions = sum(len(positions) for _, positions in texts) * max(query.top_k, len(query.candidates))
         if self.predictions > MAX_PREDICTIONS:
             message = (
@@ -124,9 +129,11 @@ class ClozePlan:
             )
         self._texts = [(tokenized, self._plan(index, tokenized, at)) for index, (tokenized, at) in enumerate(texts)]
 
-    def _read(self, index: int, text: str) -> tuple[TokenizedText, list[int]]:
-        """A text's tokens, and the positions of its masks."""
-        tokenized = self.tokenizer.encode(text, truncate=self.query.truncate)
+    def _read(self, index: int, text: str, reserve: int) -> tuple[TokenizedText, list[int]]:
+        """A text's tokens, and the positions of its masks. A text that is cut leaves room for `reserve` more tokens."""
+        tokenized = self.tokenizer.encode(
+            text, truncate=self.query.truncate, reserve=min(reserve, self.tokenizer.max_tokens // 2)
+        )
         check_length(tokenized, f"texts[{index}]", self.tokenizer.max_tokens)
         positions = [place for place, token in enumerate(tokenized.sequence.ids) if token == self.tokenizer.mask_id]
         if not positions:
@@ -199,7 +206,13 @@ class ClozePlan:
         return len(self.rows) - 1
 
     def answer(self, scores: Sequence[MaskScores]) -> list[FilledText]:
-        """The answer, from one MaskScores for each of `rows`."""
+        """The answer, from one MaskScores for each of `rows`. Raises FailedPrecondition if the model gave no finite scores."""
+        if not all(found.finite for found in scores):
+            message = (
+                "the model's scores are not finite in this precision or under these interventions; "
+                "load it in fp32 or bf16, or use smaller scales"
+            )
+            raise FailedPrecondition(message, "SCORES_NOT_FINITE")
         return [
             FilledText([self._fill(tokenized, mask, scores) for mask in masks], len(tokenized), tokenized.truncated)
             for tokenized, masks in self._texts

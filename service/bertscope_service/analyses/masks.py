@@ -32,6 +32,11 @@ class MaskScores:
     asked_logs: NDArray[np.float32]
     asked_ranks: NDArray[np.int64]
 
+    @property
+    def finite(self) -> bool:
+        """False if the model overflowed or its weights are broken: then no number here means anything."""
+        return bool(np.isfinite(self.top_logs).all() and np.isfinite(self.asked_logs).all())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskObserver:

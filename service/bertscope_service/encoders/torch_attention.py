@@ -67,7 +67,12 @@ def attention_maps(
     query: torch.Tensor, key: torch.Tensor, attention_mask: torch.Tensor | None, scaling: float | None
 ) -> torch.Tensor:
     """softmax(Q K^T * scaling), float32 whatever the model computes in, so that rows sum to 1 closely."""
-    scores = torch.matmul(query, key.transpose(2, 3)).mul_(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    factor = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if query.dtype is torch.float16:
+        # Scaled before the product, or a long dot product leaves the range of fp16.
+        scores = torch.matmul(query * factor, key.transpose(2, 3))
+    else:
+        scores = torch.matmul(query, key.transpose(2, 3)).mul_(factor)
     if attention_mask is not None:
         scores.masked_fill_(~attention_mask, torch.finfo(scores.dtype).min)
     return torch.softmax(scores, dim=-1, dtype=torch.float32)

@@ -78,7 +78,13 @@ class TorchEncoder:
         if not model.config.num_hidden_layers:
             raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
         has_head = not report["missing_keys"]
-        model.eval().requires_grad_(False).to(device)
+        try:
+            model.eval().requires_grad_(False).to(device)
+        except torch.OutOfMemoryError as error:
+            message = (
+                f"{folder} does not fit into the memory of {device} now; unload a model, or use another device or precision"
+            )
+            raise FailedPrecondition(message, "DEVICE_MEMORY", source=folder) from error
         encoder = cls(kind(model), name, device, precision, has_head)
         if pack and device.type == "cpu" and can_pack(encoder.dtype):
             pack_linears(model, kind.reads_weights)

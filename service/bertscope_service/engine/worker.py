@@ -24,6 +24,7 @@ from bertscope_service.engine.rows import Job, Row
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
 from bertscope_service.metrics import Metrics
 
+DEADLINE_SLACK_SECONDS = 0.05
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Worker:
         self._ready = threading.Condition()
         self._closed = False
         self._tokens_per_second = 0.0
+        self._landed = 0.0
         metrics.queue_limit_tokens.labels(self._name).set(limits.queue_tokens)
         self._thread = threading.Thread(target=self._work, name=f"bertscope-{device}", daemon=True)
         self._thread.start()
@@ -82,8 +84,10 @@ class Worker:
     def discard(self, job: Job) -> None:
         """Forget the rows of a job that nobody waits for; those in a running batch finish unheard."""
         with self._ready:
+            # gRPC cancels a call whose deadline has passed, and may be a moment early.
+            reason = job.abandoned(time.monotonic() + DEADLINE_SLACK_SECONDS) or "cancelled"
             job.cancelled = True
-            self._metrics.rows_dropped.labels("cancelled").inc(self._queue.remove(job))
+            self._metrics.rows_dropped.labels(reason).inc(self._queue.remove(job))
             self._report_queue()
 
     def close(self) -> None:
@@ -132,20 +136,23 @@ class Worker:
         """The next batch; [] if none is ready and `wait` is false; None when closed and idle."""
         with self._ready:
             while True:
-                taken = self._queue.take(self._limits.batch_tokens, time.monotonic())
-                for row, reason in taken.dropped:
-                    self._drop(row, reason)
-                if taken.rows or not wait:
-                    self._report_queue()
-                    return taken.rows
+                rows = self._take()
+                if rows or not wait:
+                    return rows
                 if self._closed:
                     return None
+                del rows
                 self._ready.wait()
 
-    def _drop(self, row: Row, reason: str) -> None:
-        self._metrics.rows_dropped.labels(reason).inc()
-        late = DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
-        _tell(row.job, row.job.fail, late)
+    def _take(self) -> list[Row]:
+        """The next batch from the queue; tells the jobs of rows that were dropped on the way."""
+        taken = self._queue.take(self._limits.batch_tokens, time.monotonic())
+        for row, reason in taken.dropped:
+            self._metrics.rows_dropped.labels(reason).inc()
+            late = DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
+            _tell(row.job, row.job.fail, late)
+        self._report_queue()
+        return taken.rows
 
     def _launch(self, rows: Sequence[Row]) -> _Flight | None:
         """Start a batch; None if it failed and its jobs were told."""
@@ -153,12 +160,12 @@ class Worker:
         try:
             with torch.inference_mode():
                 return self._run(rows, began)
-        except torch.OutOfMemoryError:
-            pass  # the halves run below: in here, the error's traceback would keep the tensors of this batch alive
         except Exception as error:  # whatever went wrong must not end the thread that all callers depend on
-            logger.exception("a batch of %d rows failed on %s", len(rows), self._name)
-            self._fail(rows, error)
-            return None
+            if not _out_of_memory(error):
+                logger.exception("a batch of %d rows failed on %s", len(rows), self._name)
+                self._fail(rows, error)
+                return None
+        # The halves run out here: in there, the error's traceback would keep the tensors of this batch alive.
         self._halve(rows)
         return None
 
@@ -166,7 +173,6 @@ class Worker:
         encoder = rows[0].encoder
         states = [row.state for row in rows if row.state is not None]
         state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
-        self._measure(state)
         gates = encoder.place_gates([row.gates for row in rows])
         readout = type(rows[0].observer).run(encoder, state, gates, [row.observer for row in rows])
         for row in rows:
@@ -178,12 +184,19 @@ class Worker:
         landed.record(torch.cuda.current_stream(self.device))
         return _Flight(rows, readout, host, landed, began)
 
-    def _measure(self, state: State) -> None:
-        real = sum(state.lengths)
+    def _measure(self, flight: _Flight) -> None:
+        """Count a batch that landed. On a GPU it may have been launched while the one before still ran."""
+        now = time.perf_counter()
+        seconds = now - max(flight.began, self._landed)
+        self._landed = now
+        lengths = [len(row.sequence) for row in flight.rows]
+        real = sum(lengths)
         counts = self._metrics.batch_tokens
         counts.labels(self._name, "real").inc(real)
-        counts.labels(self._name, "padding").inc(len(state.lengths) * max(state.lengths) - real)
-        self._metrics.batch_rows.labels(self._name).observe(len(state.lengths))
+        counts.labels(self._name, "padding").inc(len(lengths) * max(lengths) - real)
+        self._metrics.batch_rows.labels(self._name).observe(len(lengths))
+        self._metrics.batch_seconds.labels(self._name).observe(seconds)
+        self._tokens_per_second += 0.2 * (real / seconds - self._tokens_per_second)
 
     def _land(self, flight: _Flight) -> None:
         """Wait for a batch's results and hand them to their jobs."""
@@ -195,10 +208,7 @@ class Worker:
             logger.exception("a batch of %d rows failed on %s", len(flight.rows), self._name)
             self._fail(flight.rows, error)
             return
-        seconds = time.perf_counter() - flight.began
-        self._metrics.batch_seconds.labels(self._name).observe(seconds)
-        tokens = sum(len(row.sequence) for row in flight.rows)
-        self._tokens_per_second += 0.2 * (tokens / seconds - self._tokens_per_second)
+        self._measure(flight)
         dealt: dict[Job, list[tuple[int, Any]]] = defaultdict(list)
         for row, result in zip(flight.rows, results, strict=True):
             dealt[row.job].append((row.index, result))
@@ -225,6 +235,13 @@ class Worker:
         for job in {row.job for row in rows}:
             job.cancelled = True  # its other rows need not run
             _tell(job, job.fail, error)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether a device's memory was too small. PyTorch's CPU allocator has no class of its own for that."""
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
 
 
 def _tell(job: Job, what: Callable[[T], None], news: T) -> None:

@@ -102,7 +102,7 @@ def render_model(entry: Entry) -> model_pb2.Model:
     if shape.has_masked_lm_head and tokenizer.mask_id is not None:
         capabilities.insert(1, model_pb2.CAPABILITY_CLOZE)
     ready_time = Timestamp()
-    ready_time.FromMilliseconds(int(loaded.ready_time * 1000))
+    ready_time.FromMilliseconds(int(entry.ready_time * 1000))
     model.MergeFrom(
         model_pb2.Model(
             architecture=shape.architecture,

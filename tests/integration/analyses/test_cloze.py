@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses import cloze, masks
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText
 from bertscope_service.analyses.masks import MaskScores
 from bertscope_service.encoders.base import Gates, TokenSequence
-from bertscope_service.errors import InvalidArgument
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.integration.analyses.runner import run_rows
 from tests.integration.encoders.reference import Subject
@@ -233,3 +234,25 @@ def test_large_top_k_runs_apart(subject: Subject) -> None:
     (_, few), (_, many) = (plan_of(subject, ["[MASK]"], top_k=k).rows[0] for k in (100, 101))
     assert few.group == plan_of(subject, ["[MASK]"], top_k=1).rows[0][1].group
     assert few.group != many.group
+
+
+def test_a_text_that_is_cut_leaves_room_for_the_longest_candidate(subject: Subject) -> None:
+    text = "[MASK] " + "cat " * 200
+    plan = ClozePlan(ClozeQuery((text,), 0, ("cat", "unplayable"), truncate=True), subject.tokenizer)
+    (answer,) = plan.answer(run_rows(subject.encoder, plan.rows))
+    longest = max(len(prediction.piece_ids) for prediction in answer.masks[0].predictions)
+    assert longest > 1
+    assert answer.tokens == subject.tokenizer.max_tokens - (longest - 1)
+    assert answer.truncated > 0
+
+
+def test_scores_that_are_not_finite_are_refused(subject: Subject) -> None:
+    plan = plan_of(subject, TEXTS[:1], top_k=2)
+    count = sum(len(observer.positions) for _, observer in plan.rows)
+    empty = np.zeros((count, 0))
+    broken = masks.MaskScores(
+        np.zeros((count, 2), dtype=np.int64), np.full((count, 2), np.nan, dtype=np.float32), empty, empty.astype(np.int64)
+    )
+    with pytest.raises(FailedPrecondition) as caught:
+        plan.answer([broken])
+    assert caught.value.reason == "SCORES_NOT_FINITE"

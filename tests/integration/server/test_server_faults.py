@@ -110,6 +110,7 @@ def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest
 
 
 def test_a_deadline_that_passes_in_the_queue(host: Host, check_alive: Callable[[Host], None]) -> None:
+    check_alive(host)  # what other tests left to the worker has run then
     computed = rows(host)
     dropped = sum(host.metric("bertscope_rows_dropped_total", reason=reason) for reason in ("deadline", "cancelled"))
     with held(host) as gate:

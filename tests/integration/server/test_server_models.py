@@ -151,7 +151,7 @@ def test_an_id_in_use_is_taken(host: Host, checkpoints: dict[str, Path]) -> None
     for fields in ({"model_id": "bert"}, {"model_id": ""}):
         with refused(grpc.StatusCode.ALREADY_EXISTS) as failures:
             load(host, source=str(checkpoints["bert"]), **fields)
-        assert "models/bert is taken; unload it first" in failures[0].message
+        assert "models/bert is taken; give the model another name" in failures[0].message
 
 
 @pytest.mark.usefixtures("unchanged")

@@ -22,14 +22,14 @@ def test_text_is_time_level_message_and_fields() -> None:
 
 
 def test_json_has_the_same_in_one_object() -> None:
-    line = JsonFormatter().format(record("%d models", 3, model="models/é", other="left out"))
+    line = JsonFormatter().format(record("%d models", 3, method="é", other="left out"))
     assert "\n" not in line
     assert json.loads(line) == {
         "time": "2026-01-01T12:00:00.123Z",
         "level": "INFO",
         "logger": "bertscope.requests",
         "message": "3 models",
-        "model": "models/é",
+        "method": "é",
     }
 
 

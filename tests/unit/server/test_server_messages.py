@@ -294,8 +294,9 @@ def test_a_ready_model_shows_everything(has_head: bool, mask: tuple[Any, Any], c
     shape = Shape("roberta", 3, 2, 8, 100, 16, 1000, has_head)
     encoder = SimpleNamespace(shape=shape, runtime="torch", device="cuda:0", precision="bf16")
     tokenizer = SimpleNamespace(max_tokens=14, mask_token=mask[0], mask_id=mask[1])
-    loaded = SimpleNamespace(encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0", ready_time=1.5)
+    loaded = SimpleNamespace(encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0")
     entry.loaded, entry.state = loaded, ModelState.READY  # type: ignore[assignment]
+    entry.ready_time = 1.5
     found = render_model(entry)
     assert (found.layers, found.heads, found.hidden_size, found.vocabulary_size, found.max_tokens) == (3, 2, 8, 100, 14)
     assert (found.parameters, found.weight_bytes, found.weights_digest) == (1000, 4000, "sha256:0")
