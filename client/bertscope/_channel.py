@@ -5,10 +5,14 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from bertscope import _encoding
 from bertscope._version import __version__
+from bertscope.errors import invalid_argument
 
 DEFAULT_TARGET = "127.0.0.1:50051"
 DEFAULT_TIMEOUT_SECONDS = 60.0
+MAX_TIMEOUT_SECONDS = 1e9
+"""Longer ones overflow gRPC's clock, and nobody waits for them."""
 
 ChannelOptions = Iterable[tuple[str, Any]]
 
@@ -54,6 +58,14 @@ def channel_options(options: ChannelOptions) -> list[tuple[str, Any]]:
 
 
 def deadline(timeout: float | None, default: float | None) -> float | None:
-    """Seconds that a call may take: the call's own, else the default; None and infinity mean no limit."""
-    seconds = default if timeout is None else timeout
-    return None if seconds is None or math.isinf(seconds) else seconds
+    """Seconds that a call may take: the call's own, else the default; None and over 30 years mean no limit.
+
+    Raises InvalidArgument for what is no number.
+    """
+    value = default if timeout is None else timeout
+    if value is None:
+        return None
+    seconds = _encoding.number("timeout", value)
+    if math.isnan(seconds):
+        raise invalid_argument("timeout", "must be a number, not nan")
+    return None if seconds > MAX_TIMEOUT_SECONDS else max(0.0, seconds)

@@ -8,6 +8,8 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import SupportsIndex, TypeVar
 
+import numpy as np
+
 from bertscope.errors import invalid_argument
 
 T = TypeVar("T")
@@ -38,12 +40,12 @@ def uint32(field: str, value: object) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]  # raises TypeError for what is no integer
+        result = operator.index(value)  # type: ignore[arg-type]  # raises TypeError for what is no integer
     except TypeError:
         raise invalid_argument(field, f"must be an integer, not {_kind(value)}") from None
-    if not 0 <= number <= UINT32_MAX:
-        raise invalid_argument(field, f"must be 0 to {UINT32_MAX}, not {number}")
-    return number
+    if not 0 <= result <= UINT32_MAX:
+        raise invalid_argument(field, f"must be 0 to {UINT32_MAX}, not {result}")
+    return result
 
 
 def uint32s(field: str, values: SupportsIndex | Iterable[SupportsIndex] | None) -> list[int]:
@@ -70,24 +72,29 @@ def not_empty(field: str, values: list[T]) -> list[T]:
     return values
 
 
-def finite_number(field: str, value: object) -> float:
-    """A real number that is neither infinite nor NaN; numpy's numbers count, booleans don't."""
+def number(field: str, value: object) -> float:
+    """A real number, infinite ones and NaN among them; numpy's numbers count, booleans don't."""
     try:
-        if isinstance(value, (bool, str, bytes)):
+        if isinstance(value, (bool, np.bool_, str, bytes)):
             raise TypeError
-        number = float(value)  # type: ignore[arg-type]  # raises TypeError for what is no number
+        return float(value)  # type: ignore[arg-type]  # raises TypeError for what is no number
     except (TypeError, OverflowError, ValueError):
         raise invalid_argument(field, f"must be a number, not {_kind(value)}") from None
-    if not math.isfinite(number):
-        raise invalid_argument(field, f"must be finite, not {number}")
-    return number
+
+
+def finite_number(field: str, value: object) -> float:
+    """A number that is neither infinite nor NaN."""
+    result = number(field, value)
+    if not math.isfinite(result):
+        raise invalid_argument(field, f"must be finite, not {result}")
+    return result
 
 
 def flag(field: str, value: object) -> bool:
-    """True or False."""
-    if not isinstance(value, bool):
+    """True or False, numpy's among them."""
+    if not isinstance(value, (bool, np.bool_)):
         raise invalid_argument(field, f"must be True or False, not {_kind(value)}")
-    return value
+    return bool(value)
 
 
 def choice(field: str, value: object, choices: Mapping[str, T]) -> T:

@@ -21,7 +21,7 @@ from bertscope.results import (
 )
 from bertscope.v1 import cloze_pb2, common_pb2, model_pb2
 
-PRECISIONS = {message: name for name, message in _requests.PRECISIONS.items()}
+PRECISIONS = {common_pb2.PRECISION_UNSPECIFIED: "", **{message: name for name, message in _requests.PRECISIONS.items()}}
 
 
 def filled_texts(request: cloze_pb2.FillMaskRequest, response: cloze_pb2.FillMaskResponse) -> FilledTexts:
@@ -53,7 +53,7 @@ def model(message: model_pb2.Model) -> Model:
         name=message.name,
         source=message.source,
         architecture=message.architecture,
-        runtime=_name(common_pb2.Runtime, message.runtime, "RUNTIME_"),
+        runtime=_runtime(message.runtime),
         device=message.device,
         precision=PRECISIONS.get(message.precision, str(message.precision)),
         layers=message.layers,
@@ -98,7 +98,7 @@ def provenance(message: common_pb2.Provenance) -> Provenance:
     return Provenance(
         model=message.model,
         weights_digest=message.weights_digest,
-        runtime=_name(common_pb2.Runtime, message.runtime, "RUNTIME_"),
+        runtime=_runtime(message.runtime),
         device=message.device,
         precision=PRECISIONS.get(message.precision, str(message.precision)),
         library_versions=dict(message.library_versions),
@@ -140,6 +140,11 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
         candidate_probability=share,
         rank=message.rank if message.HasField("rank") else None,
     )
+
+
+def _runtime(number: int) -> str:
+    """ "torch"; empty where the server does not say, as for a model that still loads."""
+    return _name(common_pb2.Runtime, number, "RUNTIME_") if number else ""
 
 
 def _name(enum: Any, number: int, prefix: str) -> str:

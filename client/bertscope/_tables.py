@@ -47,7 +47,7 @@ def attention(maps: AttentionMaps) -> pd.DataFrame:
             "from_token": texts[row],
             "to_index": column,
             "to_token": texts[column],
-            "attention": maps.attention.reshape(-1),
+            "attention": maps.attention.reshape(-1).astype(np.float32, copy=False),  # pandas computes little in float16
         }
     )
     return cast("pd.DataFrame", table)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from functools import cached_property
@@ -16,7 +17,7 @@ from bertscope import _health, _replies, _requests
 from bertscope._assembly import AttentionAssembler
 from bertscope._channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
 from bertscope._requests import Inputs, Numbers
-from bertscope.errors import NotFound, Unavailable, from_call
+from bertscope.errors import Cancelled, NotFound, Unavailable, from_call
 from bertscope.interventions import HeadIntervention
 from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, Model, Models
 from bertscope.v1 import attention_pb2, model_pb2
@@ -60,15 +61,16 @@ class AsyncClient:
         self._target = target
         self._credentials = credentials
         self._options = channel_options(options)
-        self._timeout = timeout
+        self._timeout = deadline(timeout, None)
         self._closed = False
 
     async def close(self) -> None:
         """Ends the connection; calls that still run raise Cancelled."""
-        opened = "_connection" in self.__dict__
-        if opened and not self._closed:
+        if self._closed:
+            return
+        self._closed = True  # First, so that the calls that the channel now cancels know why.
+        if "_connection" in self.__dict__:
             await self._connection.channel.close()
-        self._closed = True
 
     async def __aenter__(self) -> Self:
         return self
@@ -228,10 +230,14 @@ class AsyncClient:
     ) -> Response:
         """The one path of every call that answers once."""
         self._require_open()
+        seconds = deadline(timeout, self._timeout)
         try:
-            return await method(request, timeout=deadline(timeout, self._timeout))
+            return await method(request, timeout=seconds)
         except grpc.aio.AioRpcError as error:
-            raise from_call(error) from error
+            raise from_call(error, seconds) from error
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
 
     async def _stream(
         self,
@@ -243,14 +249,24 @@ class AsyncClient:
     ) -> AsyncGenerator[Response, None]:
         """The one path of every call that streams; closing the generator cancels the call."""
         self._require_open()
-        call = method(request, timeout=deadline(timeout, None), wait_for_ready=wait_for_ready)
+        seconds = deadline(timeout, None)
+        call = method(request, timeout=seconds, wait_for_ready=wait_for_ready)
         try:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise from_call(error) from error
+            raise from_call(error, seconds) from error
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
         finally:
             call.cancel()
+
+    def _raise_if_closed(self) -> None:
+        """Tells a call that `close` ended from a task that was cancelled, which must stay so."""
+        task = asyncio.current_task()
+        if self._closed and not (task and task.cancelling()):
+            raise Cancelled("the client was closed while the call ran") from None
 
     def _require_open(self) -> None:
         if self._closed:

@@ -60,7 +60,7 @@ class Client:
             if credentials is None
             else grpc.secure_channel(target, credentials, arguments)
         )
-        self._timeout = timeout
+        self._timeout = deadline(timeout, None)
         self._closed = False
         self._attention = AttentionServiceStub(self._channel)
         self._cloze = ClozeServiceStub(self._channel)
@@ -237,10 +237,11 @@ class Client:
     ) -> Response:
         """The one path of every call that answers once."""
         self._require_open()
+        seconds = deadline(timeout, self._timeout)
         try:
-            return method(request, timeout=deadline(timeout, self._timeout))
+            return method(request, timeout=seconds)
         except grpc.RpcError as error:
-            raise from_call(error) from error
+            raise from_call(error, seconds) from error
 
     def _stream(
         self,
@@ -252,11 +253,12 @@ class Client:
     ) -> Generator[Response, None, None]:
         """The one path of every call that streams; closing the generator cancels the call."""
         self._require_open()
-        call = method(request, timeout=deadline(timeout, None), wait_for_ready=wait_for_ready)
+        seconds = deadline(timeout, None)
+        call = method(request, timeout=seconds, wait_for_ready=wait_for_ready)
         try:
             yield from call
         except grpc.RpcError as error:
-            raise from_call(error) from error
+            raise from_call(error, seconds) from error
         finally:
             call.cancel()
 

@@ -49,7 +49,7 @@ class BertscopeError(Exception):
     code: grpc.StatusCode
     """Status code of the call."""
     message: str
-    """The server's words, as sent."""
+    """The server's words, as sent; for a timeout and for what is refused here, our own."""
     reason: str
     """Machine-readable cause, UPPER_SNAKE_CASE; empty when the server gave none (it was not reached, for example)."""
     metadata: Mapping[str, str]
@@ -186,8 +186,11 @@ STATUS_TO_ERROR: Mapping[grpc.StatusCode, type[BertscopeError]] = MappingProxyTy
 )
 
 
-def from_call(call: grpc.RpcError) -> BertscopeError:
-    """The exception for a call that failed, with the details that came in its trailing metadata."""
+def from_call(call: grpc.RpcError, timeout: float | None = None) -> BertscopeError:
+    """The exception for a call that failed, with the details that came in its trailing metadata.
+
+    `timeout` is what the call had, in seconds; it is named where it ran out.
+    """
     failed = cast(grpc.Call, call)  # An RpcError that came from a call is one.
     code = failed.code()
     error = STATUS_TO_ERROR.get(code, InternalError)(failed.details() or "", code=code, request_id=_request_id(failed))
@@ -195,6 +198,10 @@ def from_call(call: grpc.RpcError) -> BertscopeError:
     with suppress(ValueError, DecodeError):
         status = rpc_status.from_call(failed)
         _read_details(status, error)
+    if isinstance(error, DeadlineExceeded) and timeout is not None and not error.reason:
+        error.message = f"no answer within {timeout:g} s; allow more with timeout="
+        error.args = (error.message,)
+        error.args = (error.message,)
     return error
 
 

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import textwrap
+import warnings
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -50,8 +51,8 @@ def plot_attention(maps: AttentionMaps, layer: Choice = None, head: Choice = Non
 
     `layer` and `head` are numbers from 0, one or several, all unless given. One head is drawn large; the heads of one
     layer side by side; several layers as a grid, a row for each layer and a column for each head. All maps of a figure
-    share one colour scale, from 0 to their largest weight. Raises ImportError without matplotlib and KeyError for a
-    layer or head that the maps don't hold. `figure.savefig(path)` writes it.
+    share one colour scale, from 0 to their largest weight. `figure.savefig(path)` writes it. Raises ImportError without
+    matplotlib, KeyError for a layer or head that the maps don't hold, and ValueError for none at all.
     """
     layers, heads = _choose(maps.layers, layer, "layer"), _choose(maps.heads, head, "head")
     places = [(each_layer, each_head) for each_layer in layers for each_head in heads]
@@ -66,7 +67,7 @@ def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = Non
     """One HTML page that shows any layer and head, and the weight under the pointer. It loads nothing from anywhere.
 
     `layer` and `head` choose what goes into the page; weights are kept to 1/65535. Raises ValueError for more than
-    2**25 weights (layers x heads x L x L), and KeyError for a layer or head that the maps don't hold.
+    2**25 weights (layers x heads x L x L) or none, and KeyError for a layer or head that the maps don't hold.
     """
     layers, heads = _choose(maps.layers, layer, "layer"), _choose(maps.heads, head, "head")
     slices = np.ix_([maps.layers.index(value) for value in layers], [maps.heads.index(value) for value in heads])
@@ -100,14 +101,18 @@ def save_attention(
 ) -> None:
     """Writes a figure (.png, .svg, .pdf) or an interactive page (.html), by the end of the file's name.
 
-    Raises ValueError for any other end.
+    What matplotlib's font lacks (Chinese, emoji) is a box in a figure; a page shows it. Raises ValueError for any other
+    end, and what `plot_attention` and `attention_page` raise.
     """
     path = Path(path)
     check_format(path)
     if path.suffix.lower() == PAGE_FORMAT:
         path.write_text(attention_page(maps, layer, head, title=title), encoding="utf-8")
     else:
-        plot_attention(maps, layer, head, title=title).savefig(path)
+        figure = plot_attention(maps, layer, head, title=title)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)  # One for each token.
+            figure.savefig(path)
 
 
 def check_format(path: str | PathLike[str]) -> None:
@@ -193,6 +198,8 @@ def _choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:
     if choice is None:
         return list(held)
     chosen = [int(value) for value in choice] if isinstance(choice, Iterable) else [int(choice)]
+    if not chosen:
+        raise ValueError(f"{what} is empty; leave it out to mean all")
     for value in chosen:
         if value not in held:
             raise KeyError(f"{what} {value} is not among those of the maps: {list(held)}")

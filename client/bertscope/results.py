@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from bertscope import _tables
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,24 @@ class FilledText:
         return _tables.filled_texts([self])
 
 
-class FilledTexts(tuple[FilledText, ...]):
+class _Results(tuple[T, ...]):
+    """A tuple whose slices keep its class, and so its `to_pandas`."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> T | Self:
+        if isinstance(index, slice):
+            return type(self)(super().__getitem__(index))
+        return super().__getitem__(index)
+
+
+class FilledTexts(_Results[FilledText]):
     """The answers of one `fill_mask` call, one for each text, in order."""
 
     __slots__ = ()
@@ -177,7 +196,7 @@ class Model:
     architecture: str
     """"bert", "roberta", "electra" and so on."""
     runtime: str
-    """The library that runs it: "torch"."""
+    """The library that runs it: "torch". Only name, source and state are set before a model is ready."""
     device: str
     """Where it runs: "cpu", "cuda:0"."""
     precision: str
@@ -208,7 +227,7 @@ class Model:
     """When it became ready, UTC."""
 
 
-class Models(tuple[Model, ...]):
+class Models(_Results[Model]):
     """The models of a server, the default model first."""
 
     __slots__ = ()

@@ -9,10 +9,7 @@ import typer
 
 import bertscope
 from bertscope.cli import attention, fill, health, models, service
-from bertscope.cli.output import Failure, print_failure
-
-# The parent of BadParameter is the error for every wrong use of the command line. Typer moved it (it was click's).
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+from bertscope.cli.output import Failure, UsageError, print_failure
 
 app = typer.Typer(
     name="bertscope", add_completion=False, pretty_exceptions_enable=False, help="Asks BERT-family models questions."

@@ -1,10 +1,10 @@
 """`bertscope fill`: cloze queries."""
 
 import dataclasses
-import io
 import itertools
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope.cli import options, specifications
-from bertscope.cli.output import Failure, bar, console, print_json, printable, probability, table
+from bertscope.cli.output import Failure, UsageError, bar, console, print_json, printable, probability, table
+from bertscope.errors import InvalidArgument
 from bertscope.results import FilledMask, FilledText
 
 TEXTS_PER_CALL = 64
@@ -42,21 +43,28 @@ def fill(
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
-    """Fill the masks of texts: "Paris is the capital of [MASK]." """
-    words = [word.strip() for word in candidates.split(",")] if candidates else []
+    """Fill the masks of texts: "Paris is the capital of [MASK]."
+
+    Many texts are answered in groups as they come; with --json, one that is refused means that none is printed.
+    """
+    words = _words(candidates)
     interventions = specifications.head_interventions(zero, uniform, scale)
     asked = _read_texts(texts or [])
     answers: list[FilledText] = []
     with options.connect(target, timeout) as client:
         while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
-            results = client.fill_mask(
-                batch,
-                model=model,
-                top_k=top_k,
-                candidates=[*words, *(candidate or [])] or None,
-                interventions=interventions,
-                truncate=truncate,
-            )
+            places, batch_texts = zip(*batch, strict=True)
+            try:
+                results = client.fill_mask(
+                    batch_texts,
+                    model=model,
+                    top_k=top_k,
+                    candidates=[*words, *(candidate or [])] or None,
+                    interventions=interventions,
+                    truncate=truncate,
+                )
+            except InvalidArgument as error:
+                raise Failure(_with_places(str(error), places)) from error
             if json:
                 answers += results
             else:
@@ -103,15 +111,42 @@ def _predictions(mask: FilledMask) -> Any:
     return result
 
 
-def _read_texts(texts: list[str]) -> Iterator[str]:
-    """The texts, or the lines of stdin that are not blank."""
+def _words(candidates: str | None) -> list[str]:
+    if candidates is None:
+        return []
+    words = [word.strip() for word in candidates.split(",")]
+    if not all(words):
+        raise UsageError(f"--candidates {candidates!r}: a word is empty; write A,B")
+    return words
+
+
+def _read_texts(texts: list[str]) -> Iterator[tuple[str, str]]:
+    """The texts, or the lines of stdin that are not blank; each with its place, as an error should name it."""
     if texts and texts != ["-"]:
-        yield from texts
+        if "-" in texts:
+            raise UsageError('"-" reads the texts from stdin, and takes no other TEXT')
+        yield from ((f"texts[{index}]", text) for index, text in enumerate(texts))
         return
     if not texts and sys.stdin.isatty():
-        raise typer.BadParameter("give a TEXT, or pipe lines in")
-    lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig")
-    try:
-        yield from (line.rstrip("\n") for line in lines if line.strip())
-    except UnicodeDecodeError as error:
-        raise Failure(f"stdin is not UTF-8: {error.reason} at byte {error.start}") from None
+        raise UsageError("no text: give a TEXT, or pipe lines in")
+    empty = True
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise Failure(f"line {number} is not UTF-8: {error.reason}") from None
+        if text.strip():
+            empty = False
+            yield f"line {number}", text
+    if empty:
+        raise UsageError("no text: stdin has no line that is not blank")
+
+
+def _with_places(message: str, places: Sequence[str]) -> str:
+    """The message, with the place of a text where it names the text by its index in the call."""
+
+    def place(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return places[index] if index < len(places) else found[0]
+
+    return re.sub(r"\btexts\[(\d+)\]", place, message)

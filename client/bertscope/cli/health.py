@@ -6,6 +6,7 @@ import typer
 
 from bertscope.cli import options
 from bertscope.cli.output import Failure, console, print_json, table
+from bertscope.errors import DeadlineExceeded
 
 
 def health(
@@ -17,9 +18,12 @@ def health(
     json: options.Json = False,
 ) -> None:
     """Say whether a server serves; the exit code is 0 only if it does."""
-    with options.connect(target, wait or timeout) as client:
+    with options.connect(target, timeout) as client:
         if wait:
-            client.wait_until_serving(wait)
+            try:
+                client.wait_until_serving(wait)
+            except DeadlineExceeded as error:
+                raise Failure(f"no server serves at {target} within {wait:g} s; allow more with --wait") from error
         health = client.health(timeout=timeout)
     if json:
         print_json({"serving": health.serving, "status": health.status, "services": dict(health.services)})

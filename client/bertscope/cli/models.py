@@ -15,8 +15,13 @@ from bertscope.cli import options
 from bertscope.cli.output import console, count, print_json, printable, table
 from bertscope.results import LoadProgress, Model
 
+COLUMNS = ("model", "architecture", "parameters#", "tokens#", "runs on", "weights#", "runtime", "answers")
+"""Of a table of models; what does not fit the screen is left out from the right."""
+NARROW_COLUMNS = 5
 WIDE = 120
-"""Characters from which on a table of models has all its columns."""
+"""Characters from which on a table of models has more than the narrow columns."""
+UNBOUNDED = 10_000
+"""A width that no table of models reaches, to measure how wide one would be."""
 
 app = typer.Typer(help="List, load and unload the models of a server.")
 
@@ -95,28 +100,35 @@ def document(model: Model) -> dict[str, Any]:
     return fields | {"ready_time": model.ready_time.isoformat() if model.ready_time else None}
 
 
-def models_table(models: Iterable[Model], *, wide: bool) -> Table:
-    """A row for each model; a wide table has more columns than fit 80 characters."""
-    columns = ["model", "architecture", "parameters#", "tokens#", "runs on"]
-    result = table([*columns, *(["weights#", "runtime", "answers"] if wide else [])])
+def models_table(models: Iterable[Model], columns: int) -> Table:
+    """A row for each model, with that many of the columns; of a model that is not ready, its state and nothing else."""
+    result = table(COLUMNS[:columns])
     for model in models:
         name = printable(model.name)
         if model.state != "ready":
-            name.append(f" ({model.state})", style="yellow")
-        result.add_row(
+            result.add_row(name.append(f" ({model.state})", style="yellow"))
+            continue
+        cells = (
             name,
             f"{model.architecture}, {model.layers} x {model.heads}",
             count(model.parameters),
             str(model.max_tokens),
             f"{model.device}, {model.precision}",
-            *([count(model.weight_bytes, "B"), model.runtime, ", ".join(model.capabilities)] if wide else []),
+            count(model.weight_bytes, "B"),
+            model.runtime,
+            ", ".join(model.capabilities),
         )
+        result.add_row(*cells[:columns])
     return result
 
 
 def print_models(screen: Console, models: Iterable[Model]) -> None:
-    """The models as a table that the screen has room for."""
-    screen.print(models_table(models, wide=screen.width >= WIDE))
+    """The models as a table, with as many columns as the screen has room for."""
+    models = list(models)
+    most = len(COLUMNS) if screen.width >= WIDE else NARROW_COLUMNS
+    tables = [models_table(models, columns) for columns in range(most, 0, -1)]
+    unbounded = screen.options.update_width(UNBOUNDED)
+    screen.print(next((each for each in tables if screen.measure(each, options=unbounded).maximum <= screen.width), tables[-1]))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import typer
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -14,6 +15,10 @@ from rich.text import Text
 
 BAR_WIDTH = 20
 PIPE_WIDTH = 160
+
+
+# The parent of BadParameter is the error for every wrong use of the command line. Typer moved it (it was click's).
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class Failure(Exception):

@@ -175,7 +175,8 @@ def test_the_deadline_ends_a_call(server):
                 with pytest.raises(bertscope.DeadlineExceeded) as caught:
                     call()
                 assert isinstance(caught.value, TimeoutError)
-        with pytest.raises(bertscope.DeadlineExceeded):
+                assert str(caught.value) == "no answer within 0.2 s; allow more with timeout="
+        with pytest.raises(bertscope.DeadlineExceeded, match=r"no answer within 0\.2 s"):
             asyncio.run(_async(server.target, lambda client: client.fill_mask(TEXT, timeout=0.2)))
     finally:
         release.set()
@@ -196,6 +197,44 @@ def test_a_closed_client_says_so(server):
 
     with pytest.raises(RuntimeError, match="closed"):
         asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.list_models(),
+        lambda client: anext(client.extract_attention("x")),
+        lambda client: client.load_model(source="x"),
+    ],
+)
+def test_calls_that_run_when_the_client_is_closed_raise_cancelled(server, wait_for, call):
+    began = threading.Event()
+
+    def fail(context: grpc.ServicerContext) -> None:
+        began.set()
+        wait_for.wait(30)
+
+    server.fail = fail
+
+    async def close() -> None:
+        client = bertscope.AsyncClient(server.target)
+        task = asyncio.ensure_future(call(client))
+        await asyncio.to_thread(began.wait, 30)
+        await client.close()
+        with pytest.raises(bertscope.Cancelled, match="closed"):
+            await task
+
+    async def cancel() -> None:
+        async with bertscope.AsyncClient(server.target) as client:
+            task = asyncio.ensure_future(call(client))
+            await asyncio.to_thread(began.wait, 30)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(close())
+    began.clear()
+    asyncio.run(cancel())
 
 
 def test_an_async_client_may_be_made_outside_the_loop(server):
@@ -251,3 +290,7 @@ def test_to_pandas(server):
     row = weights[(weights["layer"] == 0) & (weights["from_index"] == 1) & (weights["to_index"] == 3)]
     assert row[["from_token", "to_token"]].values.tolist() == [["a", "[SEP]"]]
     np.testing.assert_array_equal(row["attention"], maps.head(0, 1)[1, 3])
+    with bertscope.Client(server.target) as client:
+        (half,) = client.extract_attention("a b", dtype="float16")
+    assert half.attention.dtype == np.float16
+    assert half.to_pandas()["attention"].dtype == np.float32

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from bertscope.cli.app import run
-from google.rpc import code_pb2
+from google.rpc import code_pb2, error_details_pb2
 
 from tests.integration.client.fake_server import attention_of
 
@@ -88,7 +88,31 @@ def test_fill_reads_lines_in_calls_that_no_server_refuses(command, server, argum
 def test_stdin_that_is_no_text_is_one_line(command):
     code, out, err = command("fill", "-", stdin=b"\xff\xfe[MASK]")
     assert (code, out) == (1, "")
-    assert err == "bertscope: stdin is not UTF-8: invalid start byte at byte 0\n"
+    assert err == "bertscope: line 1 is not UTF-8: invalid start byte\n"
+    code, _, err = command("fill", stdin=b"a [MASK]\n\n\xff\n")
+    assert (code, err) == (1, "bertscope: line 3 is not UTF-8: invalid start byte\n")
+
+
+@pytest.mark.parametrize("stdin", [b"", b"\n \n"])
+@pytest.mark.parametrize("arguments", [(), ("-", "--json")])
+def test_stdin_without_text_is_wrong_use(command, server, arguments, stdin):
+    code, out, err = command("fill", *arguments, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err == "bertscope: no text: stdin has no line that is not blank (try: bertscope fill --help)\n"
+    assert server.requests == []
+
+
+def test_a_refused_line_is_named_by_its_number(command, server, abort):
+    def fail(context):
+        if len(server.requests) == 2:
+            violation = error_details_pb2.BadRequest.FieldViolation(field="texts[1]", description="has no mask")
+            bad_request = error_details_pb2.BadRequest(field_violations=[violation])
+            abort(code_pb2.INVALID_ARGUMENT, "has no mask", bad_request)(context)
+
+    server.fail = fail
+    code, out, err = command("fill", "--json", stdin=b"\n" + b"a [MASK]\n" * 64 + b"\nb [MASK]\nno mask\n")
+    assert (code, out) == (1, "")
+    assert err == "bertscope: line 68: has no mask\n"
 
 
 def test_text_that_looks_like_markup_is_printed_as_it_is(command):
@@ -169,7 +193,7 @@ def test_health(command, server):
     code, _, err = command("health", "--wait", "0.2")
     assert code == 1
     assert err.count("\n") == 1
-    assert "0.2 s" in err
+    assert err.endswith("within 0.2 s; allow more with --wait\n")
 
 
 def test_a_failure_is_one_line(command, server, abort):

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import sys
+import warnings
 from html.parser import HTMLParser
 
 import bertscope
@@ -134,3 +135,17 @@ def test_figures_without_matplotlib_name_the_extra(monkeypatch, tmp_path):
     with pytest.raises(ImportError, match=r'pip install "bertscope\[plot\]"'):
         bertscope.plot_attention(maps_of(["a"]))
     bertscope.save_attention(maps_of(["a"]), tmp_path / "a.html")
+
+
+@pytest.mark.parametrize("draw", [bertscope.plot_attention, bertscope.attention_page])
+@pytest.mark.parametrize("choice", [{"layer": []}, {"head": []}])
+def test_no_layers_or_heads_are_refused(draw, choice):
+    with pytest.raises(ValueError, match=f"{next(iter(choice))} is empty"):
+        draw(maps_of(["a"]), **choice)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
+def test_characters_without_a_glyph_do_not_warn(tmp_path, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bertscope.save_attention(maps_of(["猫", "\U0001f600", "a"]), tmp_path / name)

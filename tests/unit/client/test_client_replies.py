@@ -2,11 +2,16 @@
 
 import dataclasses
 import datetime
+import io
 
 import bertscope
+import numpy as np
 import pytest
 from bertscope import _channel, _health, _replies
+from bertscope.cli.models import print_models
+from bertscope.results import FilledTexts, Models
 from bertscope.v1 import cloze_pb2, common_pb2, model_pb2
+from rich.console import Console
 
 
 def test_a_prediction_tells_unset_from_zero():
@@ -132,7 +137,46 @@ def test_options_of_the_caller_win():
 
 @pytest.mark.parametrize(
     ("timeout", "default", "expected"),
-    [(None, 60.0, 60.0), (5.0, 60.0, 5.0), (None, None, None), (float("inf"), 60.0, None), (None, float("inf"), None)],
+    [
+        *((None, 60.0, 60.0), (5.0, 60.0, 5.0), (None, None, None), (float("inf"), 60.0, None), (None, float("inf"), None)),
+        *((1e10, 60.0, None), (10**20, 60.0, None), (-1.0, 60.0, 0.0), (float("-inf"), 60.0, 0.0), (np.float32(2), None, 2.0)),
+    ],
 )
 def test_deadline(timeout, default, expected):
     assert _channel.deadline(timeout, default) == expected
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), "5", True, [1]])
+def test_a_timeout_that_is_no_number_is_refused(timeout):
+    with pytest.raises(bertscope.InvalidArgument, match="timeout: must be a number"):
+        _channel.deadline(timeout, None)
+    with pytest.raises(bertscope.InvalidArgument, match="timeout: must be a number"):
+        bertscope.Client(timeout=timeout)
+
+
+@pytest.mark.parametrize("state", ["loading", "unloading"])
+def test_a_model_that_is_not_ready_shows_its_state_and_nothing_made_up(state):
+    message = model_pb2.Model(name="models/m", source="s", state=model_pb2.Model.State.Value(f"STATE_{state.upper()}"))
+    model = _replies.model(message)
+    assert (model.runtime, model.precision, model.state) == ("", "", state)
+    screen = Console(width=160, file=io.StringIO())
+    print_models(screen, [model])
+    assert screen.file.getvalue().split()[-2:] == ["models/m", f"({state})"]
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 80, 119, 160])
+def test_a_narrow_table_of_models_leaves_columns_out_and_the_name_whole(width):
+    message = model_pb2.Model(name="models/all-MiniLM-L12", architecture="electra", device="cuda:0", state=2, layers=12)
+    message.capabilities.extend([1, 2, 3])
+    screen = Console(width=width, file=io.StringIO())
+    print_models(screen, [_replies.model(message)])
+    lines = [line.split() for line in screen.file.getvalue().splitlines() if line.strip()]
+    assert len(lines) == 3  # Names of the columns, a rule, the model: nothing is broken.
+    assert lines[-1][0] == "models/all-MiniLM-L12"
+
+
+def test_slices_keep_their_class():
+    for kind in (FilledTexts, Models):
+        results = kind("abc")
+        assert type(results[:2]) is kind
+        assert (results[:2], results[-1]) == (("a", "b"), "c")

@@ -76,6 +76,7 @@ def test_numpy_numbers_count():
 
 
 def test_words_dtype_and_flags():
+    assert fill_mask(truncate=np.bool_(True)).truncate
     request = extract_attention(words=True, dtype="float16", truncate=True)
     assert request.level == attention_pb2.ATTENTION_LEVEL_WORD
     assert request.dtype == common_pb2.DATA_TYPE_FLOAT16
