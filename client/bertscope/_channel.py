@@ -68,4 +68,4 @@ def deadline(timeout: float | None, default: float | None) -> float | None:
     seconds = _encoding.number("timeout", value)
     if math.isnan(seconds):
         raise invalid_argument("timeout", "must be a number, not nan")
-    return None if seconds > MAX_TIMEOUT_SECONDS else max(0.0, seconds)
+    return None if seconds > MAX_TIMEOUT_SECONDS else max(-MAX_TIMEOUT_SECONDS, seconds)

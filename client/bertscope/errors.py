@@ -199,8 +199,7 @@ def from_call(call: grpc.RpcError, timeout: float | None = None) -> BertscopeErr
         status = rpc_status.from_call(failed)
         _read_details(status, error)
     if isinstance(error, DeadlineExceeded) and timeout is not None and not error.reason:
-        error.message = f"no answer within {timeout:g} s; allow more with timeout="
-        error.args = (error.message,)
+        error.message = f"no answer within {max(0.0, timeout):g} s; allow more with timeout="
         error.args = (error.message,)
     return error
 

@@ -139,7 +139,13 @@ def test_options_of_the_caller_win():
     ("timeout", "default", "expected"),
     [
         *((None, 60.0, 60.0), (5.0, 60.0, 5.0), (None, None, None), (float("inf"), 60.0, None), (None, float("inf"), None)),
-        *((1e10, 60.0, None), (10**20, 60.0, None), (-1.0, 60.0, 0.0), (float("-inf"), 60.0, 0.0), (np.float32(2), None, 2.0)),
+        *(
+            (1e10, 60.0, None),
+            (10**20, 60.0, None),
+            (-1.0, 60.0, -1.0),
+            (float("-inf"), 60.0, -1e9),
+            (np.float32(2), None, 2.0),
+        ),
     ],
 )
 def test_deadline(timeout, default, expected):
