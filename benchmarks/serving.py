@@ -49,7 +49,8 @@ def serving(*flags: str) -> Iterator[Running]:
         try:
             ports = _wait_for_ports(process, port_file)
             target = f"127.0.0.1:{ports['port']}"
-            _wait_until_serving(process, target)
+            with bertscope.Client(target) as client:
+                client.wait_until_serving(START_SECONDS)
             yield Running(target, f"http://127.0.0.1:{ports['metrics_port']}/metrics", psutil.Process(process.pid))
         finally:
             process.terminate()
@@ -63,17 +64,6 @@ def _wait_for_ports(process: subprocess.Popen[bytes], port_file: Path) -> dict[s
         time.sleep(0.05)
     ports: dict[str, int] = json.loads(port_file.read_text())
     return ports
-
-
-def _wait_until_serving(process: subprocess.Popen[bytes], target: str) -> None:
-    began = time.monotonic()
-    with bertscope.Client(target) as client:
-        while True:
-            _check(process, began)
-            with contextlib.suppress(bertscope.Unavailable):
-                if client.health().serving:
-                    return
-            time.sleep(0.05)
 
 
 def _check(process: subprocess.Popen[bytes], began: float) -> None:

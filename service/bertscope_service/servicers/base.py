@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import grpc
 
 from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.rows import Priority, Row, deadline_after
+from bertscope_service.engine.rows import Row, deadline_after
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.registry import Registry
 
@@ -41,9 +41,7 @@ class Caller:
 
     async def run(self, engine: Engine, rows: Sequence[Row], *, admitted: bool = False) -> list[Any]:
         """Results of rows, one each; see Engine.run."""
-        return await engine.run(
-            rows, client=self.client, deadline=self.deadline, priority=Priority.INTERACTIVE, admitted=admitted
-        )
+        return await engine.run(rows, client=self.client, deadline=self.deadline, admitted=admitted)
 
 
 async def off_loop(work: Callable[[], T], *, large: bool) -> T:
