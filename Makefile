@@ -36,7 +36,7 @@ test: $(READY)  ## Run all tests
 check: $(READY)  ## Formatting, lint, types, import arrows, protos
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks
+	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks examples
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python protos/generate.py --check
 	cd protos && ../$(BIN)/buf lint

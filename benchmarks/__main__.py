@@ -11,22 +11,34 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import attention, cloze, overhead, padding
+from benchmarks import attention, cloze, interactive, overhead, padding, pruning, sweep, sweep64
 from benchmarks.measure import Claim, machine
 
-SCRIPTS = {"cloze": cloze, "attention": attention, "overhead": overhead, "padding": padding}
+SCRIPTS = {
+    "cloze": cloze,
+    "attention": attention,
+    "overhead": overhead,
+    "padding": padding,
+    "sweep": sweep,
+    "interactive": interactive,
+    "pruning": pruning,
+}
+LONG_SCRIPTS = {"sweep-64": sweep64}
+"""Run only when they are named: half an hour each."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[[], *SCRIPTS], help="which ones; none means all")
+    parser.add_argument(
+        "names", nargs="*", choices=[[], *SCRIPTS, *LONG_SCRIPTS], help="which ones; none means all but sweep-64"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison, at least 5 for a figure to quote")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     options = parser.parse_args()
     logging.getLogger("transformers").setLevel(logging.ERROR)
     found: list[Claim] = []
     for name in options.names or SCRIPTS:
-        for claim in SCRIPTS[name].claims(options.rounds):
+        for claim in (SCRIPTS | LONG_SCRIPTS)[name].claims(options.rounds):
             found.append(claim)
             print(f"{claim.what}: {claim.ratio:.2f}", file=sys.stderr)
     if options.json:

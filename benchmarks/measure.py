@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -49,11 +49,19 @@ def in_turn(ours: Callable[[], object], theirs: Callable[[], object], rounds: in
     """Time two sides alternately, after one warm-up each."""
     ours()
     theirs()
-    pair = Pair([], [])
-    for _ in range(rounds):
-        pair.ours.append(seconds(ours))
-        pair.theirs.append(seconds(theirs))
+    (pair,) = all_in_turn(ours, [theirs], rounds)
     return pair
+
+
+def all_in_turn(ours: Callable[[], object], peers: Sequence[Callable[[], object]], rounds: int) -> list[Pair]:
+    """Time several peers with ours, one after another in each round; all are warm. One pair for each peer."""
+    pairs = [Pair([], []) for _ in peers]
+    for _ in range(rounds):
+        taken = seconds(ours)
+        for pair, theirs in zip(pairs, peers, strict=True):
+            pair.ours.append(taken)
+            pair.theirs.append(seconds(theirs))
+    return pairs
 
 
 def seconds(work: Callable[[], object]) -> float:

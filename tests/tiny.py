@@ -6,7 +6,7 @@ They are small enough to build in a test and hard enough to catch mistakes: ever
 far from its usual 0 or 1, attention is far from uniform, the embedding of padding is not zero, and each architecture
 keeps what makes it special (ALBERT's shared layer, MobileBERT's bottleneck, ModernBERT's sliding window, RoBERTa's
 position offset). MobileBERT embeds each token with both neighbours, so there the last token of a text sees the padding
-after it. A weight depends only on the seed and its name, so the encoder is the same with and without the language head.
+after it. A weight depends only on the seed and its name, so the encoder is the same whatever head it has.
 """
 
 import json
@@ -22,9 +22,16 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
-__all__ = ["ARCHITECTURES", "SENTENCES", "corrupt_weights", "pickle_only", "unsupported", "write_checkpoint"]
+__all__ = ["ARCHITECTURES", "LABELS", "SENTENCES", "corrupt_weights", "pickle_only", "unsupported", "write_checkpoint"]
 
 MAX_TOKENS = 64
 """The longest row of every checkpoint, special tokens included."""
@@ -225,10 +232,15 @@ _ARCHITECTURES = {
 ARCHITECTURES: tuple[str, ...] = tuple(_ARCHITECTURES)
 
 
-def write_checkpoint(architecture: str, folder: Path, *, seed: int = 0, head: bool = True) -> Path:
+LABELS = ("negative", "positive", "neutral", "mixed")
+"""Labels of the checkpoints that classify; a checkpoint has the first few."""
+
+
+def write_checkpoint(architecture: str, folder: Path, *, seed: int = 0, head: bool = True, labels: int = 0) -> Path:
     """Write a checkpoint with random weights into `folder`, which is made, and return it.
 
-    With `head` false the base model is saved, without the masked-LM head. The same arguments write the same bytes.
+    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `LABELS`.
+    The same arguments write the same bytes.
     """
     spec = _ARCHITECTURES[architecture]
     tokenizer, specials = _tokenizer(spec.family), _FAMILIES[spec.family].specials
@@ -237,14 +249,16 @@ def write_checkpoint(architecture: str, folder: Path, *, seed: int = 0, head: bo
     roles = {"bos": specials["cls"], "eos": specials["sep"]} | specials
     ids = {f"{role}_token_id": tokenizer.token_to_id(text) for role, text in roles.items()}
     ids = {setting: number for setting, number in ids.items() if getattr(usual, setting, None) is not None}
-    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config)
-    model = (AutoModelForMaskedLM if head else AutoModel).from_config(config)
+    named = {"id2label": (by_id := dict(enumerate(LABELS[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
+    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **(named if labels else {}))
+    kind = AutoModelForSequenceClassification if labels else AutoModelForMaskedLM if head else AutoModel
+    model = kind.from_config(config)
     _randomise(model, seed, spec.norm)
     model.save_pretrained(folder)
 
     inputs = ["input_ids", *(["token_type_ids"] if spec.segments else []), "attention_mask"]
-    named = {f"{role}_token": text for role, text in specials.items()}
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, **named)
+    tokens = {f"{role}_token": text for role, text in specials.items()}
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=MAX_TOKENS, **tokens)
     wrapped.save_pretrained(folder)
     # Real checkpoints name their own class, and AutoTokenizer then rebuilds the tokenizer from its vocabulary.
     path = folder / "tokenizer_config.json"

@@ -7,7 +7,9 @@
 """
 
 from bertscope._version import __version__
+from bertscope.ablation import CurvePoint, HeadEffect, HeadRanking, MetricEffect, SweepStart, SweepSummary, SweepTable
 from bertscope.async_client import AsyncClient
+from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
 from bertscope.errors import (
     AlreadyExists,
@@ -26,7 +28,9 @@ from bertscope.errors import (
     Unavailable,
     Unimplemented,
 )
-from bertscope.interventions import HeadIntervention, scale, uniform, zero
+from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts, read_texts
+from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
+from bertscope.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs
 from bertscope.plots import attention_page, plot_attention, save_attention
 from bertscope.results import (
     AttentionMaps,
@@ -41,26 +45,43 @@ from bertscope.results import (
     Provenance,
     Token,
 )
+from bertscope.sweep_plots import plot_ranking, plot_sweep, save_ranking, save_sweep
+from bertscope.sweeps import AsyncHeadSweep, HeadSweep
 
 __all__ = [
     "AlreadyExists",
     "AsyncClient",
+    "AsyncHeadSweep",
     "AttentionMaps",
     "BertscopeError",
     "Cancelled",
+    "ClassifiedText",
+    "ClassifiedTexts",
     "Client",
+    "ClozePrompts",
+    "CurvePoint",
     "DeadlineExceeded",
+    "Divergence",
     "FailedPrecondition",
     "FieldViolation",
     "FilledMask",
     "FilledText",
     "FilledTexts",
+    "Greedy",
+    "HeadEffect",
     "HeadIntervention",
+    "HeadRanking",
+    "HeadSweep",
     "Health",
     "InternalError",
     "InvalidArgument",
     "InvalidReply",
+    "LabelPrediction",
+    "LabelledTexts",
     "LoadProgress",
+    "MaskedLmLoss",
+    "MetricEffect",
+    "MinimalPairs",
     "Model",
     "Models",
     "NotFound",
@@ -68,14 +89,27 @@ __all__ = [
     "Prediction",
     "Provenance",
     "ResourceExhausted",
+    "SweepStart",
+    "SweepSummary",
+    "SweepTable",
     "Token",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
     "__version__",
     "attention_page",
+    "mean",
     "plot_attention",
+    "plot_ranking",
+    "plot_sweep",
+    "read_inputs",
+    "read_labelled",
+    "read_pairs",
+    "read_prompts",
+    "read_texts",
     "save_attention",
+    "save_ranking",
+    "save_sweep",
     "scale",
     "uniform",
     "zero",

@@ -20,6 +20,8 @@ IDEMPOTENT_METHODS = {
     "bertscope.v1.ModelService": ("ListModels", "GetModel"),
     "bertscope.v1.ClozeService": ("FillMask",),
     "bertscope.v1.AttentionService": ("ExtractAttention",),
+    "bertscope.v1.ClassificationService": ("Classify",),
+    "bertscope.v1.AblationService": ("SweepHeads", "RankHeads"),
 }
 """What may be asked again when the server was not reached; a stream is asked again only before its first message."""
 

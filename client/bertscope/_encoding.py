@@ -15,6 +15,12 @@ from bertscope.errors import invalid_argument
 T = TypeVar("T")
 
 UINT32_MAX = 2**32 - 1
+UINT64_MAX = 2**64 - 1
+
+Heads = SupportsIndex | Iterable[SupportsIndex] | None
+"""One head, many, or None for all heads of a layer."""
+TextOrPair = str | tuple[str, str]
+"""A text, or a pair of texts that the model reads together."""
 
 
 def text(field: str, value: object) -> str:
@@ -35,17 +41,39 @@ def texts(field: str, values: str | Iterable[str]) -> list[str]:
     return [text(f"{field}[{index}]", value) for index, value in enumerate(many(field, values, "strings"))]
 
 
+def text_or_pair(field: str, value: object) -> TextOrPair:
+    """A string, or a tuple of two."""
+    if not isinstance(value, tuple):
+        return text(f"{field}.text", value)
+    if len(value) != 2:
+        raise invalid_argument(
+            field, f"a tuple is one pair (text, text_pair), not {len(value)} texts; give many texts as a list"
+        )
+    return text(f"{field}.text", value[0]), text(f"{field}.text_pair", value[1])
+
+
+class Many(tuple[T, ...]):
+    """What was read before: two strings in it are two texts, not a pair."""
+
+    __slots__ = ()
+
+
+def texts_or_pairs(field: str, values: TextOrPair | Iterable[TextOrPair]) -> Many[TextOrPair]:
+    """One text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
+    is_pair = isinstance(values, tuple) and not isinstance(values, Many) and any(isinstance(part, str) for part in values)
+    if isinstance(values, str) or is_pair:
+        return Many([text_or_pair(f"{field}[0]", values)])
+    return Many(text_or_pair(f"{field}[{index}]", value) for index, value in enumerate(many(field, values, "texts")))
+
+
 def uint32(field: str, value: object) -> int:
     """A whole number from 0 to 2**32 - 1; numpy's integers count, booleans don't."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        result = operator.index(value)  # type: ignore[arg-type]  # raises TypeError for what is no integer
-    except TypeError:
-        raise invalid_argument(field, f"must be an integer, not {_kind(value)}") from None
-    if not 0 <= result <= UINT32_MAX:
-        raise invalid_argument(field, f"must be 0 to {UINT32_MAX}, not {result}")
-    return result
+    return _unsigned(field, value, UINT32_MAX)
+
+
+def uint64(field: str, value: object) -> int:
+    """A whole number from 0 to 2**64 - 1."""
+    return _unsigned(field, value, UINT64_MAX)
 
 
 def uint32s(field: str, values: SupportsIndex | Iterable[SupportsIndex] | None) -> list[int]:
@@ -60,9 +88,18 @@ def uint32s(field: str, values: SupportsIndex | Iterable[SupportsIndex] | None) 
     return [uint32(field, values)]
 
 
-def heads_or_all(field: str, values: SupportsIndex | Iterable[SupportsIndex] | None) -> tuple[int, ...] | None:
+def heads_or_all(field: str, values: Heads) -> tuple[int, ...] | None:
     """One head, many, or None for all."""
     return None if values is None else tuple(uint32s(field, values))
+
+
+def heads_by_layer(field: str, values: object) -> dict[int, tuple[int, ...]]:
+    """Heads of several layers, from a mapping {layer: head, heads or None for all}; "all" is empty, as on the wire."""
+    if not isinstance(values, Mapping):
+        raise invalid_argument(
+            field, f"must be a mapping such as {{3: [1, 4], 5: None}} (None: all heads), not {_kind(values)}"
+        )
+    return {uint32(f"{field}'s layer", layer): _heads(f"{field}[{layer}]", heads) for layer, heads in values.items()}
 
 
 def not_empty(field: str, values: list[T]) -> list[T]:
@@ -109,6 +146,32 @@ def many(field: str, values: object, wanted: str) -> Iterable[object]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise invalid_argument(field, f"must be {wanted}, not {_kind(values)}")
     return values
+
+
+def pair(field: str, value: object, wanted: str) -> tuple[object, object]:
+    """The two parts of a tuple or list."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        found = f"{_kind(value)} of {len(value)}" if isinstance(value, (tuple, list)) else _kind(value)
+        raise invalid_argument(field, f"must be a tuple {wanted}, not {found}")
+    return value[0], value[1]
+
+
+def _heads(field: str, values: Heads) -> tuple[int, ...]:
+    if isinstance(values, (tuple, list)) and not values:
+        raise invalid_argument(field, "is empty; write None to mean all heads, or leave the layer out")
+    return heads_or_all(field, values) or ()
+
+
+def _unsigned(field: str, value: object, maximum: int) -> int:
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        result = operator.index(value)  # type: ignore[arg-type]  # raises TypeError for what is no integer
+    except TypeError:
+        raise invalid_argument(field, f"must be an integer, not {_kind(value)}") from None
+    if not 0 <= result <= maximum:
+        raise invalid_argument(field, f"must be 0 to {maximum}, not {result}")
+    return result
 
 
 def _kind(value: object) -> str:

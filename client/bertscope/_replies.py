@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bertscope import _requests
+from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.errors import InvalidReply
 from bertscope.results import (
     FilledMask,
@@ -19,7 +20,7 @@ from bertscope.results import (
     Provenance,
     Token,
 )
-from bertscope.v1 import cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import classification_pb2, cloze_pb2, common_pb2, model_pb2
 
 PRECISIONS = {common_pb2.PRECISION_UNSPECIFIED: "", **{message: name for name, message in _requests.PRECISIONS.items()}}
 
@@ -38,6 +39,28 @@ def filled_texts(request: cloze_pb2.FillMaskRequest, response: cloze_pb2.FillMas
             provenance=source,
         )
         for text, result in zip(request.texts, response.results, strict=True)
+    )
+
+
+def classified_texts(
+    request: classification_pb2.ClassifyRequest, response: classification_pb2.ClassifyResponse
+) -> ClassifiedTexts:
+    """The labels, each list of them with the text or pair it is about."""
+    if len(response.results) != len(request.inputs):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(request.inputs)} texts")
+    if not all(result.labels for result in response.results):
+        raise InvalidReply("the server answered a text without a label")
+    source = provenance(response.provenance)
+    return ClassifiedTexts(
+        ClassifiedText(
+            text=asked.text,
+            text_pair=asked.text_pair if asked.HasField("text_pair") else None,
+            labels=tuple(map(_label_prediction, result.labels)),
+            tokens=result.tokens,
+            truncated_tokens=result.truncated_tokens,
+            provenance=source,
+        )
+        for asked, result in zip(request.inputs, response.results, strict=True)
     )
 
 
@@ -63,11 +86,13 @@ def model(message: model_pb2.Model) -> Model:
         max_tokens=message.max_tokens,
         parameters=message.parameters,
         weight_bytes=message.weight_bytes,
-        capabilities=tuple(_name(model_pb2.Capability, value, "CAPABILITY_") for value in message.capabilities),
-        state=_name(model_pb2.Model.State, message.state, "STATE_"),
+        capabilities=tuple(enum_name(model_pb2.Capability, value, "CAPABILITY_") for value in message.capabilities),
+        state=enum_name(model_pb2.Model.State, message.state, "STATE_"),
         weights_digest=message.weights_digest,
         mask_token=message.mask_token,
         ready_time=ready,
+        labels=tuple(message.labels),
+        pruned_heads=heads_by_layer(message.pruned_heads),
     )
 
 
@@ -79,7 +104,7 @@ def load_event(message: model_pb2.LoadModelResponse) -> LoadProgress | Model | N
         return None
     progress = message.progress
     return LoadProgress(
-        stage=_name(model_pb2.LoadProgress.Stage, progress.stage, "STAGE_"),
+        stage=enum_name(model_pb2.LoadProgress.Stage, progress.stage, "STAGE_"),
         done_bytes=progress.done_bytes,
         total_bytes=progress.total_bytes,
         detail=progress.detail,
@@ -102,7 +127,7 @@ def provenance(message: common_pb2.Provenance) -> Provenance:
         device=message.device,
         precision=PRECISIONS.get(message.precision, str(message.precision)),
         library_versions=dict(message.library_versions),
-        numbering=_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
+        numbering=enum_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
     )
 
 
@@ -118,6 +143,19 @@ def token(message: common_pb2.Token) -> Token:
         segment=message.segment,
         pieces=tuple(message.pieces),
     )
+
+
+def heads_by_layer(messages: Iterable[common_pb2.LayerHeads]) -> dict[int, tuple[int, ...]]:
+    """Heads of several layers."""
+    return {message.layer: tuple(message.heads) for message in messages}
+
+
+def enum_name(enum: Any, number: int, prefix: str) -> str:
+    """ "torch" for RUNTIME_TORCH; the bare number for a value that a newer server knows and this version does not."""
+    try:
+        return str(enum.Name(number)).removeprefix(prefix).lower()
+    except ValueError:
+        return str(number)
 
 
 def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
@@ -142,14 +180,10 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
     )
 
 
+def _label_prediction(message: classification_pb2.LabelPrediction) -> LabelPrediction:
+    return LabelPrediction(label=message.label, index=message.index, probability=message.probability, logit=message.logit)
+
+
 def _runtime(number: int) -> str:
     """ "torch"; empty where the server does not say, as for a model that still loads."""
-    return _name(common_pb2.Runtime, number, "RUNTIME_") if number else ""
-
-
-def _name(enum: Any, number: int, prefix: str) -> str:
-    """ "torch" for RUNTIME_TORCH; the bare number for a value that a newer server knows and this version does not."""
-    try:
-        return str(enum.Name(number)).removeprefix(prefix).lower()
-    except ValueError:
-        return str(number)
+    return enum_name(common_pb2.Runtime, number, "RUNTIME_") if number else ""

@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from typing import SupportsIndex
 
 from bertscope import _encoding
+from bertscope._encoding import TextOrPair
 from bertscope.errors import invalid_argument
 from bertscope.interventions import HeadIntervention
 from bertscope.results import Model
-from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import attention_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
 
-TextOrPair = str | tuple[str, str]
-"""A text, or a pair of texts that the model reads together."""
 Inputs = TextOrPair | Iterable[TextOrPair]
 """One text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
+Interventions = HeadIntervention | Iterable[HeadIntervention]
+"""One head intervention, or many."""
 Numbers = SupportsIndex | Iterable[SupportsIndex]
 """One layer or head, or many."""
 
@@ -28,6 +29,7 @@ PRECISIONS = {
 MODES = {
     "zero": common_pb2.HeadIntervention.MODE_ZERO,
     "uniform": common_pb2.HeadIntervention.MODE_UNIFORM,
+    "mean": common_pb2.HeadIntervention.MODE_MEAN,
     "scale": common_pb2.HeadIntervention.MODE_SCALE,
 }
 
@@ -38,17 +40,19 @@ def fill_mask(
     model: str | Model | None,
     top_k: SupportsIndex | None,
     candidates: str | Iterable[str] | None,
-    interventions: HeadIntervention | Iterable[HeadIntervention],
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
     truncate: bool,
 ) -> cloze_pb2.FillMaskRequest:
     """Request of FillMask."""
     words = None if candidates is None else _encoding.not_empty("candidates", _encoding.texts("candidates", candidates))
     return cloze_pb2.FillMaskRequest(
-        model=_model_name("model", model),
+        model=model_name("model", model),
         texts=_encoding.texts("texts", texts),
         top_k=None if top_k is None else _encoding.uint32("top_k", top_k),
         candidates=words,
-        interventions=_interventions(interventions),
+        interventions=head_interventions(interventions),
+        reference_texts=_encoding.texts("reference_texts", reference_texts),
         truncate=_encoding.flag("truncate", truncate),
     )
 
@@ -61,19 +65,39 @@ def extract_attention(
     heads: Numbers | None,
     words: bool,
     dtype: str,
-    interventions: HeadIntervention | Iterable[HeadIntervention],
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
     truncate: bool,
 ) -> attention_pb2.ExtractAttentionRequest:
     """Request of ExtractAttention."""
     level = attention_pb2.ATTENTION_LEVEL_WORD if _encoding.flag("words", words) else None
     return attention_pb2.ExtractAttentionRequest(
-        model=_model_name("model", model),
-        inputs=_inputs(inputs),
+        model=model_name("model", model),
+        inputs=text_inputs(inputs),
         layers=_encoding.uint32s("layers", layers),
         heads=_encoding.uint32s("heads", heads),
         dtype=_encoding.choice("dtype", dtype, DATA_TYPES),
         level=level or attention_pb2.ATTENTION_LEVEL_PIECE,
-        interventions=_interventions(interventions),
+        interventions=head_interventions(interventions),
+        reference_texts=_encoding.texts("reference_texts", reference_texts),
+        truncate=_encoding.flag("truncate", truncate),
+    )
+
+
+def classify(
+    inputs: Inputs,
+    *,
+    model: str | Model | None,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> classification_pb2.ClassifyRequest:
+    """Request of Classify."""
+    return classification_pb2.ClassifyRequest(
+        model=model_name("model", model),
+        inputs=text_inputs(inputs),
+        interventions=head_interventions(interventions),
+        reference_texts=_encoding.texts("reference_texts", reference_texts),
         truncate=_encoding.flag("truncate", truncate),
     )
 
@@ -85,7 +109,7 @@ def list_models(page_token: str = "") -> model_pb2.ListModelsRequest:
 
 def get_model(model: str | Model | None) -> model_pb2.GetModelRequest:
     """Request of GetModel."""
-    return model_pb2.GetModelRequest(name=_model_name("name", model))
+    return model_pb2.GetModelRequest(name=model_name("name", model))
 
 
 def load_model(
@@ -106,10 +130,10 @@ def unload_model(model: str | Model) -> model_pb2.UnloadModelRequest:
     """Request of UnloadModel; here None does not mean the default model."""
     if model is None:
         raise invalid_argument("name", "is required: say which model to unload")
-    return model_pb2.UnloadModelRequest(name=_model_name("name", model))
+    return model_pb2.UnloadModelRequest(name=model_name("name", model))
 
 
-def _model_name(field: str, model: str | Model | None) -> str:
+def model_name(field: str, model: str | Model | None) -> str:
     """The resource name: "models/x" and "x" are the same, None is the server's default model."""
     if model is None:
         return ""
@@ -119,28 +143,19 @@ def _model_name(field: str, model: str | Model | None) -> str:
     return name if name.startswith("models/") else f"models/{name}"
 
 
-def _inputs(inputs: Inputs) -> list[common_pb2.TextInput]:
-    if isinstance(inputs, str) or (isinstance(inputs, tuple) and any(isinstance(part, str) for part in inputs)):
-        return [_input("inputs[0]", inputs)]
-    return [_input(f"inputs[{index}]", value) for index, value in enumerate(_encoding.many("inputs", inputs, "texts"))]
+def text_inputs(inputs: Inputs) -> list[common_pb2.TextInput]:
+    """Texts and pairs of texts."""
+    return list(map(text_input, _encoding.texts_or_pairs("inputs", inputs)))
 
 
-def _input(field: str, value: object) -> common_pb2.TextInput:
-    if not isinstance(value, tuple):
-        return common_pb2.TextInput(text=_encoding.text(f"{field}.text", value))
-    if len(value) != 2:
-        raise invalid_argument(
-            field, f"a tuple is one pair (text, text_pair), not {len(value)} texts; give many texts as a list"
-        )
-    text, text_pair = value
-    return common_pb2.TextInput(
-        text=_encoding.text(f"{field}.text", text), text_pair=_encoding.text(f"{field}.text_pair", text_pair)
-    )
+def text_input(value: TextOrPair) -> common_pb2.TextInput:
+    """A text or pair that was checked before."""
+    text, text_pair = (value, None) if isinstance(value, str) else value
+    return common_pb2.TextInput(text=text, text_pair=text_pair)
 
 
-def _interventions(
-    interventions: HeadIntervention | Iterable[HeadIntervention],
-) -> list[common_pb2.HeadIntervention]:
+def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:
+    """What heads contribute."""
     if isinstance(interventions, HeadIntervention):
         interventions = [interventions]
     return [
@@ -151,5 +166,5 @@ def _interventions(
 
 def _intervention(field: str, value: object) -> common_pb2.HeadIntervention:
     if not isinstance(value, HeadIntervention):
-        raise invalid_argument(field, "must be made by bertscope.zero, bertscope.uniform or bertscope.scale")
+        raise invalid_argument(field, "must be made by bertscope.zero, uniform, mean or scale")
     return common_pb2.HeadIntervention(layer=value.layer, heads=value.heads, mode=MODES[value.mode], scale=value.factor)

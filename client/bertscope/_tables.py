@@ -5,19 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bertscope.ablation import HeadRanking, SweepTable
+    from bertscope.classification import ClassifiedText
     from bertscope.results import AttentionMaps, FilledText, Model
 
 PREDICTION_COLUMNS = [
     "text", "mask", "start", "end", "order", "token",
     "probability", "log_probability", "candidate_probability", "rank",
 ]  # fmt: skip
+LABEL_COLUMNS = ["text", "text_pair", "order", "label", "index", "probability", "logit"]
+METRIC_COLUMNS = ["metric", "score", "difference", "low", "high", "mcnemar_p"]
+EFFECT_COLUMNS = ["layer", "head", "heads", *METRIC_COLUMNS]
+POINT_COLUMNS = ["removed", "share_removed", "added", *METRIC_COLUMNS]
 
 
 def filled_texts(results: Iterable[FilledText]) -> pd.DataFrame:
@@ -60,6 +66,49 @@ def models(results: Iterable[Model]) -> pd.DataFrame:
     columns = [field.name for field in dataclasses.fields(Model)]
     rows = [[getattr(model, column) for column in columns] for model in results]
     return cast("pd.DataFrame", _pandas().DataFrame(rows, columns=columns))
+
+
+def classified_texts(results: Iterable[ClassifiedText]) -> pd.DataFrame:
+    """A row for each label."""
+    rows = [
+        (result.text, result.text_pair, order, label.label, label.index, label.probability, label.logit)
+        for result in results
+        for order, label in enumerate(result.labels, start=1)
+    ]
+    return cast("pd.DataFrame", _pandas().DataFrame(rows, columns=LABEL_COLUMNS))
+
+
+def sweep_rows(table: SweepTable) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Columns, and a row for each effect or point and metric; needs no pandas."""
+    if table.points:
+        point_rows = [
+            (point.removed, point.share_removed, " ".join(point.names), *dataclasses.astuple(metric))
+            for point in table.points
+            for metric in point.metrics.values()
+        ]
+        return POINT_COLUMNS, point_rows
+    effect_rows = [
+        (effect.layer, effect.head, effect.name, *dataclasses.astuple(metric))
+        for effect in table.effects
+        for metric in effect.metrics.values()
+    ]
+    return EFFECT_COLUMNS, effect_rows
+
+
+def sweep(table: SweepTable) -> pd.DataFrame:
+    """A row for each effect or point and metric."""
+    columns, rows = sweep_rows(table)
+    frame = cast("pd.DataFrame", _pandas().DataFrame(rows, columns=columns))
+    types = dict.fromkeys(("low", "high", "mcnemar_p"), "float64") | dict.fromkeys({"layer", "head"} & set(columns), "Int64")
+    return frame.astype(types)
+
+
+def ranking(result: HeadRanking) -> pd.DataFrame:
+    """A row for each head."""
+    layer, head = np.indices(result.importance.shape).reshape(2, -1)
+    order = np.argsort(np.argsort(result.importance, axis=None, kind="stable")) + 1
+    columns = {"importance": result.importance.reshape(-1), "gradient": result.gradient.reshape(-1), "order": order}
+    return cast("pd.DataFrame", _pandas().DataFrame({"layer": layer, "head": head, **columns}))
 
 
 def _pandas() -> ModuleType:

@@ -4,35 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
-from typing import Self, SupportsIndex, TypeVar
-
-import grpc
-from google.protobuf.wrappers_pb2 import Int32Value, StringValue
+from typing import SupportsIndex
 
 from bertscope import _health, _replies, _requests
+from bertscope._ablation_calls import AblationCalls
 from bertscope._assembly import AttentionAssembler
-from bertscope._channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
-from bertscope._requests import Inputs, Numbers
-from bertscope.errors import NotFound, Unavailable, from_call
-from bertscope.interventions import HeadIntervention
+from bertscope._channel import deadline
+from bertscope._requests import Inputs, Interventions, Numbers
+from bertscope.classification import ClassifiedTexts
+from bertscope.errors import NotFound, Unavailable
 from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, Model, Models
 from bertscope.v1 import attention_pb2, model_pb2
-from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
-from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
-from bertscope.v1.model_pb2_grpc import ModelServiceStub
-
-Request = TypeVar("Request")
-Response = TypeVar("Response")
 
 
-class Client:
+class Client(AblationCalls):
     """A connection to a bertscope server; may be used by many threads at once.
 
     A method is its RPC in snake case. `model` is "models/x", "x" or a `Model`; None means the server's default model.
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its
-    own; `list_models` counts it for each page. A call that streams (`extract_attention`, `load_model`) has no limit
-    unless it is given one. `math.inf` means no limit anywhere.
+    own; `list_models` counts it for each page. A call that streams (`extract_attention`, `load_model`, `sweep_heads`) or
+    may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given one. `math.inf` means no limit
+    anywhere.
+
+    `interventions` change what heads contribute (`zero`, `uniform`, `mean`, `scale`); `reference_texts` are what `mean`
+    takes the mean over, required with it and refused without.
 
     What only reads is tried again, up to four times within a second or so, while the server cannot be reached.
     Every method raises a `BertscopeError`; InvalidArgument also for what cannot be sent, before anything is.
@@ -41,44 +37,6 @@ class Client:
     ...     client.fill_mask("Paris is the capital of [MASK].")[0].masks[0].predictions[0].token
     """
 
-    def __init__(
-        self,
-        target: str = DEFAULT_TARGET,
-        *,
-        credentials: grpc.ChannelCredentials | None = None,
-        options: ChannelOptions = (),
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> None:
-        """Prepares a connection; the server is reached by the first call.
-
-        `target` is "host:port" or any other gRPC name; `credentials` (`grpc.ssl_channel_credentials()`) turns on TLS;
-        `options` are gRPC channel arguments and win over ours.
-        """
-        arguments = channel_options(options)
-        self._channel = (
-            grpc.insecure_channel(target, arguments)
-            if credentials is None
-            else grpc.secure_channel(target, credentials, arguments)
-        )
-        self._timeout = deadline(timeout, None)
-        self._closed = False
-        self._attention = AttentionServiceStub(self._channel)
-        self._cloze = ClozeServiceStub(self._channel)
-        self._models = ModelServiceStub(self._channel)
-        self._health_check = self._channel.unary_unary(_health.CHECK, StringValue.SerializeToString, Int32Value.FromString)
-        self._health_watch = self._channel.unary_stream(_health.WATCH, StringValue.SerializeToString, Int32Value.FromString)
-
-    def close(self) -> None:
-        """Ends the connection; calls that still run raise Cancelled."""
-        self._closed = True
-        self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def fill_mask(
         self,
         texts: str | Iterable[str],
@@ -86,7 +44,8 @@ class Client:
         model: str | Model | None = None,
         top_k: SupportsIndex | None = None,
         candidates: str | Iterable[str] | None = None,
-        interventions: HeadIntervention | Iterable[HeadIntervention] = (),
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
         timeout: float | None = None,
     ) -> FilledTexts:
@@ -97,7 +56,13 @@ class Client:
         read whole; without it they are an error. One answer for each text, in order.
         """
         request = _requests.fill_mask(
-            texts, model=model, top_k=top_k, candidates=candidates, interventions=interventions, truncate=truncate
+            texts,
+            model=model,
+            top_k=top_k,
+            candidates=candidates,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
         )
         return _replies.filled_texts(request, self._call(self._cloze.FillMask, request, timeout))
 
@@ -110,7 +75,8 @@ class Client:
         heads: Numbers | None = None,
         words: bool = False,
         dtype: str = "float32",
-        interventions: HeadIntervention | Iterable[HeadIntervention] = (),
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
         timeout: float | None = None,
     ) -> Generator[AttentionMaps, None, None]:
@@ -130,9 +96,30 @@ class Client:
             words=words,
             dtype=dtype,
             interventions=interventions,
+            reference_texts=reference_texts,
             truncate=truncate,
         )
         return self._extract_attention(request, timeout)
+
+    def classify(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> ClassifiedTexts:
+        """Gives the probability of every label of a fine-tuned model for texts or pairs of texts.
+
+        A tuple of two strings is one pair, a list of strings is many texts, 1 to the server's limit (256 unless set
+        otherwise there). Raises Unimplemented for a model without labels (see `Model.labels`).
+        """
+        request = _requests.classify(
+            inputs, model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        return _replies.classified_texts(request, self._call(self._classification.Classify, request, timeout))
 
     def list_models(self, *, timeout: float | None = None) -> Models:
         """The loaded models, the default model first; all pages."""
@@ -231,37 +218,3 @@ class Client:
             return _health.status(self._call(self._health_check, _health.request(service), timeout))
         except NotFound:
             return "SERVICE_UNKNOWN"
-
-    def _call(
-        self, method: grpc.UnaryUnaryMultiCallable[Request, Response], request: Request, timeout: float | None
-    ) -> Response:
-        """The one path of every call that answers once."""
-        self._require_open()
-        seconds = deadline(timeout, self._timeout)
-        try:
-            return method(request, timeout=seconds)
-        except grpc.RpcError as error:
-            raise from_call(error, seconds) from error
-
-    def _stream(
-        self,
-        method: grpc.UnaryStreamMultiCallable[Request, Response],
-        request: Request,
-        timeout: float | None,
-        *,
-        wait_for_ready: bool = False,
-    ) -> Generator[Response, None, None]:
-        """The one path of every call that streams; closing the generator cancels the call."""
-        self._require_open()
-        seconds = deadline(timeout, None)
-        call = method(request, timeout=seconds, wait_for_ready=wait_for_ready)
-        try:
-            yield from call
-        except grpc.RpcError as error:
-            raise from_call(error, seconds) from error
-        finally:
-            call.cancel()
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("the client is closed")

@@ -3,19 +3,19 @@
 Layers and heads count from 0. An intervention acts before a layer's output projection, on every text of a request.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, SupportsIndex
+from typing import Literal, SupportsIndex, get_args
 
-from bertscope._encoding import finite_number, heads_or_all, uint32
+from bertscope._encoding import Heads, finite_number, heads_or_all, uint32
 from bertscope.errors import invalid_argument
 
-Mode = Literal["zero", "uniform", "scale"]
+Mode = Literal["zero", "uniform", "mean", "scale"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True)
 class HeadIntervention:
-    """One intervention on heads of one layer; made by `zero`, `uniform` and `scale`."""
+    """One intervention on heads of one layer; made by `zero`, `uniform`, `mean` and `scale`."""
 
     layer: int
     """0 to the model's layers - 1."""
@@ -29,15 +29,12 @@ class HeadIntervention:
     def __post_init__(self) -> None:
         object.__setattr__(self, "layer", uint32("layer", self.layer))
         object.__setattr__(self, "heads", heads_or_all("heads", self.heads))
-        if self.mode not in ("zero", "uniform", "scale"):
-            raise invalid_argument("mode", f'must be "zero", "uniform" or "scale", not {self.mode!r}')
+        if self.mode not in MODES:
+            raise invalid_argument("mode", f"must be one of {', '.join(MODES)}, not {self.mode!r}")
         if (self.mode == "scale") != (self.factor is not None):
             raise invalid_argument("factor", 'is required for mode "scale" and must be left out otherwise')
         if self.factor is not None:
             object.__setattr__(self, "factor", finite_number("factor", self.factor))
-
-
-Heads = SupportsIndex | Iterable[SupportsIndex] | None
 
 
 def zero(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
@@ -56,6 +53,15 @@ def uniform(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
     HeadIntervention(layer=5, heads=None, mode='uniform', factor=None)
     """
     return HeadIntervention(uint32("layer", layer), heads_or_all("heads", heads), "uniform")
+
+
+def mean(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
+    """The heads add a constant: c := the mean of c over all tokens of the call's `reference_texts`, which it needs.
+
+    >>> mean(layer=2, heads=[0])
+    HeadIntervention(layer=2, heads=(0,), mode='mean', factor=None)
+    """
+    return HeadIntervention(uint32("layer", layer), heads_or_all("heads", heads), "mean")
 
 
 def scale(layer: SupportsIndex, heads: Heads = None, *, factor: float) -> HeadIntervention:

@@ -12,8 +12,6 @@ import importlib.resources
 import json
 import math
 import re
-import textwrap
-import warnings
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -22,20 +20,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bertscope._figures import (
+    FIGURE_FORMATS,
+    INK,
+    add_colorbar,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
 from bertscope.results import AttentionMaps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIGURE_FORMATS = (".png", ".svg", ".pdf")
 PAGE_FORMAT = ".html"
 COLORS = ("#ffffff", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f")
-INK, FAINT = "#1d2b3a", "#c9d3dd"
 MAX_PAGE_WEIGHTS = 2**25
 """Most weights in one page; more would be over 90 MB of HTML, which browsers do not take well."""
-CHARACTERS_PER_INCH = 11
-"""Of a title; longer ones are broken into lines."""
 COLUMNS = 4
 """Heads side by side when one layer is drawn."""
 MAX_LABELS = 72
@@ -56,7 +61,7 @@ def plot_attention(maps: AttentionMaps, layer: Choice = None, head: Choice = Non
     """
     layers, heads = _choose(maps.layers, layer, "layer"), _choose(maps.heads, head, "head")
     places = [(each_layer, each_head) for each_layer in layers for each_head in heads]
-    heading = _shown(_heading(maps) if title is None else title)
+    heading = shown(_heading(maps) if title is None else title)
     if len(places) == 1:
         return _large(maps, *places[0], heading)
     columns = len(heads) if len(layers) > 1 else min(len(heads), COLUMNS)
@@ -110,29 +115,25 @@ def save_attention(
         path.write_text(attention_page(maps, layer, head, title=title), encoding="utf-8")
     else:
         figure = plot_attention(maps, layer, head, title=title)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)  # One for each token.
-            figure.savefig(path)
+        write(figure, path)
 
 
 def check_format(path: str | PathLike[str]) -> None:
     """Raises ValueError unless `save_attention` can write such a file."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in (*FIGURE_FORMATS, PAGE_FORMAT):
-        raise ValueError(f"{path}: the name must end with {', '.join(FIGURE_FORMATS)} or {PAGE_FORMAT}")
+    require_format(path, (*FIGURE_FORMATS, PAGE_FORMAT))
 
 
 def _large(maps: AttentionMaps, layer: int, head: int, heading: str) -> Figure:
     length = len(maps.tokens)
     side = min(11.0, max(4.0, 0.32 * length))
-    figure = _figure(side + 2.0, side + 1.6)
+    figure = new_figure(side + 2.0, side + 1.6)
     axes = figure.subplots()
     weights = maps.head(layer, head)
     image = _draw(axes, maps, weights, weights.max(), font=min(10.0, max(6.0, 260 / length)), labels=MAX_LABELS)
     axes.set_xlabel("attended to", color=INK)
     axes.set_ylabel("from", color=INK)
-    _title(figure, f"{heading}\nlayer {layer}, head {head}")
-    _colorbar(figure, image, axes)
+    set_title(figure, f"{heading}\nlayer {layer}, head {head}")
+    add_colorbar(figure, image, axes, "attention")
     return figure
 
 
@@ -140,7 +141,7 @@ def _grid(maps: AttentionMaps, places: list[tuple[int, int]], columns: int, head
     rows = math.ceil(len(places) / columns)
     length = len(maps.tokens)
     side = min(3.0, max(1.7, 0.16 * min(length, MAX_SMALL_LABELS)))
-    figure = _figure(columns * side + 1.8, rows * (side + 0.25) + 1.4)
+    figure = new_figure(columns * side + 1.8, rows * (side + 0.25) + 1.4)
     grid = figure.subplots(rows, columns, squeeze=False)
     largest = max(maps.head(*place).max() for place in places)
     image = None
@@ -152,23 +153,9 @@ def _grid(maps: AttentionMaps, places: list[tuple[int, int]], columns: int, head
         axes.set_title(f"layer {places[index][0]}, head {places[index][1]}", fontsize=8, color=INK, pad=4)
         # The maps of a row share its tokens, those of a column theirs: names on the outside leave room for the maps.
         axes.tick_params(labelleft=index % columns == 0, labelbottom=index + columns >= len(places), labeltop=False)
-    _title(figure, heading)
-    _colorbar(figure, image, grid)
+    set_title(figure, heading)
+    add_colorbar(figure, image, grid, "attention")
     return figure
-
-
-def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('figures need matplotlib: pip install "bertscope[plot]"') from error
-    return Figure(figsize=(width, height), dpi=150, layout="constrained", facecolor="white")
-
-
-def _title(figure: Figure, heading: str) -> None:
-    characters = int(figure.get_figwidth() * CHARACTERS_PER_INCH)
-    lines = [part for line in heading.split("\n") for part in textwrap.wrap(line, characters)]
-    figure.suptitle("\n".join(lines), color=INK, fontsize=11)
 
 
 def _draw(axes: Axes, maps: AttentionMaps, weights: npt.NDArray[Any], largest: float, font: float, labels: int) -> Any:
@@ -178,20 +165,12 @@ def _draw(axes: Axes, maps: AttentionMaps, weights: npt.NDArray[Any], largest: f
     image = axes.imshow(weights.astype(np.float32), cmap=colors, vmin=0, vmax=float(largest), interpolation="nearest")
     step = math.ceil(len(maps.tokens) / labels)
     ticks = range(0, len(maps.tokens), step)
-    names = [_shown(maps.tokens[index].text) for index in ticks]
+    names = [shown(maps.tokens[index].text) for index in ticks]
     axes.set_xticks(ticks, names, rotation=90, fontsize=font, color=INK)
     axes.set_yticks(ticks, names, fontsize=font, color=INK)
     axes.tick_params(length=0, pad=2)
-    for spine in axes.spines.values():
-        spine.set_color(FAINT)
+    outline(axes)
     return image
-
-
-def _colorbar(figure: Figure, image: Any, axes: Any) -> None:
-    bar = figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02)
-    bar.set_label("attention", color=INK, fontsize=9)
-    bar.ax.tick_params(labelsize=8, color=FAINT, labelcolor=INK)
-    bar.outline.set_edgecolor(FAINT)  # type: ignore[operator, unused-ignore]  # the stub takes it for the patch's colour
 
 
 def _choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:
@@ -209,11 +188,6 @@ def _choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:
 def _heading(maps: AttentionMaps) -> str:
     text = maps.text if maps.text_pair is None else f"{maps.text} / {maps.text_pair}"
     return text if len(text) <= 100 else f"{text[:99]}…"
-
-
-def _shown(text: str) -> str:
-    """The text as matplotlib shows it unchanged: a dollar sign would begin a formula."""
-    return text.replace("$", r"\$")
 
 
 def _script_safe_json(data: object) -> str:

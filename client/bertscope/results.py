@@ -118,7 +118,7 @@ class FilledText:
         return _tables.filled_texts([self])
 
 
-class _Results(tuple[T, ...]):
+class Results(tuple[T, ...]):
     """A tuple whose slices keep its class, and so its `to_pandas`."""
 
     __slots__ = ()
@@ -135,7 +135,7 @@ class _Results(tuple[T, ...]):
         return super().__getitem__(index)
 
 
-class FilledTexts(_Results[FilledText]):
+class FilledTexts(Results[FilledText]):
     """The answers of one `fill_mask` call, one for each text, in order."""
 
     __slots__ = ()
@@ -216,7 +216,7 @@ class Model:
     weight_bytes: int
     """Size of the weight files, bytes."""
     capabilities: tuple[str, ...]
-    """What it can answer: "attention", "cloze", "interventions"."""
+    """What it can do: "attention", "cloze", "classification", "interventions", "ranking", "pruning"."""
     state: str
     """Where it is in its life: "loading", "ready" or "unloading"."""
     weights_digest: str
@@ -225,9 +225,13 @@ class Model:
     """Its own mask token; "[MASK]" is understood for every model. Empty if it has none."""
     ready_time: datetime.datetime | None
     """When it became ready, UTC."""
+    labels: tuple[str, ...]
+    """Names of its labels in order of their indices; empty unless it classifies."""
+    pruned_heads: Mapping[int, tuple[int, ...]]
+    """Heads that were removed from its weights, by layer, with the numbers they had; `heads` still counts them."""
 
 
-class Models(_Results[Model]):
+class Models(Results[Model]):
     """The models of a server, the default model first."""
 
     __slots__ = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"bertscope serve: {str(error).removeprefix('error parsing CLI: ')} (try: bertscope serve --help)", file=sys.stderr
         )
         return 2
+    # oneDNN keeps a kernel, about 0.3 MB, for every number of tokens that a batch ever had, 1024 of them unless told otherwise.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
     # Only now: these take seconds to import, and a wrong flag should be told at once.
     from bertscope_service import logs
     from bertscope_service.errors import ServiceError

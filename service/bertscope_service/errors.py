@@ -3,7 +3,7 @@
     ServiceError                    status                reason
     ├── InvalidArgument             INVALID_ARGUMENT      what the caller wrote can't be answered; names the field
     ├── NotFound                    NOT_FOUND             no such model
-    ├── AlreadyExists               ALREADY_EXISTS        the model id is in use
+    ├── AlreadyExists               ALREADY_EXISTS        the model id is in use, or the folder to save in is not empty
     ├── FailedPrecondition          FAILED_PRECONDITION   the model is still loading, or its source can't be hosted
     ├── Unsupported                 UNIMPLEMENTED         this model or runtime can't do it
     ├── Overloaded                  RESOURCE_EXHAUSTED    the queue is full, or the device's memory is; try again later
@@ -44,7 +44,7 @@ class NotFound(ServiceError):
 
 
 class AlreadyExists(ServiceError):
-    """A model of that name is loaded, or being loaded."""
+    """A model of that name is loaded, or being loaded; or a folder to save in is not empty."""
 
 
 class FailedPrecondition(ServiceError):

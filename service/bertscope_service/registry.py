@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TypeVar
 
 import torch
 from bertscope import __version__
 
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.errors import AlreadyExists, FailedPrecondition, NotFound
+from bertscope_service.encoders.torch_pruning import union
+from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unsupported
 from bertscope_service.metrics import Metrics
 from bertscope_service.sources import LoadAbandonedError, Progress, Report, Stage
 from bertscope_service.tokenization import TextTokenizer
@@ -37,14 +40,32 @@ class ModelState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Pruning:
+    """How a pruned model is made: the source it is cut from, whose weights have this digest, and all heads that are removed.
+
+    `folder` is where it is saved; None if it is not, then it can be made again from this alone.
+    """
+
+    source: str
+    revision: str
+    digest: str
+    heads: Mapping[int, tuple[int, ...]]
+    folder: Path | None
+
+
+@dataclass(frozen=True, slots=True)
 class LoadSpec:
-    """What to load: `id` and source, where to run it ("auto", "cpu", "cuda:N"), and in which number format."""
+    """What to load: `id` and source, where to run it ("auto", "cpu", "cuda:N"), and in which number format.
+
+    With `pruning` the model is made first; `source` then says where it is saved, or in words what it was made from.
+    """
 
     id: str
     source: str
     device: str
     precision: str
     revision: str = ""
+    pruning: Pruning | None = None
 
     @property
     def name(self) -> str:
@@ -157,7 +178,7 @@ class Registry:
         try:
             loaded = await _in_own_thread(partial(self._read, spec, report_unless_abandoned))
             report(Progress(Stage.WARMING_UP, detail="first run"))
-            await self._warm_up(loaded)
+            await self._first_run(loaded)
         except BaseException:
             abandoned.set()
             del self._entries[spec.name]
@@ -167,6 +188,45 @@ class Registry:
         self._count()
         self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
         return loaded
+
+    async def _first_run(self, loaded: LoadedModel) -> None:
+        """Warm a model up; one that was made for this load and can't run is not left on the disk."""
+        try:
+            await self._warm_up(loaded)
+        except BaseException:
+            made = loaded.spec.pruning
+            if made is not None and made.folder is not None:
+                await asyncio.shield(asyncio.to_thread(shutil.rmtree, made.folder, ignore_errors=True))
+            raise
+
+    async def prune(
+        self, loaded: LoadedModel, model_id: str, heads: Mapping[int, tuple[int, ...]], folder: Path | None, report: Report
+    ) -> LoadedModel:
+        """Cut heads out of a model's weights and list what is left as a new one, on the same device and in the same precision.
+
+        `heads` exist; those that were removed before are ignored. The new model is saved in `folder`, which must be absolute
+        and empty or missing; None does not save it. Cancelling abandons it. Raises what `load` raises, and Unsupported for a
+        model whose heads can't be removed, InvalidArgument or AlreadyExists for the folder, FailedPrecondition for a source
+        that has changed or a folder that can't be written.
+        """
+        spec, shape = loaded.spec, loaded.encoder.shape
+        if not shape.prunable:
+            message = (
+                f"heads of {loaded.name} can't be removed: layers of {shape.architecture} models share their weights, or "
+                f"{loaded.encoder.runtime} can't change them; use interventions instead"
+            )
+            raise Unsupported(message, "PRUNING_UNSUPPORTED", model=loaded.name)
+        if folder is not None and not folder.is_absolute():
+            message = f"folder {str(folder)!r} is relative; write an absolute path on the server"
+            raise InvalidArgument("folder", message, "RELATIVE_FOLDER")
+        made = spec.pruning
+        if made is None or made.folder is not None:
+            pruning = Pruning(spec.source, spec.revision, loaded.weights_digest, heads, folder)
+        else:
+            pruning = replace(made, heads=union(made.heads, heads), folder=folder)
+        source = f"{loaded.name}, pruned" if folder is None else str(folder)
+        device, precision = str(loaded.encoder.device), loaded.encoder.precision
+        return await self.load(LoadSpec(model_id, source, device, precision, pruning=pruning), report)
 
     async def unload(self, name: str) -> None:
         """Take no new calls for a model, wait for those that run, give its memory back. Raises NotFound, FailedPrecondition."""

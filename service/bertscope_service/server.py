@@ -18,8 +18,12 @@ import bertscope
 import grpc
 import torch
 from bertscope.v1 import (
+    ablation_pb2,
+    ablation_pb2_grpc,
     attention_pb2,
     attention_pb2_grpc,
+    classification_pb2,
+    classification_pb2_grpc,
     cloze_pb2,
     cloze_pb2_grpc,
     model_pb2,
@@ -39,8 +43,10 @@ from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.messages.model import load_spec
 from bertscope_service.metrics import Metrics
 from bertscope_service.registry import LoadedModel, LoadSpec, Registry
+from bertscope_service.servicers.ablation import AblationServicer
 from bertscope_service.servicers.attention import AttentionServicer
 from bertscope_service.servicers.base import Backend
+from bertscope_service.servicers.classification import ClassificationServicer
 from bertscope_service.servicers.cloze import ClozeServicer
 from bertscope_service.servicers.model import ModelServicer
 from bertscope_service.settings import Settings
@@ -49,8 +55,17 @@ from bertscope_service.warm_up import warm_up
 
 logger = logging.getLogger(__name__)
 
-PROTOS: Sequence[FileDescriptor] = (model_pb2.DESCRIPTOR, attention_pb2.DESCRIPTOR, cloze_pb2.DESCRIPTOR)
+PROTOS: Sequence[FileDescriptor] = (
+    model_pb2.DESCRIPTOR,
+    attention_pb2.DESCRIPTOR,
+    cloze_pb2.DESCRIPTOR,
+    classification_pb2.DESCRIPTOR,
+    ablation_pb2.DESCRIPTOR,
+)
 SERVICES = tuple(name for proto in PROTOS for name in (service.full_name for service in proto.services_by_name.values()))
+FAREWELL_SECONDS = 0.5
+"""Time for those who watch our health to hear that we stop, before their calls are ended."""
+
 CPU_BATCH_TOKENS = 1024
 GPU_BATCH_TOKENS = 16_384
 
@@ -98,6 +113,9 @@ class Server:
         model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(backend, settings), self._server)
         attention_pb2_grpc.add_AttentionServiceServicer_to_server(AttentionServicer(backend), self._server)
         cloze_pb2_grpc.add_ClozeServiceServicer_to_server(ClozeServicer(backend), self._server)
+        classification_pb2_grpc.add_ClassificationServiceServicer_to_server(ClassificationServicer(backend), self._server)
+        ablation = AblationServicer(backend, settings.sweep_memory_bytes)
+        ablation_pb2_grpc.add_AblationServiceServicer_to_server(ablation, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
@@ -147,7 +165,7 @@ class Server:
         # Not gRPC's own grace: in it, a call that just arrives is cancelled unexplained, and an open health watch, which never
         # ends, is waited for.
         await self._interceptor.drain(grace_seconds)
-        await self._server.stop(None)
+        await self._server.stop(FAREWELL_SECONDS)
         await self.engine.close()
         await asyncio.to_thread(self._metrics_server.close)
 

@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     queue_tokens: Positive = 262_144
     """Most tokens that wait on a device; a request that finds no room gets RESOURCE_EXHAUSTED with a delay."""
 
+    sweep_memory_bytes: Positive = 512 * 1024 * 1024
+    """Most memory that a sweep keeps hidden states in, on the model's device; beyond it they are computed anew."""
+
     max_texts: Positive = 256
     """Most texts in a request."""
 

@@ -185,8 +185,9 @@ def _move(place: int, moves: Sequence[tuple[int, int]]) -> int:
     return place + shift
 
 
-def check_length(tokenized: TokenizedText, field: str, max_tokens: int) -> None:
-    """Raise InvalidArgument if a text is longer than the model reads."""
+def check_length(tokenized: TokenizedText, field: str, max_tokens: int, *, cuttable: bool = True) -> None:
+    """Raise InvalidArgument if a text is longer than the model reads. `cuttable`: `truncate` would have cut it."""
     if len(tokenized) > max_tokens:
-        message = f"{field} has {len(tokenized)} tokens and the model reads {max_tokens}; shorten it, or set truncate"
+        remedy = "shorten it, or set truncate" if cuttable else "shorten it"
+        message = f"{field} has {len(tokenized)} tokens and the model reads {max_tokens}; {remedy}"
         raise InvalidArgument(field, message, "TEXT_TOO_LONG", tokens=len(tokenized), max_tokens=max_tokens)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import grpc
-from bertscope.v1 import attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
+from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 START_SECONDS = 60.0
@@ -86,6 +86,10 @@ class Process:
     @property
     def attention(self) -> attention_pb2_grpc.AttentionServiceStub:
         return attention_pb2_grpc.AttentionServiceStub(self.channel)
+
+    @property
+    def ablation(self) -> ablation_pb2_grpc.AblationServiceStub:
+        return ablation_pb2_grpc.AblationServiceStub(self.channel)
 
     @property
     def models(self) -> model_pb2_grpc.ModelServiceStub:

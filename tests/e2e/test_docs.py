@@ -33,6 +33,7 @@ COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
 def test_python_example_runs(page: Path, number: int, code: str, target: str, tmp_path: Path) -> None:
     script = tmp_path / f"{page.stem}_{number}.py"
     assert DEFAULT_TARGET in code
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     script.write_text(code.replace(DEFAULT_TARGET, target), encoding="utf-8")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -45,6 +46,7 @@ def test_command_runs(page: Path, command: str, target: str, tmp_path: Path) -> 
     scripts = Path(sys.executable).parent
     found = shutil.which(program, path=f"{scripts}{os.pathsep}{os.environ['PATH']}")
     assert found is not None, f"{program} is not installed"
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     environment = {**os.environ, "BERTSCOPE_TARGET": target}
     done = subprocess.run([found, *arguments], capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
+from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
@@ -36,6 +37,24 @@ def long_stream(process: Process, texts: int = 2) -> Any:
     inputs = [common_pb2.TextInput(text=LONG) for _ in range(texts)]
     request = attention.ExtractAttentionRequest(inputs=inputs, truncate=True)
     return process.attention.ExtractAttention(request, timeout=60)
+
+
+def sweep_of(texts: int, **fields: Any) -> ablation.SweepHeadsRequest:
+    """Every head of the embedded model at zero; with many texts it takes a while."""
+    words = ("France", "Italy", "Spain", "Japan", "Egypt", "Peru", "Cuba", "China", "Kenya", "Nepal")
+    prompts = [text_input(f"In {1900 + number} the capital of {words[number % 10]} was [MASK].") for number in range(texts)]
+    objective = ablation.Objective(divergence=ablation.Divergence(inputs=prompts))
+    return ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO, **fields)
+
+
+def text_input(text: str) -> common_pb2.TextInput:
+    return common_pb2.TextInput(text=text)
+
+
+def scores_of(responses: list[ablation.SweepHeadsResponse]) -> dict[tuple[int, int], float]:
+    """Score of each head, by its layer and number."""
+    effects = [response.effect for response in responses if response.HasField("effect")]
+    return {(one.heads.layers[0].layer, one.heads.layers[0].heads[0]): one.metrics[0].score for one in effects}
 
 
 def one_line(process: Process) -> str:
@@ -142,6 +161,80 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
     assert not any("trace" in line for line in lines)
     (line,) = [line for line in lines if line.get("request_id") == "mine"]
     assert (line["method"], line["code"], line["level"]) == ("FillMask", "OK", "INFO")
+
+
+def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
+    responses = list(embedded.ablation.SweepHeads(sweep_of(3), timeout=60))
+    assert [response.WhichOneof("event") for response in responses] == ["start", *["effect"] * 72, "summary"]
+    assert responses[0].start.total == 72
+    scores = scores_of(responses)
+    assert set(scores) == {(layer, head) for layer in range(6) for head in range(12)}
+    assert min(scores.values()) >= 0 and max(scores.values()) > 0.01
+    assert responses[-1].summary.layer_passes < responses[-1].summary.full_layer_passes
+    assert responses[-1].summary.provenance.model == "models/bertscope-mini"
+
+
+def test_sigterm_lets_a_sweep_finish(embedded: Process, launch: Callable[..., Process]) -> None:
+    expected = scores_of(list(embedded.ablation.SweepHeads(sweep_of(10), timeout=60)))
+    process = launch("--grace-seconds", "50")
+    process.wait_until_serving()
+    stream = process.ablation.SweepHeads(sweep_of(10), timeout=60)
+    received = [next(stream), next(stream)]
+    process.popen.send_signal(signal.SIGTERM)
+    received += stream
+    assert received[-1].HasField("summary")
+    assert scores_of(received) == pytest.approx(expected, abs=1e-5)
+    assert process.end(30) == 0
+    assert "Traceback" not in process.text
+
+
+def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Process, launch: Callable[..., Process]) -> None:
+    process = launch("--grace-seconds", "0")
+    process.wait_until_serving()
+    # Fifty thousand runs: nothing finishes them in the time that a signal takes.
+    stream = process.ablation.SweepHeads(sweep_of(700), timeout=110)
+    received = [next(stream), next(stream)]
+    process.popen.send_signal(signal.SIGTERM)
+    with pytest.raises(grpc.RpcError) as caught:
+        received.extend(stream)
+    assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    assert process.end(15) == 0
+    assert "Traceback" not in process.text
+    scores = scores_of(received)
+    assert 1 <= len(scores) < 72
+    first = ablation.HeadSet(layers=[common_pb2.LayerHeads(layer=0, heads=[0])])
+    alone = scores_of(list(embedded.ablation.SweepHeads(sweep_of(700, sets=[first]), timeout=60)))
+    assert scores[0, 0] == pytest.approx(alone[0, 0], abs=1e-5)
+
+
+def test_a_pruned_model_is_saved_and_hosted_by_the_next_server(
+    embedded: Process, launch: Callable[..., Process], tmp_path: Path
+) -> None:
+    heads = [common_pb2.LayerHeads(layer=0, heads=[3, 1]), common_pb2.LayerHeads(layer=5, heads=[])]
+    folder = tmp_path / "pruned"
+    request = ablation.PruneHeadsRequest(model_id="small", heads=heads, folder=str(folder))
+    made = embedded.ablation.PruneHeads(request, timeout=60).model
+    question = cloze.FillMaskRequest(model="models/small", texts=CAPITAL.texts, top_k=50)
+    before = embedded.cloze.FillMask(question, timeout=20)
+    embedded.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=20)
+    process = launch("--model", f"small={folder}")
+    process.wait_until_serving()
+    found = process.models.GetModel(model.GetModelRequest(), timeout=20).model
+    assert (found.name, found.source) == ("models/small", str(folder))
+    assert found.weights_digest == made.weights_digest
+    assert [(layer.layer, list(layer.heads)) for layer in found.pruned_heads] == [(0, [1, 3]), (5, list(range(12)))]
+    assert predictions(process.cloze.FillMask(question, timeout=20)) == pytest.approx(predictions(before), abs=1e-5)
+    zeros = [
+        common_pb2.HeadIntervention(layer=layer.layer, heads=layer.heads, mode=common_pb2.HeadIntervention.MODE_ZERO)
+        for layer in heads
+    ]
+    question = cloze.FillMaskRequest(texts=CAPITAL.texts, top_k=50, interventions=zeros)
+    assert predictions(embedded.cloze.FillMask(question, timeout=20)) == pytest.approx(predictions(before), abs=1e-5)
+
+
+def predictions(reply: cloze.FillMaskResponse) -> dict[int, float]:
+    """Probability by piece."""
+    return {one.piece_ids[0]: one.probability for one in reply.results[0].masks[0].predictions}
 
 
 def test_without_grace_a_running_stream_is_cut_off(launch: Callable[..., Process]) -> None:

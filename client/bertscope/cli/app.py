@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 import bertscope
-from bertscope.cli import attention, fill, health, models, service
+from bertscope.cli import attention, classify, fill, health, models, prune, rank, service, sweep
 from bertscope.cli.output import Failure, UsageError, print_failure
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="bertscope", add_completion=False, pretty_exceptions_enable=False, help="Asks BERT-family models questions."
@@ -19,6 +21,10 @@ app.command("demo")(service.demo)
 app.add_typer(models.app, name="models")
 app.command("fill")(fill.fill)
 app.command("attention")(attention.attention)
+app.command("classify")(classify.classify)
+app.command("sweep")(sweep.sweep)
+app.command("rank")(rank.rank)
+app.command("prune")(prune.prune)
 app.command("health")(health.health)
 
 
@@ -43,7 +49,10 @@ def bertscope_command(
 def run(arguments: Sequence[str]) -> int:
     """Runs one command. Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong use, 130 interrupted."""
     try:
-        return app(list(arguments), prog_name="bertscope", standalone_mode=False) or 0
+        code: int = app(list(arguments), prog_name="bertscope", standalone_mode=False) or 0
+        if code == INTERRUPTED:  # Typer makes Ctrl-C an exit code, and says nothing.
+            raise KeyboardInterrupt
+        return code
     except (bertscope.BertscopeError, Failure) as error:
         print_failure(f"bertscope: {error}")
         return 1
@@ -52,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print_failure("bertscope: interrupted")
-        return 130
+        return INTERRUPTED
 
 
 def main() -> None:

@@ -11,6 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscope.cli import options, specifications
+from bertscope.cli.intervention_options import InterventionOptions
+from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import Failure, console, print_json, printable, table, titled
 from bertscope.cli.patterns import attention_patterns, entropy_nats
 from bertscope.plots import check_format, save_attention
@@ -21,7 +23,9 @@ MIN_CELL = 3
 """Characters of a weight in a map: ".07"."""
 
 
+@grouped
 def attention(
+    base: InterventionOptions,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text.")],
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
     layer: Annotated[list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0; all unless set.")] = None,
@@ -31,9 +35,6 @@ def attention(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .html (interactive), .png, .svg or .pdf.")
     ] = None,
-    zero: options.Zero = None,
-    uniform: options.Uniform = None,
-    scale: options.Scale = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
     target: options.Target = options.TARGET,
@@ -51,7 +52,8 @@ def attention(
             heads=specifications.numbers("--head", head),
             words=words,
             dtype="float16" if fp16 else "float32",
-            interventions=specifications.head_interventions(zero, uniform, scale),
+            interventions=base.interventions(),
+            reference_texts=base.reference_texts(),
             truncate=truncate,
             timeout=timeout,
         )

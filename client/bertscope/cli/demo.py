@@ -21,13 +21,28 @@ from bertscope.cli.models import print_models
 from bertscope.cli.output import Failure, console, printable, probability, table, titled
 from bertscope.cli.patterns import attention_patterns
 from bertscope.cli.specifications import describe
+from bertscope.cli.sweep_view import print_sweep
 from bertscope.client import Client
 from bertscope.errors import DeadlineExceeded
 from bertscope.interventions import HeadIntervention, zero
+from bertscope.objectives import ClozePrompts
 from bertscope.results import AttentionMaps, FilledText, Model
 
 CLOZE = "Paris is the capital of [MASK]."
 SENTENCE = "The cat sat on the mat because it was tired."
+PROMPTS = [
+    (f"{capital} is the capital of [MASK].", country)
+    for capital, country in (
+        ("Paris", "France"),
+        ("Berlin", "Germany"),
+        ("Rome", "Italy"),
+        ("Madrid", "Spain"),
+        ("Tokyo", "Japan"),
+        ("Cairo", "Egypt"),
+        ("Ottawa", "Canada"),
+        ("Oslo", "Norway"),
+    )
+]
 COMPARED_WORDS = 5
 EXIT_CHECK_SECONDS = 0.05
 STOP_SECONDS = 30
@@ -40,6 +55,7 @@ def run(start_seconds: float) -> int:
         show_models(screen, client)
         show_cloze(screen, client)
         show_attention(screen, client)
+        show_sweep(screen, client)
     screen.print(Rule(style="dim"))
     screen.print(f"server stopped, exit code {process.returncode}")
     screen.print('\nRun your own:  bertscope serve\nThen ask it:   bertscope fill "Dante was born in [MASK]."')
@@ -147,6 +163,14 @@ def show_attention(screen: Console, client: Client) -> None:
     screen.print(layers_table(maps))
     for line in top_heads(maps):
         screen.print(line)
+
+
+def show_sweep(screen: Console, client: Client) -> None:
+    """What each layer's heads are worth for some prompts."""
+    call = 'client.sweep_heads(bertscope.ClozePrompts(prompts), mode="uniform", scope="layers").table()'
+    _step(screen, "5. Which heads does a task need?", call)
+    table = client.sweep_heads(ClozePrompts(PROMPTS), mode="uniform", scope="layers").table()
+    print_sweep(screen, table, "loss", len(table.effects))
 
 
 def top_heads(maps: AttentionMaps) -> list[str]:

@@ -2,25 +2,24 @@
 
 import dataclasses
 import itertools
-import re
-import sys
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from bertscope.cli import options, specifications
+from bertscope.cli import options
+from bertscope.cli.intervention_options import InterventionOptions
+from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import Failure, UsageError, bar, console, print_json, printable, probability, table
+from bertscope.cli.text_arguments import TEXTS_PER_CALL, read_texts, with_places
 from bertscope.errors import InvalidArgument
 from bertscope.results import FilledMask, FilledText
 
-TEXTS_PER_CALL = 64
-"""Below every server's limit, so that any number of lines may be piped in; answers are printed as they come."""
 
-
+@grouped
 def fill(
+    base: InterventionOptions,
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TEXT]...", help='Texts with "[MASK]"; "-" or none reads lines from stdin.'),
@@ -34,9 +33,6 @@ def fill(
     candidate: Annotated[
         list[str] | None, typer.Option("--candidate", metavar="A", help="Score this word instead. Repeatable.")
     ] = None,
-    zero: options.Zero = None,
-    uniform: options.Uniform = None,
-    scale: options.Scale = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
     target: options.Target = options.TARGET,
@@ -48,8 +44,8 @@ def fill(
     Many texts are answered in groups as they come; with --json, one that is refused means that none is printed.
     """
     words = _words(candidates)
-    interventions = specifications.head_interventions(zero, uniform, scale)
-    asked = _read_texts(texts or [])
+    interventions, reference_texts = base.interventions(), base.reference_texts()
+    asked = read_texts(texts or [])
     answers: list[FilledText] = []
     with options.connect(target, timeout) as client:
         while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
@@ -61,10 +57,11 @@ def fill(
                     top_k=top_k,
                     candidates=[*words, *(candidate or [])] or None,
                     interventions=interventions,
+                    reference_texts=reference_texts,
                     truncate=truncate,
                 )
             except InvalidArgument as error:
-                raise Failure(_with_places(str(error), places)) from error
+                raise Failure(with_places(str(error), places)) from error
             if json:
                 answers += results
             else:
@@ -118,35 +115,3 @@ def _words(candidates: str | None) -> list[str]:
     if not all(words):
         raise UsageError(f"--candidates {candidates!r}: a word is empty; write A,B")
     return words
-
-
-def _read_texts(texts: list[str]) -> Iterator[tuple[str, str]]:
-    """The texts, or the lines of stdin that are not blank; each with its place, as an error should name it."""
-    if texts and texts != ["-"]:
-        if "-" in texts:
-            raise UsageError('"-" reads the texts from stdin, and takes no other TEXT')
-        yield from ((f"texts[{index}]", text) for index, text in enumerate(texts))
-        return
-    if not texts and sys.stdin.isatty():
-        raise UsageError("no text: give a TEXT, or pipe lines in")
-    empty = True
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise Failure(f"line {number} is not UTF-8: {error.reason}") from None
-        if text.strip():
-            empty = False
-            yield f"line {number}", text
-    if empty:
-        raise UsageError("no text: stdin has no line that is not blank")
-
-
-def _with_places(message: str, places: Sequence[str]) -> str:
-    """The message, with the place of a text where it names the text by its index in the call."""
-
-    def place(found: re.Match[str]) -> str:
-        index = int(found[1])
-        return places[index] if index < len(places) else found[0]
-
-    return re.sub(r"\btexts\[(\d+)\]", place, message)

@@ -1,4 +1,4 @@
-"""`bertscope models list|load|unload`."""
+"""`bertscope models list|show|load|unload`."""
 
 import dataclasses
 import sys
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
+from bertscope.ablation import heads_name
 from bertscope.cli import options
 from bertscope.cli.output import console, count, print_json, printable, table
 from bertscope.results import LoadProgress, Model
@@ -23,12 +24,15 @@ WIDE = 120
 UNBOUNDED = 10_000
 """A width that no table of models reaches, to measure how wide one would be."""
 
-app = typer.Typer(help="List, load and unload the models of a server.")
+MAX_LABELS = 8
+"""Labels named in a list of models; `show` names all."""
+
+app = typer.Typer(help="List, show, load and unload the models of a server.")
 
 
 @app.callback(invoke_without_command=True)
 def models(context: typer.Context) -> None:
-    """List, load and unload the models of a server."""
+    """List, show, load and unload the models of a server."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 
@@ -44,6 +48,22 @@ def list_models(
         print_json({"models": [document(model) for model in found]})
     else:
         print_models(console(), found)
+
+
+@app.command("show")
+def show(
+    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model; the default model unless given.")] = None,
+    target: options.Target = options.TARGET,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Show all that is known of one model, its labels and pruned heads among it."""
+    with options.connect(target, timeout) as client:
+        found = client.get_model(model)
+    if json:
+        print_json(document(found))
+    else:
+        console().print(model_table(found))
 
 
 @app.command("load")
@@ -122,6 +142,27 @@ def models_table(models: Iterable[Model], columns: int) -> Table:
     return result
 
 
+def model_table(model: Model) -> Table:
+    """A row for each field of a model that is set."""
+    result = table(["", ""])
+    result.show_header = False
+    texts = document(model) | {
+        "capabilities": ", ".join(model.capabilities),
+        "labels": ", ".join(f"{index} {label}" for index, label in enumerate(model.labels)),
+        "pruned_heads": pruned(model),
+    }
+    for field, value in texts.items():
+        if value not in ("", None, 0):
+            result.add_row(field.replace("_", " "), printable(str(value)))
+    return result
+
+
+def pruned(model: Model) -> str:
+    """How many heads are pruned, and which; empty if none is."""
+    number = sum(map(len, model.pruned_heads.values()))
+    return f"{number} of {model.layers * model.heads} ({heads_name(model.pruned_heads)})" if number else ""
+
+
 def print_models(screen: Console, models: Iterable[Model]) -> None:
     """The models as a table, with as many columns as the screen has room for."""
     models = list(models)
@@ -129,6 +170,13 @@ def print_models(screen: Console, models: Iterable[Model]) -> None:
     tables = [models_table(models, columns) for columns in range(most, 0, -1)]
     unbounded = screen.options.update_width(UNBOUNDED)
     screen.print(next((each for each in tables if screen.measure(each, options=unbounded).maximum <= screen.width), tables[-1]))
+    for model in models:
+        name = printable(model.name)
+        if model.labels:
+            more = f", ... {len(model.labels) - MAX_LABELS} more" if len(model.labels) > MAX_LABELS else ""
+            screen.print(name + printable(f" says {', '.join(model.labels[:MAX_LABELS])}{more}"))
+        if model.pruned_heads:
+            screen.print(name + printable(f" lacks heads: {pruned(model)}"))
 
 
 @contextmanager

@@ -1,11 +1,14 @@
-"""Reads what users write for layers, heads and interventions: "3:1,4", "5", "0:2=0.5"."""
+"""Reads what users write for layers, heads, interventions and sizes: "3:1,4", "5", "0:2=0.5", "3:1+5:0", "256MiB"."""
 
+import re
 from collections.abc import Iterable
 
 import typer
 
 from bertscope import interventions
 from bertscope.interventions import HeadIntervention
+
+UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def numbers(option: str, values: Iterable[str] | None) -> list[int] | None:
@@ -16,14 +19,52 @@ def numbers(option: str, values: Iterable[str] | None) -> list[int] | None:
 
 
 def head_interventions(
-    zero: Iterable[str] | None, uniform: Iterable[str] | None, scale: Iterable[str] | None
+    zero: Iterable[str] | None,
+    uniform: Iterable[str] | None,
+    scale: Iterable[str] | None,
+    mean: Iterable[str] | None = None,
 ) -> list[HeadIntervention]:
-    """The interventions of --zero, --uniform and --scale."""
+    """The interventions of --zero, --uniform, --mean and --scale."""
     return [
         *(interventions.zero(*_layer_and_heads("--zero", value, value)) for value in zero or ()),
         *(interventions.uniform(*_layer_and_heads("--uniform", value, value)) for value in uniform or ()),
+        *(interventions.mean(*_layer_and_heads("--mean", value, value)) for value in mean or ()),
         *(_scale(value) for value in scale or ()),
     ]
+
+
+def head_set(option: str, value: str) -> dict[int, list[int] | None]:
+    """Heads of several layers: "3:1,4+5" are two of layer 3 and all of layer 5."""
+    places = [_layer_and_heads(option, value, place) for place in value.split("+")]
+    if len({layer for layer, _ in places}) != len(places):
+        raise typer.BadParameter(f"{option} {value}: a layer is named twice; write LAYER:HEAD,HEAD once for each")
+    return dict(places)
+
+
+def all_heads(option: str, values: Iterable[str]) -> dict[int, Iterable[int] | None]:
+    """The heads of a repeated option together; a layer may come more than once."""
+    result: dict[int, Iterable[int] | None] = {}
+    for value in values:
+        for layer, heads in head_set(option, value).items():
+            before = result.get(layer, ())
+            result[layer] = None if heads is None or before is None else sorted({*before, *heads})
+    return result
+
+
+def columns(option: str, value: str | None) -> dict[str, str]:
+    """What a file calls its columns: "text=sentence1,label=gold"."""
+    parts = [part.partition("=") for part in value.split(",")] if value else []
+    if not all(name.strip() and column.strip() for name, _, column in parts):
+        raise typer.BadParameter(f"{option} {value}: write NAME=COLUMN,NAME=COLUMN, for example text=sentence1")
+    return {name.strip(): column.strip() for name, _, column in parts}
+
+
+def byte_count(option: str, value: str) -> int:
+    """A number of bytes: "256MiB", "1.5 GB", "4096"."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)", value.strip())
+    if not found or (found[2] or "B") not in UNITS:
+        raise typer.BadParameter(f"{option} {value}: write a number and one of {', '.join(UNITS)}, for example 256MiB")
+    return int(float(found[1]) * UNITS[found[2] or "B"])
 
 
 def describe(intervention: HeadIntervention) -> str:

@@ -62,6 +62,7 @@ class ExtractAttentionRequest(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
+    REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     dtype: _common_pb2.DataType.ValueType
@@ -80,11 +81,17 @@ class ExtractAttentionRequest(_message.Message):
 
     @_builtins.property
     def heads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Heads wanted of each of those layers, likewise; empty means all."""
+        """Heads wanted of each of those layers, likewise; empty means all. The map of a head that was pruned away is all zeros."""
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
         """What heads contribute while the model runs; empty means it runs untouched."""
+
+    @_builtins.property
+    def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and refused
+        without. Each may be of as many tokens as the model reads.
+        """
 
     def __init__(
         self,
@@ -97,10 +104,11 @@ class ExtractAttentionRequest(_message.Message):
         level: Global___AttentionLevel.ValueType = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         truncate: _builtins.bool = ...,
+        reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "heads", b"heads", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "level", b"level", "model", b"model", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "heads", b"heads", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "level", b"level", "model", b"model", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65rtscope/v1/cloze.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\xaa\x01\n\x0f\x46illMaskRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x04 \x03(\t\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x42\x08\n\x06_top_k\"k\n\x10\x46illMaskResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"_\n\nFilledText\x12\'\n\x05masks\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"l\n\nFilledMask\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12-\n\x0bpredictions\x18\x04 \x03(\x0b\x32\x18.bertscope.v1.Prediction\"\xc6\x01\n\nPrediction\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0e\n\x06pieces\x18\x02 \x03(\t\x12\x11\n\tpiece_ids\x18\x03 \x03(\r\x12\x13\n\x0bprobability\x18\x04 \x01(\x01\x12\x17\n\x0flog_probability\x18\x05 \x01(\x01\x12\"\n\x15\x63\x61ndidate_probability\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04rank\x18\x07 \x01(\rH\x01\x88\x01\x01\x42\x18\n\x16_candidate_probabilityB\x07\n\x05_rank2Y\n\x0c\x43lozeService\x12I\n\x08\x46illMask\x12\x1d.bertscope.v1.FillMaskRequest\x1a\x1e.bertscope.v1.FillMaskResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65rtscope/v1/cloze.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\xc3\x01\n\x0f\x46illMaskRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x04 \x03(\t\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\tB\x08\n\x06_top_k\"k\n\x10\x46illMaskResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"_\n\nFilledText\x12\'\n\x05masks\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"l\n\nFilledMask\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12-\n\x0bpredictions\x18\x04 \x03(\x0b\x32\x18.bertscope.v1.Prediction\"\xc6\x01\n\nPrediction\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0e\n\x06pieces\x18\x02 \x03(\t\x12\x11\n\tpiece_ids\x18\x03 \x03(\r\x12\x13\n\x0bprobability\x18\x04 \x01(\x01\x12\x17\n\x0flog_probability\x18\x05 \x01(\x01\x12\"\n\x15\x63\x61ndidate_probability\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04rank\x18\x07 \x01(\rH\x01\x88\x01\x01\x42\x18\n\x16_candidate_probabilityB\x07\n\x05_rank2Y\n\x0c\x43lozeService\x12I\n\x08\x46illMask\x12\x1d.bertscope.v1.FillMaskRequest\x1a\x1e.bertscope.v1.FillMaskResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,15 +33,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.cloze_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FILLMASKREQUEST']._serialized_start=70
-  _globals['_FILLMASKREQUEST']._serialized_end=240
-  _globals['_FILLMASKRESPONSE']._serialized_start=242
-  _globals['_FILLMASKRESPONSE']._serialized_end=349
-  _globals['_FILLEDTEXT']._serialized_start=351
-  _globals['_FILLEDTEXT']._serialized_end=446
-  _globals['_FILLEDMASK']._serialized_start=448
-  _globals['_FILLEDMASK']._serialized_end=556
-  _globals['_PREDICTION']._serialized_start=559
-  _globals['_PREDICTION']._serialized_end=757
-  _globals['_CLOZESERVICE']._serialized_start=759
-  _globals['_CLOZESERVICE']._serialized_end=848
+  _globals['_FILLMASKREQUEST']._serialized_end=265
+  _globals['_FILLMASKRESPONSE']._serialized_start=267
+  _globals['_FILLMASKRESPONSE']._serialized_end=374
+  _globals['_FILLEDTEXT']._serialized_start=376
+  _globals['_FILLEDTEXT']._serialized_end=471
+  _globals['_FILLEDMASK']._serialized_start=473
+  _globals['_FILLEDMASK']._serialized_end=581
+  _globals['_PREDICTION']._serialized_start=584
+  _globals['_PREDICTION']._serialized_end=782
+  _globals['_CLOZESERVICE']._serialized_start=784
+  _globals['_CLOZESERVICE']._serialized_end=873
 # @@protoc_insertion_point(module_scope)

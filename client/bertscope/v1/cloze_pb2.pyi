@@ -31,6 +31,7 @@ class FillMaskRequest(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
+    REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     top_k: _builtins.int
@@ -56,6 +57,12 @@ class FillMaskRequest(_message.Message):
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
         """What heads contribute while the model runs; empty means it runs untouched."""
 
+    @_builtins.property
+    def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and refused
+        without. Each may be of as many tokens as the model reads.
+        """
+
     def __init__(
         self,
         *,
@@ -65,10 +72,11 @@ class FillMaskRequest(_message.Message):
         candidates: _abc.Iterable[_builtins.str] | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         truncate: _builtins.bool = ...,
+        reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "candidates", b"candidates", "interventions", b"interventions", "model", b"model", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "candidates", b"candidates", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015

@@ -98,6 +98,30 @@ RUNTIME_TORCH: Runtime.ValueType  # 1
 """PyTorch."""
 Global___Runtime: _TypeAlias = Runtime  # noqa: Y015
 
+class _PseudoLogLikelihood:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PseudoLogLikelihoodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PseudoLogLikelihood.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED: _PseudoLogLikelihood.ValueType  # 0
+    """Means PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD."""
+    PSEUDO_LOG_LIKELIHOOD_ORIGINAL: _PseudoLogLikelihood.ValueType  # 1
+    """Only the piece itself is masked (Salazar et al. 2020)."""
+    PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD: _PseudoLogLikelihood.ValueType  # 2
+    """The later pieces of the same word are masked too (Kauf and Ivanova 2023, "within-word, left to right")."""
+
+class PseudoLogLikelihood(_PseudoLogLikelihood, metaclass=_PseudoLogLikelihoodEnumTypeWrapper):
+    """How a sentence is scored by a model that predicts one piece at a time: the sum of ln P(piece | the rest, piece masked)."""
+
+PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED: PseudoLogLikelihood.ValueType  # 0
+"""Means PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD."""
+PSEUDO_LOG_LIKELIHOOD_ORIGINAL: PseudoLogLikelihood.ValueType  # 1
+"""Only the piece itself is masked (Salazar et al. 2020)."""
+PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD: PseudoLogLikelihood.ValueType  # 2
+"""The later pieces of the same word are masked too (Kauf and Ivanova 2023, "within-word, left to right")."""
+Global___PseudoLogLikelihood: _TypeAlias = PseudoLogLikelihood  # noqa: Y015
+
 class _Numbering:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -255,6 +279,10 @@ class HeadIntervention(_message.Message):
         """c := 0. The head adds nothing."""
         MODE_UNIFORM: HeadIntervention._Mode.ValueType  # 2
         """c := mean of V over the real tokens, i.e. A[i,j] := 1/L (Kovaleva et al. 2019, section 4.6)."""
+        MODE_MEAN: HeadIntervention._Mode.ValueType  # 3
+        """c := the mean of c over all real tokens of the request's reference_texts, which must be given; one constant vector for
+        each head, taken from the model without any intervention.
+        """
         MODE_SCALE: HeadIntervention._Mode.ValueType  # 4
         """c := scale * c."""
 
@@ -267,6 +295,10 @@ class HeadIntervention(_message.Message):
     """c := 0. The head adds nothing."""
     MODE_UNIFORM: HeadIntervention.Mode.ValueType  # 2
     """c := mean of V over the real tokens, i.e. A[i,j] := 1/L (Kovaleva et al. 2019, section 4.6)."""
+    MODE_MEAN: HeadIntervention.Mode.ValueType  # 3
+    """c := the mean of c over all real tokens of the request's reference_texts, which must be given; one constant vector for
+    each head, taken from the model without any intervention.
+    """
     MODE_SCALE: HeadIntervention.Mode.ValueType  # 4
     """c := scale * c."""
 
@@ -301,6 +333,34 @@ class HeadIntervention(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__scale) -> _WhichOneofReturnType__scale | None: ...
 
 Global___HeadIntervention: _TypeAlias = HeadIntervention  # noqa: Y015
+
+@_typing.final
+class LayerHeads(_message.Message):
+    """Heads of one layer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYER_FIELD_NUMBER: _builtins.int
+    HEADS_FIELD_NUMBER: _builtins.int
+    layer: _builtins.int
+    """Layer, 0 to layers - 1."""
+    @_builtins.property
+    def heads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Heads of that layer, each 0 to heads - 1, none twice. In a request, empty means all of them; a reply lists them."""
+
+    def __init__(
+        self,
+        *,
+        layer: _builtins.int = ...,
+        heads: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heads", b"heads", "layer", b"layer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LayerHeads: _TypeAlias = LayerHeads  # noqa: Y015
 
 @_typing.final
 class Provenance(_message.Message):

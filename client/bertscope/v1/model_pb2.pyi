@@ -34,7 +34,13 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     CAPABILITY_CLOZE: _Capability.ValueType  # 2
     """ClozeService: the model has a masked-LM head and a mask token."""
     CAPABILITY_INTERVENTIONS: _Capability.ValueType  # 3
-    """Requests may carry head interventions."""
+    """Requests may carry head interventions, and AblationService.SweepHeads may change heads."""
+    CAPABILITY_CLASSIFICATION: _Capability.ValueType  # 4
+    """ClassificationService: the model was fine-tuned to choose one of two or more labels."""
+    CAPABILITY_RANKING: _Capability.ValueType  # 5
+    """AblationService.RankHeads: its runtime has gradients."""
+    CAPABILITY_PRUNING: _Capability.ValueType  # 6
+    """AblationService.PruneHeads: its heads can be removed from the weights."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """What a model can answer."""
@@ -46,7 +52,13 @@ CAPABILITY_ATTENTION: Capability.ValueType  # 1
 CAPABILITY_CLOZE: Capability.ValueType  # 2
 """ClozeService: the model has a masked-LM head and a mask token."""
 CAPABILITY_INTERVENTIONS: Capability.ValueType  # 3
-"""Requests may carry head interventions."""
+"""Requests may carry head interventions, and AblationService.SweepHeads may change heads."""
+CAPABILITY_CLASSIFICATION: Capability.ValueType  # 4
+"""ClassificationService: the model was fine-tuned to choose one of two or more labels."""
+CAPABILITY_RANKING: Capability.ValueType  # 5
+"""AblationService.RankHeads: its runtime has gradients."""
+CAPABILITY_PRUNING: Capability.ValueType  # 6
+"""AblationService.PruneHeads: its heads can be removed from the weights."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final
@@ -100,10 +112,14 @@ class Model(_message.Message):
     WEIGHTS_DIGEST_FIELD_NUMBER: _builtins.int
     MASK_TOKEN_FIELD_NUMBER: _builtins.int
     READY_TIME_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    PRUNED_HEADS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Resource name, "models/{id}"."""
     source: _builtins.str
-    """Where it was loaded from: a hub id or a folder; "bertscope-mini" for the embedded model."""
+    """Where it was loaded from: a hub id or a folder; "bertscope-mini" for the embedded model. A pruned model that was not saved
+    names the model it was made from, "models/{id}, pruned".
+    """
     architecture: _builtins.str
     """Architecture: "albert", "bert", "distilbert", "electra", "mobilebert", "modernbert", "roberta" or "xlm-roberta"."""
     runtime: _common_pb2.Runtime.ValueType
@@ -115,7 +131,7 @@ class Model(_message.Message):
     layers: _builtins.int
     """Number of encoder layers, at least 1. ALBERT: how often its shared layers run."""
     heads: _builtins.int
-    """Number of attention heads in each layer, at least 1."""
+    """Number of attention heads in each layer, at least 1; pruned heads count, so that head numbers stay what they were."""
     hidden_size: _builtins.int
     """Length of a hidden state, at least 1."""
     vocabulary_size: _builtins.int
@@ -140,6 +156,14 @@ class Model(_message.Message):
     def ready_time(self) -> _timestamp_pb2.Timestamp:
         """When it became ready; unset before."""
 
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of its labels in order of their indices; empty unless it has CAPABILITY_CLASSIFICATION."""
+
+    @_builtins.property
+    def pruned_heads(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LayerHeads]:
+        """Heads that were removed from its weights, by their original numbers; interventions on them change nothing."""
+
     def __init__(
         self,
         *,
@@ -161,10 +185,12 @@ class Model(_message.Message):
         weights_digest: _builtins.str = ...,
         mask_token: _builtins.str = ...,
         ready_time: _timestamp_pb2.Timestamp | None = ...,
+        labels: _abc.Iterable[_builtins.str] | None = ...,
+        pruned_heads: _abc.Iterable[_common_pb2.LayerHeads] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "ready_time", b"ready_time", "runtime", b"runtime", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "runtime", b"runtime", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observer import Readout
+from bertscope_service.analyses.texts import read_input
 from bertscope_service.encoders.base import BatchGates, Encoder, See, State, to_device
-from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import Piece, TextTokenizer, TokenizedText, check_length
+from bertscope_service.tokenization import Piece, TextTokenizer, TokenizedText
 
 STEP_BYTES = 16 * 1024 * 1024
 """Layers run in one step while their maps stay below this, so that a long text pauses between layers."""
@@ -138,15 +138,11 @@ class Word:
 class AttentionPlan:
     """How one text's maps are read: its tokens, the shape of its tensor, and the steps to take, one after the other.
 
-    Raises InvalidArgument for a text that is too long.
+    Raises InvalidArgument for a text that is too long or holds no token.
     """
 
     def __init__(self, query: AttentionQuery, index: int, tokenizer: TextTokenizer) -> None:
-        tokenized = tokenizer.encode(*query.inputs[index], truncate=query.truncate)
-        check_length(tokenized, f"inputs[{index}]", tokenizer.max_tokens)
-        if not any(which is not None for which in tokenized.encoding.sequence_ids):
-            message = f"inputs[{index}] holds no token of this model's vocabulary; write some text"
-            raise InvalidArgument(f"inputs[{index}].text", message, "EMPTY_TEXT")
+        tokenized = read_input(tokenizer, *query.inputs[index], f"inputs[{index}]", truncate=query.truncate)
         self.query = query
         self.sequence = tokenized.sequence
         self.truncated = tokenized.truncated

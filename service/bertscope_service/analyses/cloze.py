@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.masks import MaskObserver, MaskScores, widen
+from bertscope_service.analyses.masks import MaskObserver, MaskScores
+from bertscope_service.analyses.reading import widen
+from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_text
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.errors import FailedPrecondition, InvalidArgument
-from bertscope_service.tokenization import TextTokenizer, TokenizedText, check_length
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.tokenization import TextTokenizer, TokenizedText
 
 MAX_PREDICTIONS = 500_000
 """Most predictions in one reply; more would take seconds to write down."""
@@ -129,25 +131,20 @@ class ClozePlan:
             )
         self._texts = [(tokenized, self._plan(index, tokenized, at)) for index, (tokenized, at) in enumerate(texts)]
 
-    def _read(self, index: int, text: str, reserve: int) -> tuple[TokenizedText, list[int]]:
+    def _read(self, index: int, text: str, reserve: int) -> tuple[TokenizedText, tuple[int, ...]]:
         """A text's tokens, and the positions of its masks. A text that is cut leaves room for `reserve` more tokens."""
-        tokenized = self.tokenizer.encode(
-            text, truncate=self.query.truncate, reserve=min(reserve, self.tokenizer.max_tokens // 2)
-        )
-        check_length(tokenized, f"texts[{index}]", self.tokenizer.max_tokens)
-        positions = [place for place, token in enumerate(tokenized.sequence.ids) if token == self.tokenizer.mask_id]
-        if not positions:
-            raise _no_mask(index, tokenized, self.tokenizer)
-        return tokenized, positions
+        field, reserve = f"texts[{index}]", min(reserve, self.tokenizer.max_tokens // 2)
+        tokenized = read_text(self.tokenizer, text, field, truncate=self.query.truncate, reserve=reserve)
+        return tokenized, mask_positions(tokenized, self.tokenizer, field)
 
-    def _plan(self, index: int, tokenized: TokenizedText, positions: list[int]) -> list[_Mask]:
+    def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
         """The masks of a text; adds the row that reads them all, and one for each longer candidate length at each mask."""
         masks = [_Mask(number, at, self._spelling(tokenized, at)) for number, at in enumerate(positions)]
         singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
         width = max(single.shape[1] for single in singles)
         if self.query.top_k or width:
             asked = np.concatenate([widen(single, width) for single in singles])
-            row = self._add(tokenized.sequence, MaskObserver(tuple(positions), self.query.top_k, asked))
+            row = self._add(tokenized.sequence, MaskObserver(positions, self.query.top_k, asked))
             for mask in masks:
                 mask.rows[1] = row
         for mask in masks:
@@ -159,9 +156,7 @@ class ClozePlan:
         """How the candidates are written at a mask; what stands before it decides, so few of these are made."""
         if not self.query.candidates:
             return NO_CANDIDATES
-        start, _ = tokenized.span(position)
-        before = tokenized.texts[0][start - 1 : start] if start else ""
-        before = " " if before.isspace() else before
+        before = character_before(tokenized, position)
         found = self._spellings.get(before)
         if found is None:
             found = self._spellings[before] = self._spell(before)
@@ -207,12 +202,7 @@ class ClozePlan:
 
     def answer(self, scores: Sequence[MaskScores]) -> list[FilledText]:
         """The answer, from one MaskScores for each of `rows`. Raises FailedPrecondition if the model gave no finite scores."""
-        if not all(found.finite for found in scores):
-            message = (
-                "the model's scores are not finite in this precision or under these interventions; "
-                "load it in fp32 or bf16, or use smaller scales"
-            )
-            raise FailedPrecondition(message, "SCORES_NOT_FINITE")
+        check_finite(array for found in scores for array in (found.top_logs, found.asked_logs))
         return [
             FilledText([self._fill(tokenized, mask, scores) for mask in masks], len(tokenized), tokenized.truncated)
             for tokenized, masks in self._texts
@@ -245,13 +235,3 @@ class ClozePlan:
         rows = zip(self.query.candidates, mask.spelling.pieces, logs.tolist(), shares.tolist(), ranks.tolist(), strict=True)
         predictions = [Prediction(word, pieces, log, share, rank or None) for word, pieces, log, share, rank in rows]
         return sorted(predictions, key=lambda prediction: -prediction.log_probability)
-
-
-def _no_mask(index: int, tokenized: TokenizedText, tokenizer: TextTokenizer) -> InvalidArgument:
-    if tokenized.truncated:
-        message = f"texts[{index}] has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
-        return InvalidArgument(f"texts[{index}]", message, "MASK_TRUNCATED")
-    own = "" if tokenizer.mask_token == "[MASK]" else f" (or {tokenizer.mask_token})"
-    return InvalidArgument(
-        f"texts[{index}]", f"texts[{index}] has no mask; write [MASK]{own} where a word is asked for", "NO_MASK"
-    )

@@ -9,13 +9,16 @@ layers for a slow reader, and reusing the layers below a changed head are then t
     encoder.advance(state, stop=encoder.shape.layers, gates=gates)
     scores = encoder.logits(state, rows, positions)
 
+Two more things make sweeps cheap: `attend` computes a layer's context once, for all rows that differ only in that layer's
+gates, and `advance(..., only=positions)` leaves out the rest of the last layer at positions that nobody reads.
+
 Tensors are torch tensors on the encoder's device whatever the runtime is: that is what reductions are written in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +27,9 @@ from numpy.typing import NDArray
 
 See = Callable[[torch.Tensor], None]
 """Receives one layer's attention maps, [rows, heads, length, length]; only valid during the call."""
+
+Tap = Callable[[torch.Tensor], None]
+"""Receives one layer's contexts A V before any gate, [rows, heads, length, head_size]; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,14 @@ class Shape:
     max_tokens: int
     parameters: int
     has_masked_lm_head: bool
+    labels: tuple[str, ...] = ()
+    """Names of the labels of a classification head that chooses one of them; empty without such a head."""
+    pruned: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Heads that the weights lack, by layer, ascending; `heads` counts them."""
+    prunable: bool = False
+    """Whether heads can be removed from the weights."""
+    differentiable: bool = False
+    """Whether the runtime has gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +67,17 @@ class TokenSequence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gates:
-    """What the heads of one row contribute: context := keep * (A V) + uniform * mean(V), before the output projection.
+    """What the heads of one row contribute: context := keep * (A V) + uniform * mean(V) + constant, before the output
+    projection.
 
-    Both are float32 [layers, heads]; the mean is over the row's real tokens. (1, 0) leaves a head untouched, (0, 0) is zero
-    ablation, (0, 1) replaces its attention by a = 1/L (Kovaleva et al. 2019, section 4.6), any other `keep` scales.
+    The first two are float32 [layers, heads]; the mean is over the row's real tokens. (1, 0) leaves a head untouched, (0, 0) is
+    zero ablation, (0, 1) replaces its attention by a = 1/L (Kovaleva et al. 2019, section 4.6), any other `keep` scales.
+    `constant` holds float32 [heads, head_size] for the layers that have one: mean ablation.
     """
 
     keep: NDArray[np.float32]
     uniform: NDArray[np.float32]
+    constant: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -68,42 +85,71 @@ class BatchGates:
     """The gates of a batch on its device: `keep` and `uniform` are [rows, layers, heads] in the model's number format.
 
     `layers` names the layers in which any row has a gate that is not (1, 0), `uniform_layers` those with a uniform one; all
-    other layers run as if there were no gates.
+    other layers run as if there were no gates. `constant` is [rows, heads, head_size] for the layers that have one.
     """
 
     keep: torch.Tensor
     uniform: torch.Tensor
     layers: frozenset[int]
     uniform_layers: frozenset[int]
+    constant: Mapping[int, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Context:
+    """What the heads of one layer read, before any gate: `own` = A V, [rows, length, heads, head_size], and `mean`, the mean
+    of V over the real tokens, [rows, heads, head_size]."""
+
+    own: torch.Tensor
+    mean: torch.Tensor
 
 
 @dataclass(slots=True)
 class State:
-    """A batch between two layers. `advance` changes it in place.
+    """A batch between two layers. `advance` changes it in place, but never the tensors, so states may share them.
 
     hidden: [rows, length, hidden_size] after `layer` layers (after the embeddings if 0), in the model's number format.
     lengths: real tokens of each row, on the host.
     valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
+    context: of layer `layer`, if `attend` computed it.
     """
 
     hidden: torch.Tensor
     lengths: tuple[int, ...]
     valid: torch.Tensor | None
     layer: int = 0
+    context: Context | None = None
 
     def row(self, index: int) -> State:
         """A copy of one row without its padding; it holds no memory of the batch."""
-        length = self.lengths[index]
-        return State(self.hidden[index : index + 1, :length].clone(), (length,), None, self.layer)
+        length, one, context = self.lengths[index], slice(index, index + 1), self.context
+        kept = None if context is None else Context(context.own[one, :length].clone(), context.mean[one].clone())
+        return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that its tensors take."""
+        tensors = [self.hidden] + ([] if self.context is None else [self.context.own, self.context.mean])
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @staticmethod
     def stack(states: Sequence[State]) -> State:
-        """One batch of single rows that stand at the same layer."""
+        """One batch of single rows that stand at the same layer, all of them with a context or none."""
+        first = states[0]
         if len(states) == 1:
-            return State(states[0].hidden, states[0].lengths, None, states[0].layer)
+            return State(first.hidden, first.lengths, None, first.layer, first.context)
         lengths = tuple(state.lengths[0] for state in states)
-        hidden = torch.nn.utils.rnn.pad_sequence([state.hidden[0] for state in states], batch_first=True)
-        return State(hidden, lengths, valid_mask(lengths, hidden.device), states[0].layer)
+        hidden = _padded([state.hidden[0] for state in states])
+        contexts = [state.context for state in states if state.context is not None]
+        context = None
+        if contexts:
+            context = Context(_padded([one.own[0] for one in contexts]), torch.cat([one.mean for one in contexts]))
+        return State(hidden, lengths, valid_mask(lengths, hidden.device), first.layer, context)
+
+
+def _padded(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """Tensors [length, ...] as one [rows, longest, ...]."""
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
 
 
 def valid_mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor | None:
@@ -132,6 +178,10 @@ class Encoder(Protocol):
     def device(self) -> torch.device: ...
 
     @property
+    def dtype(self) -> torch.dtype:
+        """The number format of hidden states."""
+
+    @property
     def runtime(self) -> str:
         """ "torch", the library that runs it."""
 
@@ -145,11 +195,36 @@ class Encoder(Protocol):
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         """Put the gates of a batch on the device; None if no row has any."""
 
-    def advance(self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, See] | None = None) -> None:
-        """Run layers [state.layer, stop). `watch[layer]` sees that layer's attention maps; only watched layers build them."""
+    def advance(
+        self,
+        state: State,
+        stop: int,
+        gates: BatchGates | None = None,
+        watch: Mapping[int, See] | None = None,
+        *,
+        taps: Mapping[int, Tap] | None = None,
+        only: torch.Tensor | None = None,
+    ) -> None:
+        """Run layers [state.layer, stop). `watch[layer]` sees that layer's attention maps; only watched layers build them.
+
+        `taps[layer]` gets that layer's contexts; its layer may not be one that `attend` has prepared. `only`, int64 [rows, n],
+        names the positions of each row that matter after layer `stop` - 1: `hidden` is [rows, n, hidden_size] then, and the
+        state can't be advanced further. Layers that can't be run in part run whole, so this never changes what is there.
+        """
+
+    def attend(self, state: State) -> None:
+        """Compute the context of layer `state.layer` and keep it in the state: whatever the gates of that layer, `advance`
+        goes on from there. Does nothing where a layer can't be run in parts."""
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Scores over the vocabulary before the softmax, float32 [n, vocabulary], of n (row, position) pairs (int64 [n] each).
 
-        The state must stand after the last layer.
+        The state must stand after the last layer; with `only`, positions count among those.
         """
+
+    def classify(self, state: State) -> torch.Tensor:
+        """Scores of the labels before the softmax, float32 [rows, labels]. The state must stand after the last layer."""
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether `classify` reads position 0 alone, so that `advance` may leave out all others."""

@@ -1,4 +1,4 @@
-"""The architectures that can be hosted: for each, where transformers keeps its embeddings, layers and masked-LM head.
+"""The architectures that can be hosted: for each, where transformers keeps its embeddings, layers and heads.
 
 To add one: subclass `Architecture`, name its parts, list it in `ARCHITECTURES`, add its tiny config to `tests/tiny.py`; the
 parity tests then run on it.
@@ -18,19 +18,23 @@ class Architecture:
     """BERT's own layout, which most of the family shares; the others override what differs.
 
     `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
-    `weight` of a linear layer instead of calling it, so that it can't be packed.
+    `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` says that `projections` and
+    `finish` are there, so that a layer can be run in two parts. `kept` names the heads that are left in layers that lost some.
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
+    sequence_classification: type[Any] = transformers.BertForSequenceClassification
     base = "bert"
     head = "cls"
     reads_segments = True
     reads_weights: frozenset[str] = frozenset()
+    in_parts = True
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.encoder = getattr(model, self.base)
         self.layers: list[Any] = self.find_layers()
+        self.kept: dict[int, tuple[int, ...]] = {}
 
     def find_layers(self) -> list[Any]:
         """The modules to run, in order, one for every layer that has attention maps."""
@@ -51,47 +55,90 @@ class Architecture:
         mask = None if valid is None else valid[:, None, None, :]
         return self.layers[index](hidden, attention_mask=mask, run=run)
 
+    def projections(self, index: int) -> tuple[Any, Any, Any]:
+        """Query, key and value of a layer, each [rows, n, hidden_size] -> [rows, n, heads * head_size]."""
+        attention = self.layers[index].attention.self
+        return attention.query, attention.key, attention.value
+
+    def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """What a layer does once its heads have read: context [rows, n, heads * head_size], hidden as it came in."""
+        layer = self.layers[index]
+        return layer.feed_forward_chunk(layer.attention.output(context, hidden))
+
+    @property
+    def head_size(self) -> int:
+        """Length of a head's context."""
+        return int(self.model.config.hidden_size) // int(self.model.config.num_attention_heads)
+
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         """The masked-LM head: [n, hidden_size] -> [n, vocabulary_size]."""
         return getattr(self.model, self.head)(hidden)
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether `classify` reads the first position alone."""
+        return True
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        """The classification head: [rows, length, hidden_size] -> [rows, labels]."""
+        return self.model.classifier(self.encoder.pooler(hidden))
 
 
 class Roberta(Architecture):
     """Positions count from the padding index, and two of them are never used."""
 
     masked_lm = transformers.RobertaForMaskedLM
+    sequence_classification = transformers.RobertaForSequenceClassification
     base = "roberta"
     head = "lm_head"
 
     def max_tokens(self) -> int:
         return int(self.model.config.max_position_embeddings) - int(self.model.config.pad_token_id) - 1
 
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(hidden)
+
 
 class XlmRoberta(Roberta):
     """RoBERTa in many languages."""
 
     masked_lm = transformers.XLMRobertaForMaskedLM
+    sequence_classification = transformers.XLMRobertaForSequenceClassification
 
 
 class DistilBert(Architecture):
     """No segments; the head's parts lie beside each other."""
 
     masked_lm = transformers.DistilBertForMaskedLM
+    sequence_classification = transformers.DistilBertForSequenceClassification
     base = "distilbert"
     reads_segments = False
 
     def find_layers(self) -> list[Any]:
         return list(self.encoder.transformer.layer)
 
+    def projections(self, index: int) -> tuple[Any, Any, Any]:
+        attention = self.layers[index].attention
+        return attention.q_lin, attention.k_lin, attention.v_lin
+
+    def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[index]
+        attended = layer.sa_layer_norm(layer.attention.out_lin(context) + hidden)
+        return layer.output_layer_norm(layer.ffn(attended) + attended)
+
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         model = self.model
         return model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(hidden))))
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(torch.relu(self.model.pre_classifier(hidden[:, 0])))
 
 
 class Albert(Architecture):
     """Layers come in groups, and a group runs many times: each run is a layer of its own here."""
 
     masked_lm = transformers.AlbertForMaskedLM
+    sequence_classification = transformers.AlbertForSequenceClassification
     base = "albert"
     head = "predictions"
 
@@ -103,11 +150,24 @@ class Albert(Architecture):
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid))
 
+    def projections(self, index: int) -> tuple[Any, Any, Any]:
+        attention = self.layers[index].attention
+        return attention.query, attention.key, attention.value
+
+    def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[index]
+        attended = layer.attention.LayerNorm(hidden + layer.attention.dense(context))
+        return layer.full_layer_layer_norm(layer.ff_chunk(attended) + attended)
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(self.encoder.pooler_activation(self.encoder.pooler(hidden[:, 0])))
+
 
 class Electra(Architecture):
     """The generator; its embeddings are narrower than its layers."""
 
     masked_lm = transformers.ElectraForMaskedLM
+    sequence_classification = transformers.ElectraForSequenceClassification
     base = "electra"
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -117,13 +177,22 @@ class Electra(Architecture):
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.generator_lm_head(self.model.generator_predictions(hidden))
 
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(hidden)
+
 
 class MobileBert(Architecture):
     """Bottlenecks lie inside the layers, and each embedding is made of three neighbouring ones."""
 
     masked_lm = transformers.MobileBertForMaskedLM
+    sequence_classification = transformers.MobileBertForSequenceClassification
     base = "mobilebert"
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
+    in_parts = False
+
+    @property
+    def head_size(self) -> int:
+        return int(self.model.config.true_hidden_size) // int(self.model.config.num_attention_heads)
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         words = self.encoder.embeddings.word_embeddings(ids)
@@ -137,8 +206,10 @@ class ModernBert(Architecture):
     """Rotary positions; most layers attend only within a window of `sliding_window` tokens to each side."""
 
     masked_lm = transformers.ModernBertForMaskedLM
+    sequence_classification = transformers.ModernBertForSequenceClassification
     base = "model"
     reads_segments = False
+    in_parts = False
 
     def find_layers(self) -> list[Any]:
         return list(self.encoder.layers)
@@ -157,6 +228,20 @@ class ModernBert(Architecture):
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.decoder(self.model.head(self.encoder.final_norm(hidden)))
+
+    @property
+    def reads_first(self) -> bool:
+        return bool(self.model.config.classifier_pooling == "cls")
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        hidden = self.encoder.final_norm(hidden)
+        if self.reads_first:
+            pooled = hidden[:, 0]
+        elif valid is None:
+            pooled = hidden.mean(dim=1)
+        else:
+            pooled = (hidden * valid[:, :, None]).sum(dim=1) / valid.sum(dim=1, keepdim=True)
+        return self.model.classifier(self.model.head(pooled))
 
 
 ARCHITECTURES: dict[str, type[Architecture]] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from transformers import AttentionInterface
 
-from bertscope_service.encoders.base import See
+from bertscope_service.encoders.base import See, Tap
 
 NAME = "bertscope"
 
@@ -21,17 +21,30 @@ class LayerRun:
     """What one layer's attention has to do for a batch.
 
     keep: [rows, heads], None if no row's gate is anything but open here. uniform: likewise, None if no gate is uniform.
+    constant: [rows, heads, head_size], added to the context; None if no row has one.
     average: [rows, 1, length, 1], 1/L at real tokens and 0 at padding, to take the mean of V with; set if `uniform` is.
-    see: receives the maps; None if nobody watches, then they are never built.
+    see, tap: receive the maps and the contexts; None if nobody watches, then maps are never built.
     """
 
     keep: torch.Tensor | None = None
     uniform: torch.Tensor | None = None
+    constant: torch.Tensor | None = None
     average: torch.Tensor | None = None
     see: See | None = None
+    tap: Tap | None = None
+
+    def gate(self, context: torch.Tensor, mean: torch.Tensor | None) -> torch.Tensor:
+        """Contexts [rows, heads, n, head_size] as the gates leave them. mean: of V, [rows, heads, 1, head_size], for
+        `uniform`."""
+        if self.keep is None:
+            return context
+        gated = context * self.keep[:, :, None, None]
+        if self.uniform is not None and mean is not None:
+            gated = gated + mean * self.uniform[:, :, None, None]
+        return gated if self.constant is None else gated + self.constant[:, :, None]
 
 
-def gated_attention(
+def _layer_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -42,10 +55,23 @@ def gated_attention(
     run: LayerRun,
     **_: object,
 ) -> tuple[torch.Tensor, None]:
-    """Context of every head, gated: [rows, length, heads, head_size]; no maps, since whoever watches has seen them.
+    """The form in which transformers' layers call it."""
+    return gated_attention(query, key, value, attention_mask, scaling, run=run), None
 
-    query, key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may be attended to,
-    broadcastable to the maps; None if all may.
+
+def gated_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    *,
+    run: LayerRun,
+) -> torch.Tensor:
+    """Context of every head, gated: [rows, n, heads, head_size].
+
+    query: [rows, heads, n, head_size]; key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may
+    be attended to, broadcastable to the maps; None if all may.
     """
     if run.see is None:
         context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
@@ -54,13 +80,10 @@ def gated_attention(
         run.see(maps)
         context = torch.matmul(maps.to(value.dtype), value)
         del maps
-    if run.keep is not None:
-        gated = context * run.keep[:, :, None, None]
-        if run.uniform is not None and run.average is not None:
-            mean = (value * run.average).sum(dim=2, keepdim=True)
-            gated = gated + mean * run.uniform[:, :, None, None]
-        context = gated
-    return context.transpose(1, 2).contiguous(), None
+    if run.tap is not None:
+        run.tap(context)
+    mean = None if run.uniform is None or run.average is None else (value * run.average).sum(dim=2, keepdim=True)
+    return run.gate(context, mean).transpose(1, 2).contiguous()
 
 
 def attention_maps(
@@ -78,4 +101,4 @@ def attention_maps(
     return torch.softmax(scores, dim=-1, dtype=torch.float32)
 
 
-AttentionInterface.register(NAME, gated_attention)
+AttentionInterface.register(NAME, _layer_attention)

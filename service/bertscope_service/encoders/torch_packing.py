@@ -6,11 +6,13 @@ as TorchInductor does when it freezes a model, runs the same layers up to twice 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
 class PackedLinear(torch.nn.Module):
-    """x W^T + b with W in oneDNN's own layout. Inference only: it has no gradient."""
+    """x W^T + b with W in oneDNN's own layout. Its gradient is that of x alone."""
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
@@ -18,8 +20,29 @@ class PackedLinear(torch.nn.Module):
         self.bias = linear.bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        output: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
-        return output
+        if torch.is_grad_enabled() and x.requires_grad:
+            traced: torch.Tensor = _PackedProduct.apply(x, self.packed, self.bias)
+            return traced
+        return _product(x, self.packed, self.bias)
+
+
+class _PackedProduct(torch.autograd.Function):
+    """The same for autograd, which doesn't know the packed kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        ctx.packed = packed
+        return _product(x, packed, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (gradient,) = gradients
+        return gradient @ ctx.packed.to_dense(gradient.dtype), None, None
+
+
+def _product(x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    output: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+    return output
 
 
 def can_pack(dtype: torch.dtype) -> bool:

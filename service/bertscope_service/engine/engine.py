@@ -45,6 +45,14 @@ class Engine:
         except BaseException:
             worker.discard(job)
             raise
+        finally:
+            # Rows know their job. Without the way back, what it holds goes with its last reader, not when garbage is collected:
+            # results may be large tensors.
+            job.rows = ()
+
+    def batch_tokens(self, device: torch.device) -> int:
+        """Most tokens in a batch of a device."""
+        return self._limits(device).batch_tokens
 
     async def close(self) -> None:
         """End all workers; what waits fails with Unavailable."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from bertscope_service.engine.rows import Job, Priority, Row
@@ -72,16 +72,19 @@ class RowQueue:
         self._lanes = {priority: {} for priority in Priority}
         return rows
 
-    def take(self, budget_tokens: int, now: float) -> Taken:
+    def take(self, budget_tokens: int, now: float, bulk_tokens: Callable[[Row], int] | None = None) -> Taken:
         """Remove the next batch: at most `budget_tokens` with padding, but at least one row if any waits.
 
-        `now` is a time.monotonic().
+        `now` is a time.monotonic(). `bulk_tokens` may name a smaller budget for bulk rows like a given one.
         """
         taken = Taken()
         for priority, lane in self._lanes.items():
             candidates = self._waiting(lane, taken, now)
             if candidates:
-                taken.rows = _grow(candidates, budget_tokens)
+                budget = budget_tokens
+                if priority is Priority.BULK and bulk_tokens is not None:
+                    budget = min(budget, bulk_tokens(candidates[0]))
+                taken.rows = _grow(candidates, budget)
             self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
             for row in taken.rows:
                 self._served[row.job.client] = self._served.get(row.job.client, 0.0) + len(row.sequence)

@@ -36,7 +36,9 @@ class Row:
     @property
     def key(self) -> Hashable:
         """Rows with an equal key may share a batch."""
-        return id(self.encoder), type(self.observer), self.observer.group, self.state is None
+        state = self.state
+        stand = None if state is None else (state.layer, state.context is None)
+        return id(self.encoder), type(self.observer), self.observer.group, stand
 
 
 class Job:

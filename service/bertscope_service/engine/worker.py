@@ -11,20 +11,28 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
 from bertscope_service.analyses.observer import Readout
-from bertscope_service.encoders.base import State
+from bertscope_service.encoders.base import Encoder, State
 from bertscope_service.engine.queue import RowQueue
-from bertscope_service.engine.rows import Job, Row
+from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
 from bertscope_service.metrics import Metrics
 
 DEADLINE_SLACK_SECONDS = 0.05
+
+BULK_BATCH_SECONDS = 0.05
+"""A batch of bulk rows should not take longer: an interactive call may have to wait for one."""
+
+MIN_BULK_TOKENS = 128
+"""Smaller batches than this waste the device."""
+
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
@@ -40,9 +48,13 @@ class Limits:
 
 @dataclass(slots=True)
 class _Flight:
-    """A batch that was launched: its results are on their way to the host; `landed` is None on a CPU, where they are there."""
+    """A batch that was launched: its results are on their way to the host; `landed` is None on a CPU, where they are there.
+
+    `kind` is the key that its rows had when they began.
+    """
 
     rows: Sequence[Row]
+    kind: Hashable
     readout: Readout
     host: tuple[torch.Tensor, ...]
     landed: torch.cuda.Event | None
@@ -61,6 +73,7 @@ class Worker:
         self._ready = threading.Condition()
         self._closed = False
         self._tokens_per_second = 0.0
+        self._bulk_rates: WeakKeyDictionary[Encoder, dict[Hashable, float]] = WeakKeyDictionary()
         self._landed = 0.0
         metrics.queue_limit_tokens.labels(self._name).set(limits.queue_tokens)
         self._thread = threading.Thread(target=self._work, name=f"bertscope-{device}", daemon=True)
@@ -146,13 +159,24 @@ class Worker:
 
     def _take(self) -> list[Row]:
         """The next batch from the queue; tells the jobs of rows that were dropped on the way."""
-        taken = self._queue.take(self._limits.batch_tokens, time.monotonic())
+        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._bulk_tokens)
         for row, reason in taken.dropped:
             self._metrics.rows_dropped.labels(reason).inc()
             late = DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
             _tell(row.job, row.job.fail, late)
         self._report_queue()
         return taken.rows
+
+    def _bulk_tokens(self, row: Row) -> int:
+        """How many tokens of bulk rows like this one a batch may have, going by how fast their last batches were.
+
+        Rows that run one layer are ten times as fast as those that run all; the first ones of a kind go by the slowest kind.
+        """
+        rates = self._bulk_rates.get(row.encoder)
+        if rates is None:
+            return MIN_BULK_TOKENS
+        rate = rates.get(row.key) or min(rates.values())
+        return max(MIN_BULK_TOKENS, int(rate * BULK_BATCH_SECONDS))
 
     def _launch(self, rows: Sequence[Row]) -> _Flight | None:
         """Start a batch; None if it failed and its jobs were told."""
@@ -170,7 +194,7 @@ class Worker:
         return None
 
     def _run(self, rows: Sequence[Row], began: float) -> _Flight:
-        encoder = rows[0].encoder
+        encoder, kind = rows[0].encoder, rows[0].key
         states = [row.state for row in rows if row.state is not None]
         state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
         gates = encoder.place_gates([row.gates for row in rows])
@@ -178,11 +202,11 @@ class Worker:
         for row in rows:
             row.state = None  # a kept state is used once
         if self.device.type == "cpu":
-            return _Flight(rows, readout, readout.tensors, None, began)
+            return _Flight(rows, kind, readout, readout.tensors, None, began)
         host = tuple(tensor.to("cpu", non_blocking=True) for tensor in readout.tensors)
         landed = torch.cuda.Event()
         landed.record(torch.cuda.current_stream(self.device))
-        return _Flight(rows, readout, host, landed, began)
+        return _Flight(rows, kind, readout, host, landed, began)
 
     def _measure(self, flight: _Flight) -> None:
         """Count a batch that landed. On a GPU it may have been launched while the one before still ran."""
@@ -197,6 +221,9 @@ class Worker:
         self._metrics.batch_rows.labels(self._name).observe(len(lengths))
         self._metrics.batch_seconds.labels(self._name).observe(seconds)
         self._tokens_per_second += 0.2 * (real / seconds - self._tokens_per_second)
+        if flight.rows[0].job.priority is Priority.BULK:
+            rates, rate = self._bulk_rates.setdefault(flight.rows[0].encoder, {}), real / seconds
+            rates[flight.kind] = rate + 0.5 * (rates.get(flight.kind, rate) - rate)
 
     def _land(self, flight: _Flight) -> None:
         """Wait for a batch's results and hand them to their jobs."""

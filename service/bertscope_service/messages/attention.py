@@ -11,7 +11,7 @@ from bertscope.v1 import attention_pb2, common_pb2
 from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery, Word
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.messages.common import check_numbers, check_text, check_texts, render_provenance
+from bertscope_service.messages.common import check_input, check_numbers, check_texts, render_provenance
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.registry import LoadedModel
 from bertscope_service.tokenization import Piece
@@ -28,11 +28,7 @@ def parse_extract_attention(
 ) -> AttentionQuery:
     """Raises InvalidArgument."""
     check_texts(request.inputs, "inputs", limits)
-    inputs = []
-    for index, entry in enumerate(request.inputs):
-        text = check_text(entry.text, f"inputs[{index}].text", limits)
-        pair = check_text(entry.text_pair, f"inputs[{index}].text_pair", limits) if entry.HasField("text_pair") else None
-        inputs.append((text, pair))
+    inputs = tuple(check_input(entry, f"inputs[{index}]", limits) for index, entry in enumerate(request.inputs))
     if request.dtype not in ITEM_SIZES:
         message = f"dtype is {request.dtype}; set DATA_TYPE_FLOAT32 or DATA_TYPE_FLOAT16"
         raise InvalidArgument("dtype", message, "UNKNOWN_DTYPE")
@@ -40,7 +36,7 @@ def parse_extract_attention(
         message = f"level is {request.level}; set ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD"
         raise InvalidArgument("level", message, "UNKNOWN_LEVEL")
     return AttentionQuery(
-        tuple(inputs),
+        inputs,
         check_numbers(request.layers, "layers", "layer", shape.layers, model),
         check_numbers(request.heads, "heads", "head", shape.heads, model),
         ITEM_SIZES[request.dtype],

@@ -9,12 +9,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from bertscope.v1 import common_pb2
 
-from bertscope_service.encoders.base import Gates, Shape
+from bertscope_service.analyses.ablation import Mode
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.registry import LoadedModel
 
-Mode = common_pb2.HeadIntervention
+MODES: dict[int, Mode] = {
+    common_pb2.HeadIntervention.MODE_ZERO: Mode.ZERO,
+    common_pb2.HeadIntervention.MODE_UNIFORM: Mode.UNIFORM,
+    common_pb2.HeadIntervention.MODE_MEAN: Mode.MEAN,
+    common_pb2.HeadIntervention.MODE_SCALE: Mode.SCALE,
+}
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
@@ -44,6 +51,12 @@ def check_text(text: str, field: str, limits: RequestLimits) -> str:
     return text
 
 
+def check_input(entry: common_pb2.TextInput, field: str, limits: RequestLimits) -> tuple[str, str | None]:
+    """A text, and the second one of a pair."""
+    text = check_text(entry.text, f"{field}.text", limits)
+    return text, check_text(entry.text_pair, f"{field}.text_pair", limits) if entry.HasField("text_pair") else None
+
+
 def check_numbers(numbers: Sequence[int], field: str, what: str, count: int, model: str) -> tuple[int, ...]:
     """Distinct layer or head numbers, each 0 to count - 1; none means all."""
     seen: set[int] = set()
@@ -63,49 +76,66 @@ def check_number(number: int, field: str, what: str, count: int, model: str) -> 
         raise InvalidArgument(field, message, f"{what.upper()}_OUT_OF_RANGE", model=model)
 
 
-def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str) -> Gates | None:
-    """Gates for every head, None if there are no interventions. Each head may be named once."""
-    if not interventions:
-        return None
+def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str) -> Interventions:
+    """What each head contributes. Each head may be named once."""
+    parsed = Interventions.none(shape.layers, shape.heads)
     if len(interventions) > shape.layers * shape.heads:
         total = shape.layers * shape.heads
         message = f"interventions has {len(interventions)} entries and {model} {total} heads; name each head once"
         raise InvalidArgument("interventions", message, "TOO_MANY_INTERVENTIONS")
-    keep = np.ones((shape.layers, shape.heads), dtype=np.float32)
-    uniform = np.zeros_like(keep)
-    changed = np.zeros_like(keep, dtype=bool)
+    changed = np.zeros((shape.layers, shape.heads), dtype=bool)
     for index, intervention in enumerate(interventions):
         field, layer = f"interventions[{index}]", intervention.layer
         check_number(layer, f"{field}.layer", "layer", shape.layers, model)
-        heads = list(check_numbers(intervention.heads, f"{field}.heads", "head", shape.heads, model))
-        factor = _factor(intervention, field)
-        if changed[layer, heads].any():
+        heads = check_numbers(intervention.heads, f"{field}.heads", "head", shape.heads, model)
+        mode, scale = parse_change(intervention.mode, intervention.scale if intervention.HasField("scale") else None, field)
+        if changed[layer, list(heads)].any():
             twice = next(head for head in heads if changed[layer, head])
             message = f"{field} changes head {twice} of layer {layer} a second time; name each head once"
             raise InvalidArgument(field, message, "DUPLICATE_INTERVENTION")
-        changed[layer, heads] = True
-        keep[layer, heads] = factor
-        uniform[layer, heads] = intervention.mode == Mode.MODE_UNIFORM
-    return Gates(keep, uniform)
+        changed[layer, list(heads)] = True
+        parsed = parsed.change(((layer, heads),), mode, scale)
+    return parsed
 
 
-def _factor(intervention: common_pb2.HeadIntervention, field: str) -> float:
-    """What remains of a head's own context."""
-    mode = intervention.mode
-    if mode not in (Mode.MODE_ZERO, Mode.MODE_UNIFORM, Mode.MODE_SCALE):
-        message = f"{field}.mode is {mode}; set MODE_ZERO, MODE_UNIFORM or MODE_SCALE"
-        raise InvalidArgument(f"{field}.mode", message, "UNKNOWN_MODE")
-    if mode != Mode.MODE_SCALE:
-        if intervention.HasField("scale"):
-            message = f"{field}.scale is only for MODE_SCALE; leave it out"
-            raise InvalidArgument(f"{field}.scale", message, "SCALE_UNUSED")
-        return 0.0
-    if not intervention.HasField("scale"):
-        raise InvalidArgument(f"{field}.scale", f"{field}.scale is missing; MODE_SCALE needs a factor", "SCALE_MISSING")
-    if not math.isfinite(intervention.scale) or abs(intervention.scale) > MAX_SCALE:
-        message = f"{field}.scale is {intervention.scale}; use a number from {-MAX_SCALE:.0f} to {MAX_SCALE:.0f}"
-        raise InvalidArgument(f"{field}.scale", message, "SCALE_OUT_OF_RANGE")
-    return intervention.scale
+def parse_change(mode: int, scale: float | None, path: str = "") -> tuple[Mode, float]:
+    """A mode and its factor, 1 for modes without one. `path` leads to the message that holds them."""
+    prefix = f"{path}." if path else ""
+    if mode not in MODES:
+        message = f"{prefix}mode is {mode}; set MODE_ZERO, MODE_UNIFORM, MODE_MEAN or MODE_SCALE"
+        raise InvalidArgument(f"{prefix}mode", message, "UNKNOWN_MODE")
+    field = f"{prefix}scale"
+    if MODES[mode] is not Mode.SCALE:
+        if scale is not None:
+            raise InvalidArgument(field, f"{field} is only for MODE_SCALE; leave it out", "SCALE_UNUSED")
+        return MODES[mode], 1.0
+    if scale is None:
+        raise InvalidArgument(field, f"{field} is missing; MODE_SCALE needs a factor", "SCALE_MISSING")
+    if not math.isfinite(scale) or abs(scale) > MAX_SCALE:
+        message = f"{field} is {scale}; use a number from {-MAX_SCALE:.0f} to {MAX_SCALE:.0f}"
+        raise InvalidArgument(field, message, "SCALE_OUT_OF_RANGE")
+    return Mode.SCALE, scale
+
+
+def parse_reference_texts(texts: Sequence[str], interventions: Interventions, limits: RequestLimits) -> tuple[str, ...]:
+    """The texts that mean ablation takes its means over; there if, and only if, an intervention needs them."""
+    needed = bool(interventions.mean.any())
+    check_reference_texts(texts, needed=needed)
+    if needed:
+        check_texts(texts, "reference_texts", limits)
+    return tuple(check_text(text, f"reference_texts[{index}]", limits) for index, text in enumerate(texts))
+
+
+def check_reference_texts(texts: Sequence[str], *, needed: bool) -> None:
+    """Reference texts are there if, and only if, MODE_MEAN is."""
+    if needed and not texts:
+        message = (
+            "reference_texts is empty and MODE_MEAN takes the heads' means over them; give texts like those of the request"
+        )
+        raise InvalidArgument("reference_texts", message, "REFERENCE_TEXTS_MISSING")
+    if texts and not needed:
+        message = "reference_texts is only for MODE_MEAN; leave it out"
+        raise InvalidArgument("reference_texts", message, "REFERENCE_TEXTS_UNUSED")
 
 
 def render_provenance(model: LoadedModel) -> common_pb2.Provenance:

@@ -6,6 +6,16 @@ from dataclasses import dataclass
 
 MAX_CANDIDATES = 1000
 MAX_CANDIDATE_CHARACTERS = 1000
+MAX_ITEMS = 10_000
+"""Items of an objective, and reference texts beside them."""
+MAX_SETS = 10_000
+MAX_ANSWERS = 1000
+MIN_RESAMPLES = 100
+MAX_RESAMPLES = 100_000
+MAX_DRAWS = 100_000_000
+"""Items times resamples: more would take seconds for every effect."""
+MIN_CONFIDENCE = 0.5
+MAX_CONFIDENCE = 0.999
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,13 +47,17 @@ def parse_load(request: model_pb2.LoadModelRequest, settings: Settings) -> LoadS
 
 def load_spec(model_id: str, source: str, device: str, precision: str, revision: str = "") -> LoadSpec:
     """`model_id` "" becomes the last part of the source. Raises InvalidArgument for an id that is malformed."""
-    chosen = model_id or source.rstrip("/").rpartition("/")[2]
-    if not MODEL_ID.fullmatch(chosen):
-        message = (
-            f"model_id {chosen!r} is malformed; use 1 to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit"
-        )
-        raise InvalidArgument("model_id", message, "MALFORMED_MODEL_ID")
+    chosen = check_model_id(model_id or source.rstrip("/").rpartition("/")[2])
     return LoadSpec(chosen, source, device, precision, revision)
+
+
+def check_model_id(model_id: str) -> str:
+    """Raises InvalidArgument for an id that is malformed or empty."""
+    if not MODEL_ID.fullmatch(model_id):
+        rule = "1 to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        message = f"model_id {model_id!r} is malformed; use {rule}"
+        raise InvalidArgument("model_id", message, "MALFORMED_MODEL_ID")
+    return model_id
 
 
 def parse_page(request: model_pb2.ListModelsRequest) -> tuple[int, str]:
@@ -101,6 +105,12 @@ def render_model(entry: Entry) -> model_pb2.Model:
     capabilities = [model_pb2.CAPABILITY_ATTENTION, model_pb2.CAPABILITY_INTERVENTIONS]
     if shape.has_masked_lm_head and tokenizer.mask_id is not None:
         capabilities.insert(1, model_pb2.CAPABILITY_CLOZE)
+    more = {
+        model_pb2.CAPABILITY_CLASSIFICATION: bool(shape.labels),
+        model_pb2.CAPABILITY_RANKING: shape.differentiable,
+        model_pb2.CAPABILITY_PRUNING: shape.prunable,
+    }
+    capabilities += [capability for capability, has in more.items() if has]
     ready_time = Timestamp()
     ready_time.FromMilliseconds(int(entry.ready_time * 1000))
     model.MergeFrom(
@@ -120,6 +130,8 @@ def render_model(entry: Entry) -> model_pb2.Model:
             weights_digest=loaded.weights_digest,
             mask_token=tokenizer.mask_token or "",
             ready_time=ready_time,
+            labels=shape.labels,
+            pruned_heads=[common_pb2.LayerHeads(layer=layer, heads=heads) for layer, heads in sorted(shape.pruned.items())],
         )
     )
     return model

@@ -16,7 +16,7 @@ from bertscope_service.analyses.attention import AttentionObserver, AttentionPla
 from bertscope_service.encoders.base import Gates, State
 from bertscope_service.engine.rows import Row
 from bertscope_service.messages.attention import parse_extract_attention, render_chunks, render_header
-from bertscope_service.messages.common import parse_interventions
+from bertscope_service.messages.common import parse_interventions, parse_reference_texts
 from bertscope_service.registry import LoadedModel
 from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
 
@@ -39,10 +39,13 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
     ) -> AsyncIterator[Response]:
         with self._backend.registry.use(request.model) as model:
             query = parse_extract_attention(request, model.encoder.shape, self._backend.limits, model.name)
-            gates = parse_interventions(request.interventions, model.encoder.shape, model.name)
+            interventions = parse_interventions(request.interventions, model.encoder.shape, model.name)
+            reference_texts = parse_reference_texts(request.reference_texts, interventions, self._backend.limits)
             plans = await self._plan(query, model)
+            caller = Caller.of(context)
+            gates = await caller.gates(self._backend.engine, model, interventions, reference_texts)
             # Closed here and now: what runs ahead must not wait for a garbage collector once the reader is gone.
-            async with aclosing(self._stream(plans, model, gates, Caller.of(context))) as responses:
+            async with aclosing(self._stream(plans, model, gates, caller)) as responses:
                 async for response in responses:
                     yield response
 

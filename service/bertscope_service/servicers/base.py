@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import grpc
+import numpy as np
+from numpy.typing import NDArray
 
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.texts import read_input
+from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Row, deadline_after
+from bertscope_service.jobs.bulk import BulkRunner
+from bertscope_service.jobs.means import mean_contexts
 from bertscope_service.messages.limits import RequestLimits
-from bertscope_service.registry import Registry
+from bertscope_service.registry import LoadedModel, Registry
 
 T = TypeVar("T")
 INLINE_CHARACTERS = 4000
@@ -42,6 +49,29 @@ class Caller:
     async def run(self, engine: Engine, rows: Sequence[Row], *, admitted: bool = False) -> list[Any]:
         """Results of rows, one each; see Engine.run."""
         return await engine.run(rows, client=self.client, deadline=self.deadline, admitted=admitted)
+
+    def bulk(self, engine: Engine, encoder: Encoder) -> BulkRunner:
+        """The way to run rows behind all interactive ones."""
+        return BulkRunner(engine, encoder, self.client, self.deadline)
+
+    async def gates(
+        self, engine: Engine, model: LoadedModel, interventions: Interventions, reference_texts: Sequence[str]
+    ) -> Gates | None:
+        """What interventions do to the heads; the reference texts are run if one of them needs means."""
+        return interventions.gates(await self.means(engine, model, reference_texts))
+
+    async def means(self, engine: Engine, model: LoadedModel, reference_texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Mean contexts [layers, heads, head_size] over texts; None without texts. Raises InvalidArgument for a long one."""
+        if not reference_texts:
+            return None
+        sequences = await off_loop(
+            lambda: [
+                read_input(model.tokenizer, text, None, f"reference_texts[{index}]", truncate=None).sequence
+                for index, text in enumerate(reference_texts)
+            ],
+            large=sum(map(len, reference_texts)) > INLINE_CHARACTERS,
+        )
+        return await mean_contexts(model.encoder, sequences, self.bulk(engine, model.encoder))
 
 
 async def off_loop(work: Callable[[], T], *, large: bool) -> T:

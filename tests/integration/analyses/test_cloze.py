@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import cloze, masks
+from bertscope_service.analyses import cloze, reading
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText
 from bertscope_service.analyses.masks import MaskScores
 from bertscope_service.encoders.base import Gates, TokenSequence
@@ -160,7 +160,7 @@ def test_gates_change_every_row_of_a_query(subject: Subject) -> None:
 
 def test_few_logits_at_a_time_are_the_same(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
-    monkeypatch.setattr(masks, "LOGITS_BYTES", 1)
+    monkeypatch.setattr(reading, "LOGITS_BYTES", 1)
     parts = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
     for one, other in zip(whole[0] + whole[1], parts[0] + parts[1], strict=True):
         for mask, again in zip(one.masks, other.masks, strict=True):
@@ -250,7 +250,7 @@ def test_scores_that_are_not_finite_are_refused(subject: Subject) -> None:
     plan = plan_of(subject, TEXTS[:1], top_k=2)
     count = sum(len(observer.positions) for _, observer in plan.rows)
     empty = np.zeros((count, 0))
-    broken = masks.MaskScores(
+    broken = MaskScores(
         np.zeros((count, 2), dtype=np.int64), np.full((count, 2), np.nan, dtype=np.float32), empty, empty.astype(np.int64)
     )
     with pytest.raises(FailedPrecondition) as caught:

@@ -7,8 +7,10 @@ from typing import Any
 
 import grpc
 import numpy as np
-from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import ablation_pb2, attention_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1.ablation_pb2_grpc import AblationServiceServicer, add_AblationServiceServicer_to_server
 from bertscope.v1.attention_pb2_grpc import AttentionServiceServicer, add_AttentionServiceServicer_to_server
+from bertscope.v1.classification_pb2_grpc import ClassificationServiceServicer, add_ClassificationServiceServicer_to_server
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer, add_ClozeServiceServicer_to_server
 from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
 from grpc_health.v1 import health, health_pb2_grpc
@@ -53,12 +55,42 @@ def attention_of(text: str, layers: list[int], heads: list[int], dtype: str = "<
     return (weights / weights.sum(-1, keepdims=True))[np.ix_(layers, heads)].astype(dtype)
 
 
-class FakeServer(ModelServiceServicer, ClozeServiceServicer, AttentionServiceServicer):
-    """Answers like a server. `fail` is called first in every method; `stream` filters what ExtractAttention sends."""
+BASELINE = {ablation_pb2.METRIC_ACCURACY: 0.5, ablation_pb2.METRIC_LOSS: 2.0}
+EVERY_HEAD = [{layer: [head]} for layer in range(LAYERS) for head in range(HEADS)]
+EVERY_LAYER = [{layer: list(range(HEADS))} for layer in range(LAYERS)]
+IMPORTANCE = np.arange(LAYERS * HEADS, dtype="<f4").reshape(LAYERS, HEADS)[:, ::-1].copy() / 10
+
+
+def difference_of(layer: int, head: int) -> float:
+    """How changing a head of the fake model moves the accuracy; by 0.01 and more the interval excludes 0."""
+    return round(0.01 * (layer - 1) + 0.001 * head, 6)
+
+
+def metric_effect(metric: int, difference: float) -> ablation_pb2.MetricEffect:
+    p = 0.5 if metric == ablation_pb2.METRIC_ACCURACY else None
+    return ablation_pb2.MetricEffect(
+        metric=metric,
+        score=BASELINE.get(metric, 0.0) + difference,
+        difference=difference,
+        low=difference - 0.0095,
+        high=difference + 0.0095,
+        mcnemar_p=p,
+    )
+
+
+def layer_heads(heads: dict[int, list[int]]) -> list[common_pb2.LayerHeads]:
+    return [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in heads.items()]
+
+
+class FakeServer(
+    ModelServiceServicer, ClozeServiceServicer, AttentionServiceServicer, ClassificationServiceServicer, AblationServiceServicer
+):
+    """Answers like a server. `fail` is called first in every method; `stream` filters what a stream of answers sends."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
         self.names = ["models/fake"]
+        self.models: dict[str, dict[str, Any]] = {}  # Fields that a model has beside those of every fake one.
         self.page_size = 50
         self.fail: Callable[[grpc.ServicerContext], None] = lambda context: None
         self.stream: Callable[[Iterator[Any]], Iterator[Any]] = lambda messages: messages
@@ -70,16 +102,23 @@ class FakeServer(ModelServiceServicer, ClozeServiceServicer, AttentionServiceSer
         self.requests.append(request)
         self.fail(context)
 
+    def _model(self, name: str) -> model_pb2.Model:
+        result = model(name)
+        fields = self.models.get(name, {})
+        result.labels.extend(fields.get("labels", ()))
+        result.pruned_heads.extend(layer_heads(fields.get("pruned_heads", {})))
+        return result
+
     def ListModels(self, request, context):
         self._begin(request, context)
         first = int(request.page_token or 0)
         last = first + self.page_size
         token = str(last) if last < len(self.names) else ""
-        return model_pb2.ListModelsResponse(models=map(model, self.names[first:last]), next_page_token=token)
+        return model_pb2.ListModelsResponse(models=map(self._model, self.names[first:last]), next_page_token=token)
 
     def GetModel(self, request, context):
         self._begin(request, context)
-        return model_pb2.GetModelResponse(model=model(request.name or self.names[0]))
+        return model_pb2.GetModelResponse(model=self._model(request.name or self.names[0]))
 
     def LoadModel(self, request, context):
         context.add_callback(self.ended.set)
@@ -127,6 +166,71 @@ class FakeServer(ModelServiceServicer, ClozeServiceServicer, AttentionServiceSer
         self._begin(request, context)
         yield from self.stream(self._attention(request))
 
+    def Classify(self, request, context):
+        self._begin(request, context)
+        labels = [
+            classification_pb2.LabelPrediction(label=label, index=index, probability=probability, logit=np.log(probability))
+            for label, index, probability in (("positive", 1, 0.75), ("negative", 0, 0.25))
+        ]
+        results = [classification_pb2.ClassifiedText(labels=labels, tokens=5) for _ in request.inputs]
+        return classification_pb2.ClassifyResponse(results=results, provenance=PROVENANCE)
+
+    def SweepHeads(self, request, context):
+        context.add_callback(self.ended.set)
+        self._begin(request, context)
+        yield from self.stream(self._sweep(request))
+
+    def RankHeads(self, request, context):
+        self._begin(request, context)
+        tensors = [
+            common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.tobytes())
+            for values in (IMPORTANCE, IMPORTANCE * 2)
+        ]
+        return ablation_pb2.RankHeadsResponse(
+            importance=tensors[0], gradient=tensors[1], items=7, skipped_items=1, loss=1.5, provenance=PROVENANCE
+        )
+
+    def PruneHeads(self, request, context):
+        self._begin(request, context)
+        pruned = model(f"models/{request.model_id}")
+        for each in request.heads:
+            pruned.pruned_heads.add(layer=each.layer, heads=each.heads or range(HEADS))
+        return ablation_pb2.PruneHeadsResponse(model=pruned)
+
+    def _sweep(self, request):
+        response = ablation_pb2.SweepHeadsResponse
+        sets = EVERY_LAYER if request.scope == ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_LAYER else EVERY_HEAD
+        if request.sets:
+            sets = [{each.layer: list(each.heads) or [0] for each in heads.layers} for heads in request.sets]
+        divergence = request.objective.HasField("divergence")
+        metrics = {ablation_pb2.METRIC_DIVERGENCE: 0.0} if divergence else BASELINE
+        greedy = request.HasField("greedy")
+        yield response(
+            start=ablation_pb2.SweepStart(
+                baseline=[ablation_pb2.MetricScore(metric=metric, score=score) for metric, score in metrics.items()],
+                total=len(sets) + greedy,
+                items=20,
+                skipped_items=2,
+                predicted_pieces=20,
+            )
+        )
+        if greedy:
+            effects = [metric_effect(metric, 0.0) for metric in metrics]
+            yield response(point=ablation_pb2.CurvePoint(share_removed=0, metrics=effects))
+        for index, heads in enumerate(sets, start=1):
+            layer, numbers = next(iter(heads.items()))
+            head_set = ablation_pb2.HeadSet(layers=layer_heads(heads))
+            effects = [metric_effect(metric, difference_of(layer, numbers[0])) for metric in metrics]
+            if greedy:
+                point = ablation_pb2.CurvePoint(added=[head_set], share_removed=index / len(sets), metrics=effects)
+                yield response(point=point)
+            else:
+                yield response(effect=ablation_pb2.HeadEffect(heads=head_set, metrics=effects))
+        summary = ablation_pb2.SweepSummary(
+            helped=4, hurt=4, layer_passes=600, full_layer_passes=1200, seconds=1.25, provenance=PROVENANCE
+        )
+        yield response(summary=summary)
+
     def _attention(self, request):
         layers, heads = list(request.layers) or list(range(LAYERS)), list(request.heads) or list(range(HEADS))
         dtype = "<f2" if request.dtype == common_pb2.DATA_TYPE_FLOAT16 else "<f4"
@@ -155,6 +259,8 @@ def start(fake: FakeServer) -> grpc.Server:
     add_ModelServiceServicer_to_server(fake, host)
     add_ClozeServiceServicer_to_server(fake, host)
     add_AttentionServiceServicer_to_server(fake, host)
+    add_ClassificationServiceServicer_to_server(fake, host)
+    add_AblationServiceServicer_to_server(fake, host)
     health_pb2_grpc.add_HealthServicer_to_server(fake.health, host)
     fake.target = f"127.0.0.1:{host.add_insecure_port('127.0.0.1:0')}"
     host.start()

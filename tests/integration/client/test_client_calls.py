@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import bertscope
@@ -14,6 +14,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2
 
 TEXT = "Paris is the capital of [MASK]."
+LOSS = bertscope.MaskedLmLoss("a text")
 
 
 def both(target: str, call: Callable[[Any], Any], **arguments: Any) -> tuple[Any, Any]:
@@ -35,6 +36,8 @@ def both(target: str, call: Callable[[Any], Any], **arguments: Any) -> tuple[Any
     [
         lambda client: client.fill_mask([TEXT, "A [MASK]"], top_k=2),
         lambda client: client.fill_mask(TEXT, candidates=["France", "Spain"]),
+        lambda client: client.classify(["good", ("a", "b")]),
+        lambda client: client.prune_heads("small", {1: [0, 2], 2: None}),
         lambda client: client.list_models(),
         lambda client: client.get_model("fake"),
         lambda client: client.load_model("x", source="org/y"),
@@ -118,7 +121,7 @@ def test_errors_carry_what_the_server_said(server, abort):
 async def _async(target: str, call: Callable[[Any], Any]) -> Any:
     async with bertscope.AsyncClient(target) as client:
         answer = call(client)
-        return [item async for item in answer] if inspect.isasyncgen(answer) else await answer
+        return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
 
 
 def test_overload_says_when_to_try_again_and_is_not_retried(server, abort):
@@ -137,6 +140,9 @@ def test_overload_says_when_to_try_again_and_is_not_retried(server, abort):
         lambda client: client.get_model(),
         lambda client: client.fill_mask(TEXT),
         lambda client: client.extract_attention(TEXT),
+        lambda client: client.classify(TEXT),
+        lambda client: client.rank_heads(LOSS),
+        lambda client: client.sweep_heads(LOSS),
     ],
 )
 def test_unavailable_is_retried_where_asking_twice_is_harmless(server, call):
@@ -150,7 +156,7 @@ def test_unavailable_is_retried_where_asking_twice_is_harmless(server, call):
     server.fail = fail
     with bertscope.Client(server.target) as client:
         answer = call(client)
-        assert list(answer) if inspect.isgenerator(answer) else answer
+        assert list(answer) if isinstance(answer, Iterator) else answer
     assert failures["left"] == 0
     assert len(server.requests) == 3
     failures["left"] = 2
@@ -158,7 +164,14 @@ def test_unavailable_is_retried_where_asking_twice_is_harmless(server, call):
     assert failures["left"] == 0
 
 
-@pytest.mark.parametrize("call", [lambda client: client.load_model(source="x"), lambda client: client.unload_model("x")])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.load_model(source="x"),
+        lambda client: client.unload_model("x"),
+        lambda client: client.prune_heads("x", {0: 1}),
+    ],
+)
 def test_unavailable_is_not_retried_where_it_is_not(server, call):
     server.fail = lambda context: context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
     with bertscope.Client(server.target) as client, pytest.raises(bertscope.Unavailable, match="draining"):
@@ -259,7 +272,9 @@ def test_health_of_each_service(server):
         health = client.health()
     assert health.status == "SERVING"
     assert health.services == {
+        "bertscope.v1.AblationService": "SERVICE_UNKNOWN",
         "bertscope.v1.AttentionService": "SERVICE_UNKNOWN",
+        "bertscope.v1.ClassificationService": "SERVICE_UNKNOWN",
         "bertscope.v1.ClozeService": "NOT_SERVING",
         "bertscope.v1.ModelService": "SERVICE_UNKNOWN",
     }

@@ -82,6 +82,8 @@ def test_the_demo_asks_and_stops_the_server(demo):
         "france",
         "0.2500",
         "layer=0",
+        "client.sweep_heads(",
+        "each layer made uniform",
         "server stopped, exit code 0",
     ):
         assert expected in out

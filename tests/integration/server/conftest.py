@@ -42,6 +42,28 @@ def host(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders by model id: a classifier of three labels, and one of two whose tokens have no segments."""
+    root = tmp_path_factory.mktemp("sorters")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folders = {
+        "sorter": write_checkpoint("bert", root / "sorter", labels=3),
+        "distilled": write_checkpoint("distilbert", root / "distilled", labels=2),
+    }
+    torch.set_num_threads(threads)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def lab(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
+    """Hosts models/bert (the default), models/roberta and models/headless, and models/sorter and models/distilled, which
+    classify."""
+    with launched(loop, model=[f"{name}={folder}" for name, folder in (checkpoints | sorters).items()]) as running:
+        yield running
+
+
 @pytest.fixture
 def launch(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Callable[..., Host]]:
     """Starts servers of a test's own, with models/bert unless told otherwise."""

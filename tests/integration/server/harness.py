@@ -9,8 +9,15 @@ from typing import Any, TypeVar
 
 import grpc
 import numpy as np
+from bertscope.v1 import (
+    ablation_pb2_grpc,
+    attention_pb2_grpc,
+    classification_pb2_grpc,
+    cloze_pb2_grpc,
+    common_pb2,
+    model_pb2_grpc,
+)
 from bertscope.v1 import attention_pb2 as attention
-from bertscope.v1 import attention_pb2_grpc, cloze_pb2_grpc, common_pb2, model_pb2_grpc
 from bertscope_service.server import Server
 from bertscope_service.settings import Settings
 from google.rpc import error_details_pb2
@@ -51,6 +58,8 @@ class Host:
         self.cloze = cloze_pb2_grpc.ClozeServiceStub(self.channel)
         self.attention = attention_pb2_grpc.AttentionServiceStub(self.channel)
         self.models = model_pb2_grpc.ModelServiceStub(self.channel)
+        self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
+        self.ablation = ablation_pb2_grpc.AblationServiceStub(self.channel)
 
     def connect(self) -> grpc.Channel:
         """A connection of its own: another client, as far as the server can tell."""

@@ -107,7 +107,7 @@ BAD_INTERVENTIONS: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
     "changed twice": ("interventions[1]", "name each head once", [{"mode": ZERO}, {"heads": [3], "mode": UNIFORM}]),
     "the same twice": ("interventions[1]", "name each head once", [{"mode": ZERO}, {"mode": ZERO}]),
     "no mode": ("interventions[0].mode", "set MODE_ZERO", [{"layer": 1}]),
-    "reserved mode": ("interventions[0].mode", "set MODE_ZERO", [{"mode": 3}]),
+    "mean of nothing": ("reference_texts", "give texts", [{"mode": 3}]),
     "unknown mode": ("interventions[0].mode", "set MODE_ZERO", [{"mode": 99}]),
     "no scale": ("interventions[0].scale", "needs a factor", [{"mode": SCALE}]),
     "unused scale": ("interventions[0].scale", "leave it out", [{"mode": ZERO, "scale": 0.0}]),

@@ -7,15 +7,17 @@ from typing import Any
 import grpc
 import huggingface_hub
 import pytest
+from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.server.harness import Failure, Host
+from tests.integration.server.harness import CALL_SECONDS, Failure, Host
 
 DOCUMENTED = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -26,15 +28,12 @@ DOCUMENTED = {
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.UNAVAILABLE,
 }
-STREAMING = {"ExtractAttention", "LoadModel"}
-SERVICES = {"FillMask": "ClozeService", "ExtractAttention": "AttentionService"}
-REQUESTS: dict[str, type[Message]] = {
-    "FillMask": cloze.FillMaskRequest,
-    "ExtractAttention": attention.ExtractAttentionRequest,
-    "ListModels": model.ListModelsRequest,
-    "GetModel": model.GetModelRequest,
-    "UnloadModel": model.UnloadModelRequest,
-    "LoadModel": model.LoadModelRequest,
+STREAMING = {"ExtractAttention", "LoadModel", "SweepHeads"}
+SERVICES = {
+    "FillMask": "ClozeService",
+    "ExtractAttention": "AttentionService",
+    "Classify": "ClassificationService",
+    **dict.fromkeys(("SweepHeads", "RankHeads", "PruneHeads"), "AblationService"),
 }
 FAST = settings(
     max_examples=120,
@@ -57,10 +56,8 @@ ODD_TEXTS = st.sampled_from(
 )
 # What can't be written as UTF-8 can't be in a request at all; the mutated bytes below cover it.
 TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-MODELS = (
-    st.sampled_from(["", "models/bert", "models/bert", "models/roberta", "models/headless", "models/", "x", "models/😀"])
-    | TEXTS
-)
+GOOD_NAMES = ("models/bert", "models/roberta", "models/headless", "models/sorter", "models/distilled")
+MODELS = st.sampled_from(["", *GOOD_NAMES, "models/bert", "models/", "x", "models/😀"]) | TEXTS
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -81,6 +78,7 @@ INTERVENTIONS = lists(
     ),
     3,
 )
+REFERENCES = st.just([]) | lists(TEXTS | st.just("The cat sat."))
 INPUTS = lists(st.builds(common_pb2.TextInput, text=TEXTS, text_pair=maybe(TEXTS)))
 FILLS = st.builds(
     cloze.FillMaskRequest,
@@ -89,6 +87,7 @@ FILLS = st.builds(
     top_k=maybe(NUMBERS),
     candidates=st.just([]) | lists(TEXTS),
     interventions=st.just([]) | INTERVENTIONS,
+    reference_texts=REFERENCES,
     truncate=st.booleans(),
 )
 EXTRACTS = st.builds(
@@ -104,7 +103,6 @@ EXTRACTS = st.builds(
 )
 LISTS = st.builds(model.ListModelsRequest, page_size=NUMBERS, page_token=TEXTS | st.just("bW9kZWxzL2JlcnQ="))
 GETS = st.builds(model.GetModelRequest, name=MODELS)
-GOOD_NAMES = {"models/bert", "models/roberta", "models/headless"}
 
 
 def is_spare(name: str) -> bool:
@@ -122,6 +120,128 @@ LOADS = st.builds(
     precision=ENUMS,
     revision=st.sampled_from(["", "", "main", "../..", "\0", "x" * 300]),
 )
+
+
+def mostly(good: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Good ones nine times of ten, so that what comes after them is reached."""
+    return st.integers(0, 9).flatmap(lambda number: odd if number == 7 else good)
+
+
+def some(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[list[Any]]:
+    return mostly(st.lists(strategy, min_size=1, max_size=most), st.just([]))
+
+
+CLASSIFIES = st.builds(
+    classification.ClassifyRequest,
+    model=mostly(st.sampled_from(["models/sorter", "models/distilled"]), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=TEXTS.filter(bool))), INPUTS),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
+
+# Objectives; most of them good, so that what comes after them is reached.
+PLAIN = st.sampled_from(["The cat sat.", "A dog ran near the house.", "Nobody waited for the waiter."])
+MASKED = st.sampled_from(["The [MASK] sat.", "[MASK] ran.", "A [MASK] is in the house."])
+SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
+
+
+LABELLED = st.builds(
+    ablation.LabelledText,
+    input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS)),
+    label_index=mostly(st.just(1), NUMBERS),
+) | st.builds(
+    ablation.LabelledText,
+    input=st.builds(common_pb2.TextInput, text=PLAIN, text_pair=maybe(TEXTS)),
+    label=mostly(st.just("positive"), TEXTS),
+)
+OBJECTIVES = st.one_of(
+    st.builds(
+        ablation.Objective,
+        masked_lm_loss=st.builds(
+            ablation.MaskedLmLoss, texts=some(mostly(PLAIN, TEXTS)), seed=NUMBERS, mask_share=mostly(st.none(), SHARES)
+        ),
+        truncate=st.booleans(),
+    ),
+    st.builds(
+        ablation.Objective,
+        cloze=st.builds(
+            ablation.ClozePrompts,
+            prompts=some(
+                st.builds(
+                    ablation.ClozePrompt,
+                    text=mostly(MASKED, TEXTS),
+                    answers=some(mostly(st.sampled_from(["cat", "dog", "unplayable"]), TEXTS)),
+                )
+            ),
+            skip_multi_piece=st.booleans(),
+        ),
+        truncate=st.booleans(),
+    ),
+    st.builds(
+        ablation.Objective,
+        minimal_pairs=st.builds(
+            ablation.MinimalPairs,
+            pairs=some(st.builds(ablation.MinimalPair, good=mostly(PLAIN, TEXTS), bad=mostly(PLAIN, TEXTS)), 2),
+            scoring=st.sampled_from([0, 1, 2]) | ENUMS,
+        ),
+        truncate=st.booleans(),
+    ),
+    st.builds(ablation.Objective, classification=st.builds(ablation.LabelledTexts, texts=some(LABELLED))),
+    st.builds(
+        ablation.Objective,
+        divergence=st.builds(
+            ablation.Divergence,
+            inputs=some(st.builds(common_pb2.TextInput, text=mostly(MASKED, TEXTS), text_pair=maybe(PLAIN))),
+        ),
+        truncate=st.booleans(),
+    ),
+    st.just(ablation.Objective()),
+)
+LAYERS = st.builds(
+    common_pb2.LayerHeads, layer=mostly(st.integers(0, 3), NUMBERS), heads=some(mostly(st.integers(0, 3), NUMBERS))
+)
+SWEEPS = st.builds(
+    ablation.SweepHeadsRequest,
+    model=mostly(st.sampled_from(["", "models/sorter"]), MODELS),
+    objective=OBJECTIVES,
+    scope=mostly(st.sampled_from([0, 0, 1, 2]), ENUMS),
+    sets=st.just([]) | some(st.builds(ablation.HeadSet, layers=some(LAYERS)), 5),
+    mode=mostly(st.sampled_from([1, 1, 2, 3, 4]), ENUMS),
+    scale=mostly(st.none(), SCALES),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    bootstrap=mostly(
+        st.none(), st.builds(ablation.Bootstrap, resamples=maybe(NUMBERS), seed=NUMBERS, confidence=maybe(SHARES))
+    ),
+    memory_bytes=mostly(st.none(), st.sampled_from([0, 1, 5000, 100_000, 2**40, 2**64 - 1])),
+    greedy=st.none()
+    | st.builds(
+        ablation.Greedy,
+        order=mostly(st.integers(0, 3), ENUMS),
+        step=mostly(st.integers(0, 2), NUMBERS),
+        max_removed=mostly(st.integers(0, 4), NUMBERS),
+        metric=mostly(st.just(0), ENUMS),
+    ),
+)
+RANKS = st.builds(
+    ablation.RankHeadsRequest,
+    model=mostly(st.sampled_from(["", "models/sorter"]), MODELS),
+    objective=OBJECTIVES,
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+)
+# Nothing here may be written to: tests/e2e and test_server_pruning save models.
+FOLDERS = st.sampled_from(
+    ["", "", "", "", ".", "pruned", "../x", "~", " ", "/", "/proc/x", "/dev/null", "/dev/null/x", "/\0", "C:\\x"]
+)
+PRUNES = st.builds(
+    ablation.PruneHeadsRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_id=mostly(st.sampled_from(["fuzz", "a" * 63]), st.sampled_from(["", "bert", "a" * 64, ".", "é"]) | TEXTS),
+    heads=some(LAYERS, 3),
+    folder=FOLDERS,
+)
 EVERYTHING = {
     "FillMask": FILLS,
     "ExtractAttention": EXTRACTS,
@@ -129,6 +249,10 @@ EVERYTHING = {
     "GetModel": GETS,
     "UnloadModel": UNLOADS,
     "LoadModel": LOADS,
+    "Classify": CLASSIFIES,
+    "SweepHeads": SWEEPS,
+    "RankHeads": RANKS,
+    "PruneHeads": PRUNES,
 }
 
 
@@ -156,18 +280,35 @@ def models(host: Host) -> list[str]:
     return [entry.name for entry in host.models.ListModels(model.ListModelsRequest()).models]
 
 
+def unload_new(host: Host) -> None:
+    """Unload what a request made."""
+    for name in filter(is_spare, models(host)):
+        host.models.UnloadModel(model.UnloadModelRequest(name=name), timeout=CALL_SECONDS)
+
+
+def writes(data: bytes) -> bool:
+    """Whether a PruneHeads request names a folder that could be written to, by chance."""
+    request = ablation.PruneHeadsRequest()
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        return False
+    return request.folder.startswith("/") and request.folder not in ("/", "/proc/x", "/dev/null", "/dev/null/x", "/\0")
+
+
 @pytest.mark.parametrize("method", EVERYTHING)
-def test_odd_requests(host: Host, check_alive: Callable[[Host], None], method: str) -> None:
-    before = models(host)
+def test_odd_requests(lab: Host, check_alive: Callable[[Host], None], method: str) -> None:
+    before = models(lab)
 
     @FAST
     @given(EVERYTHING[method])
     def fuzz(request: Message) -> None:
-        send(host, method, request.SerializeToString())
-        check_alive(host)
+        send(lab, method, request.SerializeToString())
+        check_alive(lab)
+        unload_new(lab)
 
     fuzz()
-    assert models(host) == before
+    assert models(lab) == before
 
 
 def mutated(method: str) -> st.SearchStrategy[bytes]:
@@ -196,27 +337,30 @@ def mutated(method: str) -> st.SearchStrategy[bytes]:
 
 
 @pytest.mark.parametrize("method", EVERYTHING)
-def test_mutated_bytes(host: Host, check_alive: Callable[[Host], None], method: str) -> None:
-    before = models(host)
+def test_mutated_bytes(lab: Host, check_alive: Callable[[Host], None], method: str) -> None:
+    before = models(lab)
 
     @FAST
     @given(mutated(method))
     def fuzz(data: bytes) -> None:
         if method == "UnloadModel" and any(name.encode() in data for name in GOOD_NAMES):
             return
-        send(host, method, data)
-        check_alive(host)
+        if method == "PruneHeads" and writes(data):
+            return
+        send(lab, method, data)
+        check_alive(lab)
+        unload_new(lab)
 
     fuzz()
-    assert models(host) == before
+    assert models(lab) == before
 
 
 @pytest.mark.parametrize("method", EVERYTHING)
-def test_pure_noise(host: Host, check_alive: Callable[[Host], None], method: str) -> None:
+def test_pure_noise(lab: Host, check_alive: Callable[[Host], None], method: str) -> None:
     @settings(FAST, max_examples=40)
     @given(st.binary(max_size=60))
     def fuzz(data: bytes) -> None:
-        send(host, method, data)
+        send(lab, method, data)
 
     fuzz()
-    check_alive(host)
+    check_alive(lab)

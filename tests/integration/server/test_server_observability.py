@@ -9,7 +9,9 @@ from typing import Any
 
 import grpc
 import pytest
+from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
@@ -22,6 +24,7 @@ from tests.integration.server.harness import CALL_SECONDS, Host, held, wait_unti
 
 SECRET = "xylophone"
 METHODS = {"FillMask", "ExtractAttention", "ListModels", "GetModel", "LoadModel", "UnloadModel"}
+METHODS |= {"SweepHeads", "RankHeads", "PruneHeads", "Classify"}
 HEX_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -32,6 +35,13 @@ def talk(host: Host) -> int:
     host.cloze.FillMask(good, timeout=CALL_SECONDS)
     list(host.attention.ExtractAttention(maps, timeout=CALL_SECONDS))
     host.models.ListModels(model.ListModelsRequest(), timeout=CALL_SECONDS)
+    objective = ablation.Objective(masked_lm_loss=ablation.MaskedLmLoss(texts=[f"The {SECRET} sat."]))
+    sweep = ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO)
+    list(host.ablation.SweepHeads(sweep, timeout=CALL_SECONDS))
+    host.ablation.RankHeads(ablation.RankHeadsRequest(objective=objective), timeout=CALL_SECONDS)
+    prompt = ablation.ClozePrompt(text=SECRET, answers=[SECRET])
+    prompts = ablation.Objective(cloze=ablation.ClozePrompts(prompts=[prompt]))
+    heads, texts = [common_pb2.LayerHeads(heads=[1])], [common_pb2.TextInput(text=SECRET)]
     bad: list[Callable[[], Any]] = [
         lambda: host.cloze.FillMask(cloze.FillMaskRequest(texts=[SECRET]), timeout=CALL_SECONDS),
         lambda: host.cloze.FillMask(cloze.FillMaskRequest(model=f"models/{SECRET}", texts=[SECRET]), timeout=CALL_SECONDS),
@@ -41,11 +51,15 @@ def talk(host: Host) -> int:
         lambda: list(host.models.LoadModel(model.LoadModelRequest(source="a", model_id=f"{SECRET} {SECRET}"))),
         lambda: host.models.UnloadModel(model.UnloadModelRequest(name=SECRET)),
         lambda: host.raw("ClozeService/FillMask", b"\xff" + SECRET.encode()),
+        lambda: host.classification.Classify(classification.ClassifyRequest(inputs=texts), timeout=CALL_SECONDS),
+        lambda: list(host.ablation.SweepHeads(ablation.SweepHeadsRequest(objective=prompts, mode=sweep.mode))),
+        lambda: host.ablation.RankHeads(ablation.RankHeadsRequest(objective=prompts)),
+        lambda: host.ablation.PruneHeads(ablation.PruneHeadsRequest(heads=heads, model_id="x", folder=f"{SECRET}/{SECRET}")),
     ]
     for call in bad:
         with pytest.raises(grpc.RpcError):
             call()
-    return 3 + len(bad)
+    return 5 + len(bad)
 
 
 def scrape(host: Host) -> list[Metric]:
@@ -81,6 +95,8 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
                 assert label in {"le", "version"} or value in bounds[label], (sample.name, label, value)
                 seen.add(label)
     assert seen >= {"method", "code", "device", "kind", "state", "model"}
+    for method in ("SweepHeads", "RankHeads", "PruneHeads", "Classify"):
+        assert host.metric("bertscope_request_seconds_count", method=method) > 0
 
 
 def is_idle(host: Host, method: str) -> bool:
@@ -98,7 +114,8 @@ def test_the_metrics_count_what_happened(host: Host) -> None:
     wait_until(lambda: count(method="FillMask", code="INVALID_ARGUMENT") == bad + 4, "the bad ones are counted")
     assert count(method="FillMask", code="OK") == ok + 1
     assert host.metric("bertscope_request_seconds_count", method="FillMask") == seconds + 6
-    assert host.metric("bertscope_batch_rows_sum", device="cpu") == rows + 2
+    # A prompt, a text; the sweep's baseline, the states before each of four layers, 16 heads; the ranking.
+    assert host.metric("bertscope_batch_rows_sum", device="cpu") == rows + 2 + (1 + 4 + 16) + 1
     for method in METHODS:
         wait_until(partial(is_idle, host, method), "nothing runs")
     assert host.metric("bertscope_models", state="ready") == 3
@@ -141,7 +158,7 @@ def test_there_is_one_line_for_each_call_and_no_word_of_what_users_sent(
         assert record.levelno == logging.INFO
     assert len({record.request_id for record in requests_logged()}) == calls
     assert {record.method for record in requests_logged()} <= METHODS
-    assert sum(record.code == "OK" for record in requests_logged()) == 3
+    assert sum(record.code == "OK" for record in requests_logged()) == 5
 
 
 def metadata_id(metadata: Any) -> str:

@@ -28,8 +28,9 @@ class WrittenScores:
     def shape(self) -> Shape:
         return Shape("bert", 3, 1, 1, self.scores.shape[-1], 512, 0, has_masked_lm_head=True)
 
-    def advance(self, state: State, stop: int, gates: Any = None, watch: Any = None) -> None:
+    def advance(self, state: State, stop: int, gates: Any = None, *, only: torch.Tensor) -> None:
         state.layer = stop
+        self.scores = self.scores[torch.arange(len(only))[:, None], only]
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         assert state.layer == 3

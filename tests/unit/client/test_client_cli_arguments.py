@@ -1,18 +1,22 @@
 """The command line by itself: arguments, help, one line and an exit code for each failure."""
 
+import dataclasses
 import importlib.util
 import json
 import types
+from typing import Annotated
 
 import bertscope
 import pytest
 import typer
-from bertscope.cli import output, specifications
+from bertscope.cli import option_groups, output, specifications
 from bertscope.cli.app import app, run
 from typer.testing import CliRunner
 
 
-@pytest.mark.parametrize("arguments", [[], ["models"], ["--help"], ["fill", "--help"], ["models", "load", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["models"], ["--help"], ["fill", "--help"], ["models", "load", "--help"], ["sweep", "--help"]]
+)
 def test_help(arguments):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
@@ -21,7 +25,7 @@ def test_help(arguments):
 
 def test_help_lists_the_commands():
     output = CliRunner().invoke(app, []).output
-    for command in ("serve", "demo", "models", "fill", "attention", "health"):
+    for command in ("serve", "demo", "models", "fill", "attention", "classify", "sweep", "rank", "prune", "health"):
         assert f" {command} " in output
 
 
@@ -47,6 +51,32 @@ def test_version(capsys):
         (["attention"], "TEXT"),
         (["attention", "x", "--layer", "-1"], "--layer"),
         (["models", "load"], "SOURCE"),
+        (["classify", "a", "b", "--pair", "c"], "--pair"),
+        (["classify", "-", "--pair", "c"], "--pair"),
+        (["classify", "a", "--mean", "x"], "--mean x"),
+        (["sweep"], "say what to measure"),
+        (["sweep", "--texts", "a.txt", "--pairs", "b.tsv"], "not 2"),
+        (["sweep", "--texts", "a.txt", "--mode", "half"], "--mode"),
+        (["sweep", "--texts", "a.txt", "--scope", "model"], "--scope"),
+        (["sweep", "--texts", "a.txt", "--set", "3:1", "--scope", "heads"], "--set and --scope"),
+        (["sweep", "--texts", "a.txt", "--step", "2"], "--greedy"),
+        (["sweep", "--texts", "a.txt", "--max-removed", "2"], "--greedy"),
+        (["sweep", "--texts", "a.txt", "--limit", "0"], "--limit"),
+        (["sweep", "--texts", "a.txt", "--scoring", "original"], "--scoring goes with --pairs, not with --texts"),
+        (["sweep", "--pairs", "a.tsv", "--mask-share", "0.1"], "--mask-share goes with --texts"),
+        (["sweep", "--pairs", "a.tsv", "--skip-multi-piece"], "--skip-multi-piece goes with --prompts"),
+        (["sweep", "--pairs", "a.tsv", "--columns", "good"], "--columns good: write NAME=COLUMN"),
+        (["sweep", "--texts", "a.txt", "--plot", "a.html"], "--plot a.html: the name must end with .png"),
+        (["sweep", "--texts", "a.txt", "--plot", "/nowhere/a.png"], "there is no folder /nowhere"),
+        (["sweep", "--texts", "a.txt", "--output", "a.xls"], "--output a.xls: the name must end with .tsv"),
+        (["rank", "--plot", "a.gif"], "--plot a.gif"),
+        (["prune", "--heads", "1"], "--name"),
+        (["prune", "--name", "x"], "--heads, or --least"),
+        (["prune", "--name", "x", "--heads", "1", "--least", "0.1"], "--heads, or --least"),
+        (["prune", "--name", "x", "--heads", "1", "--texts", "a.txt"], "goes with --least"),
+        (["prune", "--name", "x", "--heads", "1:a"], "--heads 1:a"),
+        (["prune", "--name", "x", "--least", "2"], "--least"),
+        (["prune", "--name", "x", "--least", "0.5"], "say what to measure"),
         (["health", "--timeout", "0"], "timeout"),
     ],
 )
@@ -116,6 +146,71 @@ def test_head_interventions():
 )
 def test_count(value, shown):
     assert output.count(value, "B") == shown
+
+
+def test_a_mean_is_an_intervention():
+    assert specifications.head_interventions(None, None, None, ["3:1", "2"]) == [bertscope.mean(3, [1]), bertscope.mean(2)]
+
+
+def test_sets_of_heads():
+    assert specifications.head_set("--set", "3:1,4+5:0+2") == {3: [1, 4], 5: [0], 2: None}
+    for wrong in ("", "3:", "3:1+", "3:1;4", "3:1+3:2", "a:1", "-1"):
+        with pytest.raises(typer.BadParameter, match="--set"):
+            specifications.head_set("--set", wrong)
+
+
+def test_heads_of_a_repeated_option_are_joined():
+    assert specifications.all_heads("--heads", ["3:4", "5", "3:1,4", "5:2", "0:1+1"]) == {3: [1, 4], 5: None, 0: [1], 1: None}
+
+
+def test_columns():
+    assert specifications.columns("--columns", None) == {}
+    assert specifications.columns("--columns", "text=sentence 1, label=a=b") == {"text": "sentence 1", "label": "a=b"}
+    for wrong in ("text", "=a", "text=", "text=a,"):
+        with pytest.raises(typer.BadParameter, match="--columns"):
+            specifications.columns("--columns", wrong)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("4096", 4096), ("256MiB", 2**28), ("1.5 GB", 1_500_000_000), ("8 kB", 8000)])
+def test_byte_counts(value, expected):
+    assert specifications.byte_count("--memory", value) == expected
+
+
+@pytest.mark.parametrize("value", ["", "MiB", "256 mib", "-1", "1e9", "1,5GB"])
+def test_what_is_no_byte_count(value):
+    with pytest.raises(typer.BadParameter, match="--memory"):
+        specifications.byte_count("--memory", value)
+
+
+def test_options_of_a_group_are_options_of_the_command():
+    seen = []
+
+    @dataclasses.dataclass(frozen=True)
+    class Group:
+        """Two options."""
+
+        size: Annotated[int, typer.Option("--size")] = 3
+        names: Annotated[list[str] | None, typer.Option("--name")] = None
+
+    @option_groups.grouped
+    def command(
+        group: Group, text: Annotated[str, typer.Argument()], more: Annotated[bool, typer.Option("--more")] = False
+    ) -> None:
+        """What it does."""
+        seen.append((group, text, more))
+
+    application = typer.Typer()
+    application.command()(command)
+    for arguments in (["a"], ["--size", "4", "a", "--name", "x", "--name", "y", "--more"]):
+        assert CliRunner().invoke(application, arguments).exit_code == 0
+    assert seen == [(Group(), "a", False), (Group(4, ["x", "y"]), "a", True)]
+    assert "What it does." in CliRunner().invoke(application, ["--help"]).output
+
+
+def test_without_matplotlib_nothing_is_measured_for_a_figure(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert run(["sweep", "--texts", "a.txt", "--plot", "a.png"]) == 1
+    assert capsys.readouterr().err == 'bertscope: figures need matplotlib: pip install "bertscope[plot]"\n'
 
 
 def test_bar():

@@ -4,10 +4,12 @@ import importlib.metadata
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import bertscope
 import pytest
+from bertscope import _channel, _health
 
 
 def test_all_names_everything_public():
@@ -35,7 +37,7 @@ def test_importing_is_light(module):
 
 
 def _public_methods(cls: type) -> dict[str, Any]:
-    return {name: value for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")}
+    return {name: value for name, value in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
 
 
 def test_both_clients_have_the_same_methods_and_parameters():
@@ -48,13 +50,33 @@ def test_both_clients_have_the_same_methods_and_parameters():
 
 
 def test_every_rpc_has_its_method():
-    from bertscope.v1 import attention_pb2, cloze_pb2, model_pb2
+    methods = [
+        method for file in _health.FILES for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods
+    ]
+    assert {method.name for method in methods} >= {"FillMask", "SweepHeads", "RankHeads", "PruneHeads", "Classify"}
+    for method in methods:
+        name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
+        assert hasattr(bertscope.Client, name), method.full_name
 
-    for file in (attention_pb2, cloze_pb2, model_pb2):
-        for service in file.DESCRIPTOR.services_by_name.values():
-            for method in service.methods:
-                name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
-                assert hasattr(bertscope.Client, name), method.full_name
+
+def test_every_generated_service_is_known():
+    from bertscope import v1
+
+    names = {path.name.removesuffix("_pb2_grpc.py") for path in Path(v1.__path__[0]).glob("*_pb2_grpc.py")}
+    services = {file.DESCRIPTOR.name.split("/")[-1].removesuffix(".proto") for file in _health.FILES}
+    assert names - services == {"common"}
+
+
+def test_what_may_be_asked_again_exists():
+    known = {
+        service.full_name: {method.name for method in service.methods}
+        for file in _health.FILES
+        for service in file.DESCRIPTOR.services_by_name.values()
+    }
+    assert set(_channel.IDEMPOTENT_METHODS) == set(known)
+    for service, methods in _channel.IDEMPOTENT_METHODS.items():
+        assert set(methods) <= known[service]
+    assert "PruneHeads" not in _channel.IDEMPOTENT_METHODS["bertscope.v1.AblationService"]
 
 
 def test_tables_without_pandas_name_the_extra(monkeypatch):
@@ -66,3 +88,4 @@ def test_tables_without_pandas_name_the_extra(monkeypatch):
 def test_an_empty_table_has_its_columns():
     assert "probability" in bertscope.FilledTexts().to_pandas().columns
     assert "name" in bertscope.Models().to_pandas().columns
+    assert "probability" in bertscope.ClassifiedTexts().to_pandas().columns

@@ -10,7 +10,7 @@ import pytest
 from bertscope import _channel, _health, _replies
 from bertscope.cli.models import print_models
 from bertscope.results import FilledTexts, Models
-from bertscope.v1 import cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import ablation_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
 from rich.console import Console
 
 
@@ -60,11 +60,15 @@ def test_every_field_of_a_model_is_read():
         state=model_pb2.Model.STATE_READY,
         weights_digest="sha256:0",
         mask_token="[MASK]",
+        labels=["negative", "positive"],
+        pruned_heads=[common_pb2.LayerHeads(layer=3, heads=[1, 4]), common_pb2.LayerHeads(layer=0, heads=[2])],
     )
     message.ready_time.FromDatetime(datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC))
     model = _replies.model(message)
     assert (model.runtime, model.precision, model.state) == ("torch", "bf16", "ready")
     assert model.capabilities == ("attention", "99")
+    assert model.labels == ("negative", "positive")
+    assert model.pruned_heads == {3: (1, 4), 0: (2,)}
     assert model.ready_time == datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
     assert {field.name for field in dataclasses.fields(model)} == set(message.DESCRIPTOR.fields_by_name)
     for name in ("name", "source", "device", "layers", "heads", "parameters", "weight_bytes", "mask_token"):
@@ -81,10 +85,38 @@ def test_every_field_of_a_model_is_read():
         (bertscope.Prediction, cloze_pb2.Prediction),
         (bertscope.FilledMask, cloze_pb2.FilledMask),
         (bertscope.LoadProgress, model_pb2.LoadProgress),
+        (bertscope.LabelPrediction, classification_pb2.LabelPrediction),
+        (bertscope.MetricEffect, ablation_pb2.MetricEffect),
+        (bertscope.SweepStart, ablation_pb2.SweepStart),
+        (bertscope.SweepSummary, ablation_pb2.SweepSummary),
+        (bertscope.HeadEffect, ablation_pb2.HeadEffect),
+        (bertscope.HeadRanking, ablation_pb2.RankHeadsResponse),
     ],
 )
 def test_results_have_the_fields_of_their_messages(result, message):
     assert {field.name for field in dataclasses.fields(result)} == set(message.DESCRIPTOR.fields_by_name)
+
+
+def test_labels_are_read_with_the_text_they_are_about():
+    prediction = classification_pb2.LabelPrediction(label="good", index=1, probability=0.9, logit=2.5)
+    other = classification_pb2.LabelPrediction(label="bad", probability=0.1)
+    request = classification_pb2.ClassifyRequest(
+        inputs=[common_pb2.TextInput(text="a", text_pair=""), common_pb2.TextInput(text="b")]
+    )
+    result = classification_pb2.ClassifiedText(labels=[prediction, other], tokens=4, truncated_tokens=1)
+    first, second = _replies.classified_texts(request, classification_pb2.ClassifyResponse(results=[result, result]))
+    assert (first.text, first.text_pair, second.text_pair) == ("a", "", None)
+    assert (first.label, first.tokens, first.truncated_tokens) == ("good", 4, 1)
+    assert first.labels[0] == bertscope.LabelPrediction("good", 1, 0.9, 2.5)
+    table = bertscope.ClassifiedTexts([first, second])[:1].to_pandas()
+    assert table[["order", "label", "index"]].values.tolist() == [[1, "good", 1], [2, "bad", 0]]
+
+
+@pytest.mark.parametrize(("results", "message"), [([], "0 of 1"), ([classification_pb2.ClassifiedText()], "without a label")])
+def test_a_classification_that_breaks_the_contract_is_invalid(results, message):
+    request = classification_pb2.ClassifyRequest(inputs=[common_pb2.TextInput(text="a")])
+    with pytest.raises(bertscope.InvalidReply, match=message):
+        _replies.classified_texts(request, classification_pb2.ClassifyResponse(results=results))
 
 
 def test_a_token_tells_unset_from_zero():

@@ -10,15 +10,21 @@ import pytest
 from bertscope import _requests, interventions
 from bertscope.v1 import attention_pb2, common_pb2
 
+UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "truncate": False}
+
 
 def fill_mask(texts: Any = "[MASK]", **arguments: Any) -> Any:
-    defaults = {"model": None, "top_k": None, "candidates": None, "interventions": (), "truncate": False}
+    defaults = {"model": None, "top_k": None, "candidates": None, **UNTOUCHED}
     return _requests.fill_mask(texts, **(defaults | arguments))
 
 
 def extract_attention(inputs: Any = "a", **arguments: Any) -> Any:
     defaults = {"model": None, "layers": None, "heads": None, "words": False, "dtype": "float32"}
-    return _requests.extract_attention(inputs, **(defaults | {"interventions": (), "truncate": False} | arguments))
+    return _requests.extract_attention(inputs, **(defaults | UNTOUCHED | arguments))
+
+
+def classify(inputs: Any = "a", **arguments: Any) -> Any:
+    return _requests.classify(inputs, **({"model": None} | UNTOUCHED | arguments))
 
 
 def load_model(model: Any = None, **arguments: Any) -> Any:
@@ -30,7 +36,7 @@ def test_what_is_left_out_is_unset():
     request = fill_mask()
     assert request.model == ""
     assert not request.HasField("top_k")
-    assert list(request.candidates) == list(request.interventions) == []
+    assert list(request.candidates) == list(request.interventions) == list(request.reference_texts) == []
     request = extract_attention()
     assert list(request.layers) == list(request.heads) == []
     assert not request.inputs[0].HasField("text_pair")
@@ -64,7 +70,18 @@ def test_one_is_accepted_where_many_are():
     ],
 )
 def test_a_tuple_is_a_pair_and_a_list_is_many(inputs, expected):
-    assert [(each.text, each.text_pair) for each in extract_attention(inputs).inputs] == expected
+    for build in (extract_attention, classify):
+        assert [(each.text, each.text_pair) for each in build(inputs).inputs] == expected
+
+
+@pytest.mark.parametrize("build", [fill_mask, extract_attention, classify])
+def test_every_request_takes_a_mean_and_its_reference_texts(build):
+    request = build(interventions=bertscope.mean(2, [0]), reference_texts=iter(["a", "b"]))
+    assert [(each.layer, list(each.heads), each.mode) for each in request.interventions] == [(2, [0], 3)]
+    assert list(request.reference_texts) == ["a", "b"]
+    assert list(build(reference_texts="one").reference_texts) == ["one"]
+    with pytest.raises(bertscope.InvalidArgument, match=r"reference_texts\[1\]: must be a string"):
+        build(reference_texts=["a", 1])
 
 
 def test_numpy_numbers_count():
@@ -97,7 +114,7 @@ def test_interventions():
 
 def test_examples_in_docstrings():
     assert doctest.testmod(interventions).failed == 0
-    assert doctest.testmod(interventions).attempted == 3
+    assert doctest.testmod(interventions).attempted == 4
 
 
 @pytest.mark.parametrize(
@@ -147,7 +164,11 @@ def test_examples_in_docstrings():
         ("factor", lambda: bertscope.scale(0, factor=10**400)),
         ("factor", lambda: bertscope.HeadIntervention(0, None, "scale")),
         ("factor", lambda: bertscope.HeadIntervention(0, None, "zero", 1.0)),
-        ("mode", lambda: bertscope.HeadIntervention(0, None, "mean")),
+        ("factor", lambda: bertscope.HeadIntervention(0, None, "mean", 1.0)),
+        ("mode", lambda: bertscope.HeadIntervention(0, None, "nothing")),
+        ("inputs[1].text_pair", lambda: classify([("a", "b"), ("a", 2)])),
+        ("inputs", lambda: classify(None)),
+        ("truncate", lambda: classify(truncate="yes")),
     ],
 )
 def test_what_cannot_be_sent_names_its_field(field: str, build: Callable[[], Any]):

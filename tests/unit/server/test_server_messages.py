@@ -16,7 +16,7 @@ from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.messages.attention import CHUNK_BYTES, parse_extract_attention, render_chunks
 from bertscope_service.messages.cloze import parse_fill_mask
-from bertscope_service.messages.common import parse_interventions
+from bertscope_service.messages.common import parse_interventions, parse_reference_texts
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.messages.model import (
     load_spec,
@@ -119,7 +119,7 @@ def test_bad_extract_attention(fields: dict[str, Any], field: str, words: str) -
 
 
 def gates(*interventions: dict[str, Any]) -> Any:
-    return parse_interventions([Intervention(**fields) for fields in interventions], SHAPE, "models/m")
+    return parse_interventions([Intervention(**fields) for fields in interventions], SHAPE, "models/m").gates()
 
 
 def test_no_interventions_are_no_gates() -> None:
@@ -136,6 +136,34 @@ def test_interventions_become_gates() -> None:
     np.testing.assert_array_equal(found.uniform, [[0, 0], [0, 1], [0, 0]])
 
 
+def test_mean_interventions_become_constants() -> None:
+    intervention = Intervention(layer=1, heads=[1], mode=Intervention.MODE_MEAN)
+    parsed = parse_interventions([intervention], SHAPE, "models/m")
+    means = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+    found = parsed.gates(means)
+    assert found is not None
+    np.testing.assert_array_equal(found.keep, [[1, 1], [1, 0], [1, 1]])
+    assert list(found.constant) == [1]
+    np.testing.assert_array_equal(found.constant[1], [np.zeros(4), means[1, 1]])
+    assert parse_reference_texts(["a", "b"], parsed, LIMITS) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("mode", "texts", "field", "words"),
+    [
+        (Intervention.MODE_MEAN, [], "reference_texts", "give texts"),
+        (Intervention.MODE_MEAN, ["a"] * 5, "reference_texts", "takes 4; send them in parts"),
+        (Intervention.MODE_MEAN, ["a", " "], "reference_texts[1]", "write some text"),
+        (Intervention.MODE_ZERO, ["a"], "reference_texts", "leave it out"),
+    ],
+)
+def test_bad_reference_texts(mode: Any, texts: list[str], field: str, words: str) -> None:
+    parsed = parse_interventions([Intervention(mode=mode)], SHAPE, "models/m")
+    found, message = refusal(parse_reference_texts, texts, parsed, LIMITS)
+    assert found == field
+    assert words in message
+
+
 def test_a_scale_of_nought_is_set() -> None:
     assert gates({"mode": Intervention.MODE_SCALE, "scale": 0.0}).keep[0].tolist() == [0, 0]
 
@@ -148,7 +176,8 @@ def test_a_scale_of_nought_is_set() -> None:
         ([{"heads": [1, 1], "mode": 1}], "interventions[0].heads[1]", "once"),
         ([{"mode": 1}, {"heads": [1], "mode": 2}], "interventions[1]", "name each head once"),
         ([{}], "interventions[0].mode", "set MODE_ZERO"),
-        ([{"mode": 3}], "interventions[0].mode", "set MODE_ZERO"),
+        ([{"mode": 5}], "interventions[0].mode", "set MODE_ZERO"),
+        ([{"mode": 3, "scale": 1.0}], "interventions[0].scale", "leave it out"),
         ([{"mode": 2, "scale": 1.0}], "interventions[0].scale", "leave it out"),
         ([{"mode": 4}], "interventions[0].scale", "needs a factor"),
         ([{"mode": 4, "scale": math.nan}], "interventions[0].scale", "from -1000 to 1000"),

@@ -1,0 +1,83 @@
+"""`bertscope classify`: what a fine-tuned model says texts are."""
+
+import dataclasses
+import itertools
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bertscope.classification import ClassifiedText
+from bertscope.cli import options
+from bertscope.cli.intervention_options import InterventionOptions
+from bertscope.cli.option_groups import grouped
+from bertscope.cli.output import Failure, UsageError, bar, console, print_json, printable, probability, table
+from bertscope.cli.text_arguments import TEXTS_PER_CALL, read_texts, with_places
+from bertscope.errors import InvalidArgument
+
+
+@grouped
+def classify(
+    base: InterventionOptions,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help='Texts; "-" or none reads lines from stdin.')
+    ] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair", "--text-pair", metavar="TEXT", help="A second text, read with the one TEXT.")
+    ] = None,
+    truncate: options.Truncate = False,
+    model: options.ModelName = None,
+    target: options.Target = options.TARGET,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Say which label a fine-tuned model gives to texts, and how likely each is.
+
+    Many texts are answered in groups as they come; with --json, one that is refused means that none is printed.
+    """
+    if pair is not None and (len(texts or []) != 1 or texts == ["-"]):
+        raise UsageError("--pair goes with exactly one TEXT")
+    interventions, reference_texts = base.interventions(), base.reference_texts()
+    asked = read_texts(texts or [])
+    answers: list[ClassifiedText] = []
+    with options.connect(target, timeout) as client:
+        while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
+            places, batch_texts = zip(*batch, strict=True)
+            try:
+                results = client.classify(
+                    list(batch_texts) if pair is None else (batch_texts[0], pair),
+                    model=model,
+                    interventions=interventions,
+                    reference_texts=reference_texts,
+                    truncate=truncate,
+                )
+            except InvalidArgument as error:
+                raise Failure(with_places(str(error), places)) from error
+            if json:
+                answers += results
+            else:
+                for answer in results:
+                    print_answer(console(), answer)
+    if json:
+        print_json(document(answers))
+
+
+def document(answers: list[ClassifiedText]) -> dict[str, Any]:
+    """The answers as JSON has them; the provenance, which they share, once."""
+    results = [dataclasses.asdict(answer) | {"label": answer.label} for answer in answers]
+    sources = [result.pop("provenance") for result in results]
+    return {"provenance": sources[0] if sources else None, "results": results}
+
+
+def print_answer(screen: Console, answer: ClassifiedText) -> None:
+    """The text, and a row for each label."""
+    title = printable(answer.text)
+    if answer.text_pair is not None:
+        title.append(" / ", style="dim").append_text(printable(answer.text_pair))
+    screen.print(title)
+    result = table(["label", "probability#", "", "logit#"])
+    for label in answer.labels:
+        result.add_row(printable(label.label), probability(label.probability), bar(label.probability), f"{label.logit:.3f}")
+    screen.print(result)
+    if answer.truncated_tokens:
+        screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")

@@ -1,0 +1,53 @@
+"""What heads contribute instead of their own context, and how that becomes gates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.ablation import HeadSet, Mode
+from bertscope_service.encoders.base import Gates
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interventions:
+    """For every head, [layers, heads]: the share of its own context that it keeps, whether it reads all tokens alike instead,
+    and whether it contributes its mean context over reference texts. (1, False, False) leaves it untouched."""
+
+    keep: NDArray[np.float32]
+    uniform: NDArray[np.bool_]
+    mean: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls, layers: int, heads: int) -> Interventions:
+        """Every head untouched."""
+        shape = (layers, heads)
+        return cls(np.ones(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
+
+    @property
+    def untouched(self) -> bool:
+        return not (self.mean.any() or self.uniform.any() or (self.keep != 1).any())
+
+    def change(self, heads: HeadSet, mode: Mode, scale: float = 1.0) -> Interventions:
+        """The same with some heads changed, whatever they contributed before. `scale` is for Mode.SCALE."""
+        changed = replace(self, keep=self.keep.copy(), uniform=self.uniform.copy(), mean=self.mean.copy())
+        for layer, numbers in heads:
+            which = list(numbers)
+            changed.keep[layer, which] = scale if mode is Mode.SCALE else 0.0
+            changed.uniform[layer, which] = mode is Mode.UNIFORM
+            changed.mean[layer, which] = mode is Mode.MEAN
+        return changed
+
+    def gates(self, means: NDArray[np.float32] | None = None) -> Gates | None:
+        """The gates, None if no head is touched. means: [layers, heads, head_size], needed if `mean` marks any head."""
+        if self.untouched:
+            return None
+        constant = {}
+        if self.mean.any():
+            if means is None:
+                raise ValueError("mean ablation without mean contexts")
+            for layer in np.flatnonzero(self.mean.any(axis=1)).tolist():
+                constant[layer] = np.where(self.mean[layer][:, None], means[layer], np.float32(0))
+        return Gates(self.keep, self.uniform.astype(np.float32), constant)

@@ -1,0 +1,34 @@
+"""From what is asked to what measures it."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from bertscope_service.analyses.objective import Objective
+from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
+from bertscope_service.analyses.objectives.divergence import DivergenceQuery, LabelDivergenceObjective, MaskDivergenceObjective
+from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery
+from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
+from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObjective, MinimalPairsQuery
+from bertscope_service.tokenization import TextTokenizer
+
+ObjectiveQuery: TypeAlias = MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | DivergenceQuery
+
+
+def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tuple[str, ...], model: str) -> Objective:
+    """Tokenize and check all items; with many of them this takes seconds.
+
+    `labels` are the model's, none for a masked-LM; `model` is its name, for errors. Raises InvalidArgument, which names the
+    item's field.
+    """
+    match query:
+        case MaskedLmQuery():
+            return MaskedLmObjective(query, tokenizer)
+        case ClozePromptsQuery():
+            return ClozePromptsObjective(query, tokenizer)
+        case MinimalPairsQuery():
+            return MinimalPairsObjective(query, tokenizer)
+        case LabelledQuery():
+            return LabelledObjective(query, tokenizer, labels, model)
+        case DivergenceQuery():
+            return (LabelDivergenceObjective if labels else MaskDivergenceObjective)(query, tokenizer)

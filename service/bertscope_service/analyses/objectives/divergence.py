@@ -1,0 +1,96 @@
+"""How far predictions move from those of the untouched model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.classification import log_softmax
+from bertscope_service.analyses.observer import Observer
+from bertscope_service.analyses.probes import DivergenceProbe, HiddenProbe, LabelProbe, LossProbe
+from bertscope_service.analyses.texts import check_finite, mask_positions, read_input
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.tokenization import TextTokenizer
+
+FIELD = "objective.divergence.inputs"
+
+
+@dataclass(frozen=True, slots=True)
+class DivergenceQuery:
+    """See bertscope.v1.Divergence."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric.DIVERGENCE,)
+    has_loss: ClassVar[bool] = False
+
+    inputs: tuple[tuple[str, str | None], ...]
+    truncate: bool
+
+
+class _Inputs:
+    """One row for each input."""
+
+    metrics = DivergenceQuery.metrics
+    losses: Sequence[LossProbe] = ()
+    skipped = 0
+
+    def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
+        """Raises InvalidArgument for an input that is too long or holds no token."""
+        self.items = len(query.inputs)
+        self._texts = [
+            read_input(tokenizer, text, pair, f"{FIELD}[{index}]", truncate=query.truncate)
+            for index, (text, pair) in enumerate(query.inputs)
+        ]
+        self.sequences: Sequence[TokenSequence] = [tokenized.sequence for tokenized in self._texts]
+        self.truncated = sum(bool(tokenized.truncated) for tokenized in self._texts)
+
+
+class MaskDivergenceObjective(_Inputs):
+    """KL(untouched || changed) over the vocabulary, at the masks of each input. Raises InvalidArgument for one without any."""
+
+    def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
+        super().__init__(query, tokenizer)
+        self._masks = [mask_positions(tokenized, tokenizer, f"{FIELD}[{index}]") for index, tokenized in enumerate(self._texts)]
+        self.probes: Sequence[Observer] = [HiddenProbe(positions) for positions in self._masks]
+        self.pieces = sum(map(len, self._masks))
+
+    def later_probes(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
+        return [DivergenceProbe(positions, hidden) for positions, hidden in zip(self._masks, untouched, strict=True)]
+
+    def measure(self, seen: Sequence[torch.Tensor | NDArray[np.float32]]) -> NDArray[np.float64]:
+        """[1, inputs]: mean over the masks, nats; 0 for the untouched run itself.
+
+        That one's hidden states stay on their device unread: if they were not finite, no later divergence would be.
+        """
+        if isinstance(seen[0], torch.Tensor):
+            return np.zeros((1, self.items))
+        means = np.array([np.asarray(divergences).mean(dtype=np.float64) for divergences in seen])
+        check_finite([means])
+        return means[None]
+
+
+class LabelDivergenceObjective(_Inputs):
+    """KL(untouched || changed) over the labels of a classifier."""
+
+    pieces = 0
+
+    def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
+        super().__init__(query, tokenizer)
+        self.probes: Sequence[Observer] = [LabelProbe()] * self.items
+        self._untouched: NDArray[np.float64] | None = None
+
+    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        self._untouched = log_softmax(untouched)
+        return self.probes
+
+    def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
+        """[1, inputs], nats; 0 for the untouched run itself."""
+        changed = log_softmax(seen)
+        untouched = changed if self._untouched is None else self._untouched
+        divergences: NDArray[np.float64] = (np.exp(untouched) * (untouched - changed)).sum(axis=1)
+        return divergences.clip(min=0.0)[None]

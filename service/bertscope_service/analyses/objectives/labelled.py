@@ -1,0 +1,89 @@
+"""How often labels are predicted rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.classification import log_softmax
+from bertscope_service.analyses.observer import Observer
+from bertscope_service.analyses.probes import LabelProbe, LossProbe
+from bertscope_service.analyses.texts import read_input
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.tokenization import TextTokenizer
+
+FIELD = "objective.classification.texts"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A text or pair and what is right: a label's name or its index."""
+
+    text: str
+    pair: str | None
+    gold: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledQuery:
+    """See bertscope.v1.LabelledTexts."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric.ACCURACY, Metric.LOSS)
+    has_loss: ClassVar[bool] = True
+
+    texts: tuple[LabelledText, ...]
+    truncate: bool
+
+
+class LabelledObjective:
+    """One row for each text. Raises InvalidArgument for a text that is too long or empty, or whose label the model lacks."""
+
+    metrics = LabelledQuery.metrics
+    skipped = pieces = 0
+
+    def __init__(self, query: LabelledQuery, tokenizer: TextTokenizer, labels: Sequence[str], model: str) -> None:
+        """labels: names of the model's labels. model: its name, for errors."""
+        sequences, probes = list[TokenSequence](), list[LabelProbe]()
+        self.items = len(query.texts)
+        self.truncated = 0
+        for index, entry in enumerate(query.texts):
+            gold = find_label(entry.gold, labels, f"{FIELD}[{index}]", model)
+            tokenized = read_input(tokenizer, entry.text, entry.pair, f"{FIELD}[{index}].input", truncate=query.truncate)
+            sequences.append(tokenized.sequence)
+            probes.append(LabelProbe(gold))
+            self.truncated += bool(tokenized.truncated)
+        self.sequences: Sequence[TokenSequence] = sequences
+        self.probes: Sequence[Observer] = probes
+        self.losses: Sequence[LossProbe] = probes
+        self._golds = np.array([probe.gold for probe in probes])
+
+    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        return self.probes
+
+    def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
+        """[2, texts]: 1 if the gold label scores highest (the first of equals), and its -ln P, nats."""
+        logs = log_softmax(seen)
+        losses = -logs[np.arange(self.items), self._golds]
+        return np.stack([logs.argmax(axis=1) == self._golds, losses.clip(min=0.0)])
+
+
+def find_label(gold: str | int, labels: Sequence[str], field: str, model: str) -> int:
+    """Index of a label, 0 to the number of labels - 1. Raises InvalidArgument."""
+    if isinstance(gold, int):
+        if gold >= len(labels):
+            message = f"label_index {gold} is out of range: {model} has labels 0 to {len(labels) - 1}"
+            raise InvalidArgument(f"{field}.label_index", message, "LABEL_OUT_OF_RANGE", model=model)
+        return gold
+    found = [index for index, label in enumerate(labels) if label == gold]
+    if len(found) != 1:
+        what = "the name of several labels" if found else "not one of the labels"
+        shown = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "")
+        message = f"{gold!r} is {what} of {model}: {shown}; " + ("use label_index" if found else "use one of these")
+        raise InvalidArgument(f"{field}.label", message, "LABEL_AMBIGUOUS" if found else "UNKNOWN_LABEL", model=model)
+    return found[0]

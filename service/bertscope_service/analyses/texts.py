@@ -1,0 +1,86 @@
+"""Texts that an analysis is about to run: checked for length and content, read for their words and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.tokenization import TextTokenizer, TokenizedText, check_length
+
+
+def read_text(tokenizer: TextTokenizer, text: str, field: str, *, truncate: bool, reserve: int = 0) -> TokenizedText:
+    """Tokenize a text; see TextTokenizer.encode. Raises InvalidArgument if it is too long."""
+    tokenized = tokenizer.encode(text, truncate=truncate, reserve=reserve)
+    check_length(tokenized, field, tokenizer.max_tokens)
+    return tokenized
+
+
+def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str, *, truncate: bool | None) -> TokenizedText:
+    """Tokenize a bertscope.v1.TextInput; `truncate` None where a caller can't ask for it. Raises InvalidArgument if it is too
+    long or holds no token."""
+    tokenized = tokenizer.encode(text, pair, truncate=bool(truncate))
+    check_length(tokenized, field, tokenizer.max_tokens, cuttable=truncate is not None)
+    if all(which is None for which in tokenized.encoding.sequence_ids):
+        message = f"{field} holds no token of this model's vocabulary; write some text"
+        raise InvalidArgument(f"{field}.text", message, "EMPTY_TEXT")
+    return tokenized
+
+
+def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str) -> tuple[int, ...]:
+    """Where the masks of a text are, at least one. Raises InvalidArgument if there are none, or none are left after cutting."""
+    positions = tuple(place for place, token in enumerate(tokenized.sequence.ids) if token == tokenizer.mask_id)
+    if positions:
+        return positions
+    if tokenized.truncated:
+        message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
+        raise InvalidArgument(field, message, "MASK_TRUNCATED")
+    own = "" if tokenizer.mask_token == "[MASK]" else f" (or {tokenizer.mask_token})"
+    raise InvalidArgument(field, f"{field} has no mask; write [MASK]{own} where a word is asked for", "NO_MASK")
+
+
+def masked(sequence: TokenSequence, places: Sequence[int], tokenizer: TextTokenizer) -> TokenSequence:
+    """The same with masks at some places. The tokenizer must have a mask token."""
+    if tokenizer.mask_id is None:
+        raise ValueError("the tokenizer has no mask token")
+    ids = list(sequence.ids)
+    for place in places:
+        ids[place] = tokenizer.mask_id
+    return TokenSequence(ids, sequence.segments)
+
+
+def character_before(tokenized: TokenizedText, position: int) -> str:
+    """What stands before a token, as TextTokenizer.pieces_in_context wants it: "" at the start of a text, " " for any blank."""
+    start, _ = tokenized.span(position)
+    which = tokenized.encoding.token_to_sequence(position) or 0
+    before = tokenized.texts[which][start - 1 : start] if start else ""
+    return " " if before.isspace() else before
+
+
+def words_of(tokenized: TokenizedText) -> list[tuple[int, ...]]:
+    """Positions of the pieces of each word, in order; special tokens belong to none.
+
+    Words are the tokenizer's own (bertscope.v1.Token.word): before WordPiece and byte-level vocabularies punctuation is split
+    off, and makes words of its own; sentence-piece vocabularies split at blanks alone, so that "end." is one word.
+    """
+    columns = enumerate(zip(tokenized.encoding.sequence_ids, tokenized.encoding.word_ids, strict=True))
+    return [
+        tuple(place for place, _ in pieces)
+        for (which, word), pieces in groupby(columns, key=lambda column: column[1])
+        if which is not None and word is not None
+    ]
+
+
+def check_finite(arrays: Iterable[NDArray[np.floating[Any]]]) -> None:
+    """Raise FailedPrecondition if a model gave numbers that mean nothing: it overflowed, or its weights are broken."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        message = (
+            "the model's scores are not finite in this precision or under these interventions; "
+            "load it in fp32 or bf16, or use smaller scales"
+        )
+        raise FailedPrecondition(message, "SCORES_NOT_FINITE")

@@ -1,0 +1,1 @@
+"""What makes models smaller: a checkpoint in, a checkpoint out."""

@@ -1,0 +1,88 @@
+"""The states that changed layers continue from, within a memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+
+from bertscope_service.analyses.prefix import PrefixObserver
+from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
+from bertscope_service.engine.rows import Row
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.jobs.bulk import BulkRunner, within
+
+ITEM_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+class Prefix:
+    """The states of all rows before one layer after the other, upwards.
+
+    Rows whose states fit into the budget keep them, and only the layers in between are run; the states of the others are
+    computed from their embeddings on each time, some of them at a time. `passes` counts runs of one layer on one row.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        sequences: Sequence[TokenSequence],
+        lengths: Sequence[int],
+        gates: Gates | None,
+        bulk: BulkRunner,
+        memory_bytes: int,
+    ) -> None:
+        """`lengths` are those of the sequences. Raises InvalidArgument if the budget is too small for the longest row."""
+        self.passes = 0
+        self._encoder = encoder
+        self._sequences = sequences
+        self._gates = gates
+        self._bulk = bulk
+        self._sizes = state_sizes(encoder, lengths)
+        check_memory(memory_bytes, max(self._sizes))
+        spare = 0 if sum(self._sizes) <= memory_bytes else max(memory_bytes // 4, max(self._sizes))
+        keep = next(within(self._sizes, memory_bytes - spare)) if memory_bytes - spare >= self._sizes[0] else slice(0)
+        self._kept: dict[int, State | None] = dict.fromkeys(range(len(sequences))[keep])
+        self._rest = range(len(self._kept), len(sequences))
+        self._spare = spare
+        self._layer = 0
+
+    async def before(self, layer: int) -> AsyncGenerator[Mapping[int, State], None]:
+        """All rows with their states before a layer, a part of them at a time; a part is gone when the next one is asked
+        for."""
+        if self._kept:
+            self.passes += (layer - self._layer) * len(self._kept)
+            async for row, state in self._run(layer, list(self._kept)):
+                self._kept[row] = state
+            self._layer = layer
+            states = {row: state for row, state in self._kept.items() if state is not None}
+            yield states
+            states.clear()  # so that who still holds them holds nothing beside the next ones
+        for part in within([self._sizes[row] for row in self._rest], self._spare):
+            rows = self._rest[part]
+            self.passes += layer * len(rows)
+            states = {row: state async for row, state in self._run(layer, rows)}
+            yield states
+            states.clear()
+
+    async def _run(self, layer: int, rows: Sequence[int]) -> AsyncGenerator[tuple[int, State], None]:
+        """The states of some rows before a layer, from where they stand now."""
+        async for row, (state,) in self._bulk.map(self._groups(layer, rows)):
+            yield row, state
+
+    def _groups(self, layer: int, rows: Sequence[int]) -> Iterator[tuple[int, list[Row]]]:
+        for row in rows:
+            begun = self._kept.get(row)
+            if begun is not None:
+                self._kept[row] = None  # or it would stay beside the state that follows it
+            yield row, [Row(self._encoder, self._sequences[row], PrefixObserver(layer), self._gates, begun)]
+
+
+def state_sizes(encoder: Encoder, lengths: Sequence[int]) -> list[int]:
+    """Bytes of a row's state: the hidden state, the context of a layer, which is as large, and the mean of its values."""
+    item = encoder.shape.hidden_size * ITEM_BYTES[encoder.precision]
+    return [(2 * length + 1) * item for length in lengths]
+
+
+def check_memory(memory_bytes: int, needed: int) -> None:
+    """Raise InvalidArgument for a budget that the states of one row don't fit into."""
+    if memory_bytes < needed:
+        message = f"memory_bytes is {memory_bytes} and the states of the longest text take {needed}; allow at least so much"
+        raise InvalidArgument("memory_bytes", message, "MEMORY_TOO_SMALL", needed=needed)

@@ -1,0 +1,40 @@
+"""What a model must have for what is asked of it."""
+
+from __future__ import annotations
+
+from bertscope_service.analyses.objectives.build import ObjectiveQuery
+from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.labelled import LabelledQuery
+from bertscope_service.errors import Unsupported
+from bertscope_service.registry import LoadedModel
+
+
+def require_cloze(model: LoadedModel) -> None:
+    """Raise Unsupported for a model that can't fill masks."""
+    if not model.encoder.shape.has_masked_lm_head:
+        message = f"{model.name} has no masked-LM head in its checkpoint, so it can't fill masks; load one that has"
+        raise Unsupported(message, "NO_MASKED_LM_HEAD", model=model.name)
+    if model.tokenizer.mask_id is None:
+        raise Unsupported(f"{model.name} has no mask token, so it can't fill masks", "NO_MASK_TOKEN", model=model.name)
+
+
+def require_classification(model: LoadedModel) -> None:
+    """Raise Unsupported for a model that can't choose a label."""
+    if not model.encoder.shape.labels:
+        message = f"{model.name} has no classification head in its checkpoint, so it can't choose a label; load one that has"
+        raise Unsupported(message, "NO_CLASSIFICATION_HEAD", model=model.name)
+
+
+def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
+    """Raise Unsupported for a model without the head that an objective needs."""
+    if isinstance(query, LabelledQuery):
+        require_classification(model)
+    elif not (isinstance(query, DivergenceQuery) and model.encoder.shape.labels):
+        require_cloze(model)
+
+
+def require_gradients(model: LoadedModel) -> None:
+    """Raise Unsupported for a model whose runtime has no gradients."""
+    if not model.encoder.shape.differentiable:
+        message = f"{model.name} runs in {model.encoder.runtime}, which has no gradients; load it from safetensors instead"
+        raise Unsupported(message, "NO_GRADIENTS", model=model.name)

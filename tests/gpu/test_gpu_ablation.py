@@ -1,0 +1,86 @@
+"""Sweeps and rankings on a GPU: the same numbers as on the CPU."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.analyses.ablation import HeadSet, Mode, every_head, every_layer
+from bertscope_service.analyses.importance import GradientObserver
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from numpy.typing import NDArray
+
+from tests.tiny import ARCHITECTURES
+
+pytest.importorskip("prometheus_client")
+
+from tests.integration.jobs.hosted import GoldObjective, Hosted, running
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+DEVICE = torch.device("cuda:0")
+SETS: tuple[HeadSet, ...] = (*every_head(3, 4), *every_layer(3, 4), ((0, (1,)), (2, (0, 3))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def full_float32() -> Iterator[None]:
+    """TensorFloat-32 has 10 bits where float32 has 23."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def hosted(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Hosted:
+    return Hosted(request.param, checkpoint(request.param))
+
+
+def on_gpu(hosted: Hosted) -> TorchEncoder:
+    return TorchEncoder.load(hosted.folder, hosted.architecture, device=DEVICE, precision="fp32")
+
+
+def swept(hosted: Hosted, encoder: Encoder, mode: Mode, memory_bytes: int) -> dict[HeadSet, NDArray[np.float64]]:
+    from bertscope_service.jobs.bulk import BulkRunner
+    from bertscope_service.jobs.evaluation import Evaluation
+
+    async def sweep() -> dict[HeadSet, NDArray[np.float64]]:
+        async with running() as engine:
+            bulk = BulkRunner(engine, encoder, "test", None)
+            evaluation = Evaluation(encoder, GoldObjective(hosted.sequences), bulk, hosted.change(mode), memory_bytes)
+            await evaluation.baseline(hosted.untouched)
+            return {heads: values async for heads, values in evaluation.changed(hosted.untouched, SETS)}
+
+    return asyncio.run(sweep())
+
+
+@pytest.mark.parametrize("memory_bytes", [1 << 30, 40_000])
+@pytest.mark.parametrize("mode", Mode)
+def test_a_sweep_gives_the_same(hosted: Hosted, mode: Mode, memory_bytes: int) -> None:
+    expected = swept(hosted, hosted.encoder, mode, 1 << 30)
+    found = swept(hosted, on_gpu(hosted), mode, memory_bytes)
+    assert found.keys() == expected.keys()
+    for heads, values in found.items():
+        np.testing.assert_allclose(values, expected[heads], rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_are_the_same(hosted: Hosted) -> None:
+    found, expected = (gradients(hosted, encoder) for encoder in (on_gpu(hosted), hosted.encoder))
+    for (loss, gradient), (right_loss, right) in zip(found, expected, strict=True):
+        assert loss == pytest.approx(right_loss, abs=1e-4)
+        np.testing.assert_allclose(gradient, right, atol=1e-3 * float(right.max()))
+
+
+@torch.inference_mode()
+def gradients(hosted: Hosted, encoder: Encoder) -> list[Any]:
+    """What all rows in one padded batch give, as a worker runs them."""
+    observers = [GradientObserver(probe) for probe in GoldObjective(hosted.sequences).losses]
+    readout = GradientObserver.run(encoder, encoder.begin(hosted.sequences), None, observers)
+    return readout.deal(tuple(tensor.cpu().numpy() for tensor in readout.tensors))

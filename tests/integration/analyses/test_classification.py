@@ -1,0 +1,135 @@
+"""Labels of texts, and objectives that measure them, against plain transformers, one text at a time."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
+from bertscope_service.analyses.objective import Objective
+from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
+from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
+from bertscope_service.encoders.base import Gates
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from numpy.typing import NDArray
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from tests.integration.analyses.runner import run_rows
+from tests.integration.encoders.reference import Subject
+from tests.tiny import LABELS, SENTENCES, write_checkpoint
+
+EDITS = {(0, 1): (0.0, 0.0), (2, 3): (0.0, 1.0), (1, 0): (-1.5, 0.0)}
+
+
+def build(subject: Subject, query: ObjectiveQuery) -> Objective:
+    return build_objective(query, subject.tokenizer, subject.encoder.shape.labels, "models/m")
+
+
+def see(subject: Subject, objective: Objective, probes: Sequence[Any], gates: Gates | None = None) -> list[Any]:
+    return run_rows(subject.encoder, list(zip(objective.sequences, probes, strict=True)), gates)
+
+
+def refusal(subject: Subject, query: ObjectiveQuery) -> tuple[str, str]:
+    with pytest.raises(InvalidArgument) as caught:
+        build(subject, query)
+    return caught.value.field, caught.value.reason
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta", "distilbert", "electra"])
+def classifier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    folder: Path = tmp_path_factory.mktemp("classifiers") / request.param
+    return Subject(request.param, write_checkpoint(request.param, folder, labels=3))
+
+
+INPUTS = (("The cat sat.", None), ("Paris is old.", "The café in Zürich."), (SENTENCES[-1], None), ("No!", None))
+
+
+def expected_logs(classifier: Subject) -> NDArray[np.float64]:
+    """[texts, labels], by transformers."""
+    model = AutoModelForSequenceClassification.from_pretrained(classifier.folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(classifier.folder)
+    with torch.inference_mode():
+        logits = [model(**tokenizer(text, pair, return_tensors="pt")).logits[0] for text, pair in INPUTS]
+    logs: NDArray[np.float64] = torch.stack(logits).double().log_softmax(dim=-1).numpy()
+    return logs
+
+
+def labelled(*golds: str | int) -> LabelledQuery:
+    texts = tuple(LabelledText(*entry, gold) for entry, gold in zip(INPUTS, golds, strict=False))
+    return LabelledQuery(texts, truncate=False)
+
+
+def test_labels(classifier: Subject) -> None:
+    logs = expected_logs(classifier)
+    objective = build(classifier, labelled("negative", 1, "neutral", "positive"))
+    golds = [0, 1, 2, 1]
+    accuracies, losses = objective.measure(see(classifier, objective, objective.probes))
+    assert accuracies.tolist() == [int(row.argmax()) == gold for row, gold in zip(logs, golds, strict=True)]
+    assert losses == pytest.approx([-row[gold] for row, gold in zip(logs, golds, strict=True)], abs=1e-4)
+    assert (objective.metrics, objective.pieces, len(objective.losses)) == ((Metric.ACCURACY, Metric.LOSS), 0, 4)
+
+
+def test_divergence_of_labels(classifier: Subject) -> None:
+    objective = build(classifier, DivergenceQuery(INPUTS, truncate=False))
+    untouched = see(classifier, objective, objective.probes)
+    assert objective.measure(untouched).tolist() == [[0.0] * 4]
+    later = objective.later_probes(untouched)
+    assert objective.measure(untouched).tolist() == [[0.0] * 4]
+    changed = see(classifier, objective, later, classifier.gates(EDITS))
+    (found,) = objective.measure(changed)
+    before = expected_logs(classifier)
+    after = torch.tensor(np.array(changed)).double().log_softmax(dim=-1).numpy()
+    assert found == pytest.approx((np.exp(before) * (before - after)).sum(axis=1), abs=1e-4)
+    assert found.min() > 0
+
+
+def test_bad_labels(classifier: Subject) -> None:
+    field = "objective.classification.texts[1]"
+    assert refusal(classifier, labelled(0, 3)) == (f"{field}.label_index", "LABEL_OUT_OF_RANGE")
+    assert refusal(classifier, labelled(0, "Negative")) == (f"{field}.label", "UNKNOWN_LABEL")
+    query = LabelledQuery((LabelledText("a", None, 0), LabelledText("cat " * 100, None, 0)), truncate=False)
+    assert refusal(classifier, query) == (f"{field}.input", "TEXT_TOO_LONG")
+    with pytest.raises(InvalidArgument) as caught:
+        build_objective(labelled("x"), classifier.tokenizer, ("x", "x"), "models/m")
+    assert caught.value.reason == "LABEL_AMBIGUOUS"
+    with pytest.raises(InvalidArgument, match="'x' is not one of the labels of models/m: a, b"):
+        build_objective(labelled("x"), classifier.tokenizer, ("a", "b"), "models/m")
+
+
+def test_labels_that_are_not_finite_are_refused(classifier: Subject) -> None:
+    for query in (labelled(0), DivergenceQuery(INPUTS[:1], truncate=False)):
+        with pytest.raises(FailedPrecondition):
+            build(classifier, query).measure([np.array([0, math.inf, 0], dtype=np.float32)])
+
+
+def test_classify(classifier: Subject) -> None:
+    plan = ClassifyPlan(ClassifyQuery(INPUTS, truncate=False), classifier.tokenizer, classifier.encoder.shape.labels)
+    for answer, logs, (text, pair) in zip(
+        plan.answer(run_rows(classifier.encoder, plan.rows)), expected_logs(classifier), INPUTS, strict=True
+    ):
+        probabilities = [label.probability for label in answer.labels]
+        assert probabilities == sorted(probabilities, reverse=True)
+        assert sum(probabilities) == pytest.approx(1)
+        assert {label.index for label in answer.labels} == {0, 1, 2}
+        for label in answer.labels:
+            assert label.label == LABELS[label.index]
+            assert label.probability == pytest.approx(math.exp(logs[label.index]), abs=1e-4)
+        logits = [label.logit for label in answer.labels]
+        assert np.subtract(logits, logits[0]) == pytest.approx(np.log(probabilities) - math.log(probabilities[0]), abs=1e-5)
+        assert (answer.tokens, answer.truncated) == (len(classifier.tokenizer.encode(text, pair)), 0)
+
+
+def test_classified_texts_are_cut_if_asked(classifier: Subject) -> None:
+    query = ClassifyQuery((("cat " * 100, None),), truncate=True)
+    plan = ClassifyPlan(query, classifier.tokenizer, classifier.encoder.shape.labels)
+    (answer,) = plan.answer(run_rows(classifier.encoder, plan.rows))
+    assert answer.tokens == 64
+    assert answer.truncated == len(classifier.tokenizer.encode("cat " * 100)) - 64
+    with pytest.raises(InvalidArgument) as caught:
+        ClassifyPlan(ClassifyQuery(query.inputs, truncate=False), classifier.tokenizer, ("a", "b", "c"))
+    assert (caught.value.field, caught.value.reason) == ("inputs[0]", "TEXT_TOO_LONG")

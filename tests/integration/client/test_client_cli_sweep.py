@@ -1,0 +1,276 @@
+"""`bertscope classify`, `sweep`, `rank` and `prune` against a server on a socket."""
+
+import json
+import signal
+
+import grpc
+import pytest
+from bertscope.cli.app import run
+
+from tests.integration.client.fake_server import IMPORTANCE, difference_of
+
+
+@pytest.fixture
+def command(server, capsys, monkeypatch):
+    """Runs a command against the server: its exit code, stdout and stderr."""
+    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
+
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        code = run(list(map(str, arguments)))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    path = tmp_path / "prompts.tsv"
+    path.write_text("text\tanswer\nRome is in [MASK].\tItaly|Europe\nx [MASK]\ty\n")
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one\ntwo\nthree\n")
+    return path
+
+
+def test_sweep(command, server, prompts):
+    code, out, err = command("sweep", "--prompts", prompts, "--model", "fake", "--top", 4)
+    assert (code, err) == (0, "")
+    assert "each head zeroed, 20 items, models/fake" in out
+    assert "baseline: accuracy 0.5000, loss 2.0000 nats" in out
+    assert "4 helped, 1 hurt, 7 can't be told" in out
+    rows = [line.split()[0] for line in out.splitlines() if ":" in line[:5]]
+    assert rows == ["2:3", "2:2", "0:1", "0:0"]
+    (request,) = server.requests
+    assert request.model == "models/fake"
+    assert [(prompt.text, list(prompt.answers)) for prompt in request.objective.cloze.prompts] == [
+        ("Rome is in [MASK].", ["Italy", "Europe"]),
+        ("x [MASK]", ["y"]),
+    ]
+
+
+def test_every_option_of_a_sweep(command, server, texts):
+    code, _, err = command(
+        *("sweep", "--texts", texts, "--limit", 2, "--seed", 3, "--mask-share", 0.5, "--truncate"),
+        *("--mode", "scale", "--factor", 0.5, "--set", "1:0,2+2", "--set", "0:1"),
+        *("--zero", "0:1", "--mean", "2", "--reference", texts),
+        *("--greedy", "best-remaining", "--step", 2, "--max-removed", 2, "--metric", "loss"),
+        *("--resamples", 200, "--confidence", 0.9, "--memory", "1MiB"),
+    )
+    assert (code, err) == (0, "")
+    (request,) = server.requests
+    objective = request.objective.masked_lm_loss
+    assert (list(objective.texts), objective.seed, objective.mask_share) == (["one", "two"], 3, 0.5)
+    assert request.objective.truncate
+    assert (request.mode, request.scale, request.scope) == (4, 0.5, 0)
+    assert [[(each.layer, list(each.heads)) for each in heads.layers] for heads in request.sets] == [
+        [(1, [0, 2]), (2, [])],
+        [(0, [1])],
+    ]
+    assert [(each.layer, each.mode) for each in request.interventions] == [(0, 1), (2, 3)]
+    assert list(request.reference_texts) == ["one", "two", "three"]
+    assert (request.greedy.order, request.greedy.step, request.greedy.max_removed, request.greedy.metric) == (3, 2, 2, 1)
+    assert (request.bootstrap.resamples, request.bootstrap.seed, request.bootstrap.confidence) == (200, 3, 0.9)
+    assert request.memory_bytes == 2**20
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "kind"),
+    [
+        ("--pairs", "good\tbad\na\tb\n", "minimal_pairs"),
+        ("--labelled", "text\tlabel\na\t1\n", "classification"),
+        ("--divergence", "text\na\n", "divergence"),
+        ("--texts", "text\na\n", "masked_lm_loss"),
+    ],
+)
+def test_what_is_measured(command, server, tmp_path, option, content, kind):
+    path = tmp_path / "items.tsv"
+    path.write_text(content)
+    code, out, err = command("sweep", option, path)
+    assert (code, err) == (0, ""), out
+    assert server.requests[0].objective.WhichOneof("kind") == kind
+
+
+def test_sweep_json(command, prompts):
+    code, out, err = command("sweep", "--prompts", prompts, "--scope", "layers", "--json")
+    document = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (document["mode"], document["scope"], document["start"]["total"]) == ("zero", "layers", 3)
+    assert [effect["layer"] for effect in document["effects"]] == [0, 1, 2]
+    assert document["effects"][2]["heads"] == {"2": [0, 1, 2, 3]}
+    assert document["effects"][2]["metrics"]["accuracy"]["difference"] == difference_of(2, 0)
+    assert document["summary"]["provenance"]["model"] == "models/fake"
+
+
+def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path):
+    table, figure = tmp_path / "effects.csv", tmp_path / "effects.svg"
+    code, out, _ = command("sweep", "--prompts", prompts, "--output", table, "--plot", figure)
+    assert code == 0
+    assert out.endswith(f"wrote {table}\nwrote {figure}\n")
+    lines = table.read_text().splitlines()
+    assert lines[0] == "layer,head,heads,metric,score,difference,low,high,mcnemar_p"
+    assert lines[1].startswith("0,0,0:0,accuracy,0.49,-0.01,")
+    assert len(lines) == 1 + 12 * 2
+    assert figure.read_bytes().startswith(b"<?xml")
+
+
+def test_effects_as_tsv_and_json_lines(command, prompts, tmp_path):
+    tabs, lines = tmp_path / "e.tsv", tmp_path / "e.jsonl"
+    assert command("sweep", "--prompts", prompts, "--set", "1:0,2+2:0", "--output", tabs)[0] == 0
+    assert tabs.read_text().splitlines()[1].split("\t")[:4] == ["", "", "1:0,2+2:0", "accuracy"]
+    assert command("sweep", "--prompts", prompts, "--greedy", "effect", "--output", lines, "--json")[0] == 0
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert len(rows) == 13 * 2
+    assert (rows[2]["removed"], rows[2]["added"], rows[2]["metric"]) == (1, "0:0", "accuracy")
+
+
+def test_a_curve_in_the_terminal(command, prompts):
+    code, out, _ = command("sweep", "--prompts", prompts, "--greedy", "effect")
+    assert code == 0
+    assert "each head zeroed, one after another" in out
+    assert [line.split()[0] for line in out.splitlines() if "%" in line][-1] == "12"
+
+
+def test_a_metric_that_is_not_measured(command, prompts):
+    code, out, err = command("sweep", "--prompts", prompts, "--metric", "divergence")
+    assert (code, out) == (2, "")
+    assert err.startswith("bertscope: --metric divergence: this sweep measures accuracy, loss")
+
+
+def test_a_bad_line_is_one_line(command, server, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("text\tanswer\nno tab\n")
+    code, out, err = command("sweep", "--prompts", path)
+    assert (code, out) == (1, "")
+    assert err == (f"bertscope: {path}, line 2: has 1 columns where the first line names 2; put a tab between them\n")
+    code, _, err = command("rank", "--texts", tmp_path / "nothing.txt")
+    assert (code, err) == (1, f"bertscope: cannot read {tmp_path / 'nothing.txt'}: No such file or directory\n")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("prompts[1].text has no mask", ", line 4 has no mask"),
+        ("prompts[1].answers has none", ", line 4: answers has none"),
+        ("prompts[1].label: 'x' is none", ", line 4: 'x' is none"),
+        ("prompts[1].input.text is empty", ", line 4 is empty"),
+    ],
+)
+def test_what_of_an_item_is_refused_is_named(said, shown, command, server, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("text\tanswer\nRome is in [MASK].\tItaly\n\nno mask\tx\n")
+    server.fail = lambda context: context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"objective.cloze.{said}")
+    assert f"{path}{shown}" in command("rank", "--prompts", path)[2]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["sweep"], ["rank"], ["prune", "--name", "n", "--least", "0.5"]], ids=lambda parts: parts[0]
+)
+def test_an_item_that_the_server_refuses_is_named_by_its_line(arguments, command, server, tmp_path):
+    path = tmp_path / "p.tsv"
+    path.write_text("text\tanswer\nRome is in [MASK].\tItaly\n\nno mask\tx\n")
+
+    def refuse(context):
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, "objective.cloze.prompts[1].text has no mask; write [MASK]")
+
+    server.fail = refuse
+    code, out, err = command(*arguments, "--prompts", path)
+    assert (code, out) == (1, "")
+    assert f"{path}, line 4 has no mask; write [MASK]" in err
+
+
+def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_for):
+    def interrupt(messages):
+        for number, message in enumerate(messages):
+            if number == 3:
+                signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
+                wait_for.wait(60)
+            yield message
+
+    server.stream = interrupt
+    assert command("sweep", "--prompts", prompts) == (130, "", "bertscope: interrupted\n")
+    assert server.ended.wait(30)
+
+
+def test_rank(command, server, prompts, tmp_path):
+    figure = tmp_path / "rank.png"
+    code, out, err = command("rank", "--prompts", prompts, "--zero", "1", "--plot", figure)
+    assert (code, err) == (0, "")
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("layer 1")]
+    assert row == ["layer", "1", *(f"{value:.2f}".removeprefix("0") for value in IMPORTANCE[1])]
+    assert "least important first: 0:3 0:2 0:1 0:0 1:3" in out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert server.requests[0].interventions[0].layer == 1
+
+
+def test_rank_json(command, prompts):
+    code, out, _ = command("rank", "--prompts", prompts, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["order"][0] == {"layer": 0, "head": 3}
+    assert document["importance"][2] == pytest.approx(IMPORTANCE[2].tolist())
+    assert (document["items"], document["loss"]) == (7, 1.5)
+
+
+def test_prune(command, server):
+    code, out, err = command("prune", "--heads", "1:0,2+2:1", "--heads", "1:3", "--name", "small", "--folder", "/m")
+    assert (code, err) == (0, "")
+    assert "models/small lacks heads: 4 of 12 (1:0,2,3+2:1)" in out
+    (request,) = server.requests
+    assert (request.model_id, request.folder) == ("small", "/m")
+    assert [(each.layer, list(each.heads)) for each in request.heads] == [(1, [0, 2, 3]), (2, [1])]
+
+
+def test_prune_the_least_important(command, server, prompts):
+    code, out, _ = command("prune", "--least", 0.25, "--prompts", prompts, "--name", "small", "--model", "fake", "--json")
+    assert code == 0
+    assert json.loads(out)["pruned_heads"] == {"0": [1, 2, 3]}
+    rank, prune = server.requests
+    assert rank.model == prune.model == "models/fake"
+    code, _, err = command("prune", "--least", 0.01, "--prompts", prompts, "--name", "small")
+    assert (code, err) == (1, "bertscope: --least 0.01 is less than one head; say more\n")
+
+
+def test_classify(command, server):
+    code, out, err = command("classify", "good", "bad [bold]", "--zero", "1", "--truncate")
+    assert (code, err) == (0, "")
+    assert "bad [bold]" in out
+    assert "positive" in out
+    assert "0.7500" in out
+    assert [each.text for each in server.requests[0].inputs] == ["good", "bad [bold]"]
+    assert server.requests[0].truncate
+
+
+def test_classify_a_pair(command, server):
+    code, out, _ = command("classify", "a", "--pair", "b", "--json")
+    (result,) = json.loads(out)["results"]
+    assert code == 0
+    assert (result["text"], result["text_pair"], result["label"]) == ("a", "b", "positive")
+    assert [label["label"] for label in result["labels"]] == ["positive", "negative"]
+    assert server.requests[0].inputs[0].text_pair == "b"
+
+
+def test_fill_and_attention_take_a_mean(command, server, texts):
+    for arguments in (("fill", "a [MASK]"), ("attention", "a")):
+        code, _, err = command(*arguments, "--mean", "1:0", "--reference", texts)
+        assert (code, err) == (0, "")
+        assert list(server.requests[-1].reference_texts) == ["one", "two", "three"]
+        assert server.requests[-1].interventions[0].mode == 3
+
+
+def test_models_show_labels_and_pruned_heads(command, server):
+    server.models["models/fake"] = {"labels": ["no", "yes"], "pruned_heads": {1: [0, 2]}}
+    code, out, _ = command("models", "show", "fake")
+    assert code == 0
+    assert "0 no, 1 yes" in out
+    assert "2 of 12 (1:0,2)" in out
+    _, out, _ = command("models", "list")
+    assert "models/fake says no, yes" in out
+    assert "models/fake lacks heads: 2 of 12 (1:0,2)" in out
+    _, out, _ = command("models", "show", "--json")
+    assert (json.loads(out)["labels"], json.loads(out)["pruned_heads"]) == (["no", "yes"], {"1": [0, 2]})

@@ -1,0 +1,211 @@
+"""What a pruned folder holds, whatever it was made from; and that a failure leaves nothing behind."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bertscope_service.compression.heads import prune_heads
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import AlreadyExists, FailedPrecondition, Unsupported
+from bertscope_service.sources import Source, inspect
+from safetensors.torch import load_file, save_file
+
+from tests.integration.compression.pruned import gates, load, prune, run
+from tests.integration.encoders.reference import assert_close
+from tests.tiny import write_checkpoint
+
+SEQUENCE = TokenSequence((5, 9, 17, 30, 31, 6), (0,) * 6)
+
+
+@pytest.fixture
+def copy(bert: Path, tmp_path: Path) -> Path:
+    """A checkpoint that may be changed."""
+    return Path(shutil.copytree(bert, tmp_path / "copy"))
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def edit_weights(folder: Path, edit: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+    path = folder / "model.safetensors"
+    save_file(edit(load_file(path)), path, {"format": "pt"})
+
+
+def test_the_folder_has_all_that_loading_takes(bert: Path, tmp_path: Path) -> None:
+    (copy := tmp_path / "copy").mkdir()
+    for path in bert.iterdir():
+        (copy / path.name).symlink_to(path)  # as the hub's cache keeps them
+    for name in ("vocab.txt", "special_tokens_map.json", "README.md"):
+        (copy / name).write_text("x")
+    found = prune(copy, {1: (2,)}, tmp_path / "new" / "deep" / "pruned")
+    names = {path.name for path in found.iterdir()}
+    assert names == {path.name for path in bert.iterdir()} | {"vocab.txt", "special_tokens_map.json"}
+    assert not any(path.is_symlink() for path in found.iterdir())
+    assert (found / "tokenizer.json").read_bytes() == (bert / "tokenizer.json").read_bytes()
+    assert inspect(found).architecture == "bert"
+    before, after = (json.loads((folder / "config.json").read_text()) for folder in (bert, found))
+    assert after == before | {"bertscope_pruned_heads": {"1": [2]}}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("said", ["float32", "bfloat16", None])
+def test_weights_keep_the_format_they_are_stored_in(copy: Path, tmp_path: Path, dtype: torch.dtype, said: str | None) -> None:
+    edit_weights(copy, lambda weights: {name: values.to(dtype) for name, values in weights.items()})
+    edit_config(copy, dtype=said)
+    found = load_file(prune(copy, {1: (2,)}, tmp_path / "pruned") / "model.safetensors")
+    assert {values.dtype for values in found.values()} == {dtype}
+    name = "bert.encoder.layer.1.attention.self.query.weight"
+    expected = load_file(copy / "model.safetensors")[name].unflatten(0, (4, 8))[[0, 1, 3]].flatten(0, 1)
+    assert torch.equal(found[name], expected)
+
+
+def test_mixed_formats_become_the_widest(copy: Path, tmp_path: Path) -> None:
+    def narrow(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {name: values.half() if "query" in name else values for name, values in weights.items()}
+
+    edit_weights(copy, narrow)
+    edit_config(copy, dtype="float16")
+    found = load_file(prune(copy, {1: (2,)}, tmp_path / "pruned") / "model.safetensors")
+    assert {values.dtype for values in found.values()} == {torch.float32}
+
+
+def test_shards_become_one_file(copy: Path, tmp_path: Path) -> None:
+    weights = load_file(copy / "model.safetensors")
+    parts = {"a.safetensors": sorted(weights)[::2], "b.safetensors": sorted(weights)[1::2]}
+    for part, names in parts.items():
+        save_file({name: weights[name] for name in names}, copy / part, {"format": "pt"})
+    index = {"metadata": {}, "weight_map": {name: part for part, names in parts.items() for name in names}}
+    (copy / "model.safetensors.index.json").write_text(json.dumps(index))
+    whole = prune(copy, {1: (2,)}, tmp_path / "of one file")
+    (copy / "model.safetensors").unlink()
+    sharded = prune(copy, {1: (2,)}, tmp_path / "of shards")
+    assert (sharded / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert", "distilbert"])
+def test_no_head_stays_no_head(architecture: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "whole", head=False)
+    whole, pruned = (load(architecture, one) for one in (folder, prune(folder, {1: (2,)}, tmp_path / "pruned")))
+    assert not pruned.shape.has_masked_lm_head
+    assert_close(run(pruned, [SEQUENCE])[0], run(whole, [SEQUENCE], [gates(whole, {1: (2,)})])[0], 1e-5)
+    stored = load_file(tmp_path / "pruned" / "model.safetensors")
+    assert stored.keys() <= load_file(folder / "model.safetensors").keys()
+
+
+def test_half_a_classifier_does_not_become_a_whole_one(tmp_path: Path) -> None:
+    """What is missing is not made up."""
+    folder = write_checkpoint("bert", tmp_path / "whole", labels=2)
+    edit_weights(folder, lambda weights: {name: values for name, values in weights.items() if "pooler" not in name})
+    pruned = prune(folder, {1: (2,)}, tmp_path / "pruned")
+    shape = load("bert", pruned).shape
+    assert (shape.labels, shape.has_masked_lm_head, shape.pruned) == ((), False, {1: (2,)})
+    assert not any("pooler" in name or "classifier" in name for name in load_file(pruned / "model.safetensors"))
+
+
+def test_albert_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="layers share weights") as caught:
+        prune(write_checkpoint("albert", tmp_path / "whole"), {1: (2,)}, tmp_path / "pruned")
+    assert caught.value.reason == "PRUNING_UNSUPPORTED"
+    assert not (tmp_path / "pruned").exists()
+
+
+def test_an_empty_folder_is_filled_and_another_is_not(bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert load("bert", prune(bert, {1: (2,)}, tmp_path / "empty")).shape.pruned
+    for taken in (tmp_path / "empty", tmp_path / "empty" / "config.json"):
+        with pytest.raises(AlreadyExists) as caught:
+            prune(bert, {1: (2,)}, taken)
+        assert (caught.value.reason, caught.value.metadata) == ("FOLDER_NOT_EMPTY", {"folder": str(taken)})
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+@pytest.mark.parametrize("folder", ["/proc/bertscope/pruned", "config.json/pruned", "x" * 300, "a\0b"])
+def test_a_folder_that_can_not_be_written(bert: Path, copy: Path, tmp_path: Path, folder: str) -> None:
+    with pytest.raises(FailedPrecondition) as caught:
+        prune(bert, {1: (2,)}, copy / folder)
+    assert caught.value.reason == "FOLDER_UNWRITABLE"
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyError("a bug")])
+def test_a_broken_write_leaves_nothing_behind(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(shutil, "copyfile", fail)
+    with pytest.raises(FailedPrecondition if isinstance(error, OSError) else KeyError):
+        prune(bert, {1: (2,)}, tmp_path / "new" / "pruned")
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_comes_first_keeps_the_folder(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_meanwhile(source: Path, target: Path) -> None:
+        (tmp_path / "pruned").mkdir(exist_ok=True)
+        (tmp_path / "pruned" / "theirs").touch()
+
+    monkeypatch.setattr(shutil, "copyfile", write_meanwhile)
+    with pytest.raises(AlreadyExists):
+        prune(bert, {1: (2,)}, tmp_path / "pruned")
+    assert [path.name for path in (tmp_path / "pruned").iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ([1], "is not an object"),
+        ({"4": [0]}, "layer '4'; there are layers 0 to 3"),
+        ({"-1": [0]}, "layer '-1'"),
+        ({"01": [0]}, "layer '01'"),
+        ({"x": [0]}, "layer 'x'"),
+        ({"1": [4]}, "list heads 0 to 3"),
+        ({"1": [-1]}, "list heads 0 to 3"),
+        ({"1": [True]}, "list heads 0 to 3"),
+        ({"1": [1.0]}, "list heads 0 to 3"),
+        ({"1": ["1"]}, "list heads 0 to 3"),
+        ({"1": 2}, "list heads 0 to 3"),
+        ({"1": [2, 2]}, "each once"),
+    ],
+)
+def test_a_config_that_lists_impossible_heads(copy: Path, written: object, words: str) -> None:
+    edit_config(copy, bertscope_pruned_heads=written)
+    with pytest.raises(FailedPrecondition) as caught:
+        load("bert", copy)
+    assert caught.value.reason == "SOURCE_UNREADABLE"
+    assert f"{copy / 'config.json'}: bertscope_pruned_heads" in caught.value.message
+    assert words in caught.value.message
+
+
+def test_a_config_that_lists_other_heads_than_the_weights_lack(bert: Path, tmp_path: Path) -> None:
+    pruned = prune(bert, {1: (2,)}, tmp_path / "pruned")
+    for heads in ({"1": [1, 2]}, {"2": [2]}, {}):
+        edit_config(pruned, bertscope_pruned_heads=heads)
+        with pytest.raises(FailedPrecondition, match=r"don't fit its config\.json"):
+            load("bert", pruned)
+
+
+@pytest.mark.parametrize("heads", [None, {}, {"1": []}])
+def test_a_config_that_lists_none(copy: Path, heads: object) -> None:
+    edit_config(copy, bertscope_pruned_heads=heads)
+    assert load("bert", copy).shape.pruned == {}
+
+
+def test_albert_can_not_lack_heads(tmp_path: Path) -> None:
+    folder = write_checkpoint("albert", tmp_path / "whole")
+    edit_config(folder, bertscope_pruned_heads={"1": [2]})
+    with pytest.raises(FailedPrecondition, match="albert models can't be removed"):
+        load("albert", folder)
+
+
+def test_the_source_stays_as_it_is(bert: Path, tmp_path: Path) -> None:
+    source: Source = inspect(bert)
+    before = {path.name: path.read_bytes() for path in bert.iterdir()}
+    prune_heads(source, {1: (2,)}, tmp_path / "pruned")
+    assert before == {path.name: path.read_bytes() for path in bert.iterdir()}

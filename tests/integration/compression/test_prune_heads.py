@@ -1,0 +1,90 @@
+"""A model without some heads computes what the whole one computes with their gates closed, and is smaller by just them."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.integration.compression.pruned import HEADS, SETS, Heads, Whole, gates, load, prune, run, weights
+from tests.integration.encoders.reference import assert_close
+
+SHARE = 1e-5
+"""How far values may be apart, as a share of the largest: sums of fewer products are rounded differently."""
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("name", SETS)
+def test_pruned_equals_closed_gates(whole: Whole, name: str, pack: bool) -> None:
+    """In a padded batch and alone."""
+    closed = gates(whole.encoder, whole.heads(name))
+    pruned = load(whole.architecture, whole.without(name), pack=pack)
+    expected = run(whole.encoder, whole.sequences, [closed] * len(whole.sequences))
+    for found, wanted in zip(run(pruned, whole.sequences), expected, strict=True):
+        assert_close(found, wanted, SHARE)
+    for index, sequence in enumerate(whole.sequences):
+        assert_close(run(pruned, [sequence])[0], expected[index], SHARE)
+
+
+def test_closed_gates_change_the_model(whole: Whole) -> None:
+    """So that the comparison above means something."""
+    (plain,), (closed,) = (
+        run(whole.encoder, whole.sequences[:1]),
+        run(whole.encoder, whole.sequences[:1], [gates(whole.encoder, SETS["one head"])]),
+    )
+    assert float((plain[-1] - closed[-1]).abs().max()) > 100 * SHARE * float(plain[-1].abs().max())
+
+
+@pytest.mark.parametrize("name", ["several layers", "a layer and more"])
+def test_interventions_and_maps_keep_the_original_numbers(whole: Whole, name: str) -> None:
+    """Also on heads that are gone, which changes nothing; their maps are zeros."""
+    heads, pruned = whole.heads(name), load(whole.architecture, whole.without(name))
+    uniform = gates(pruned, {0: (1,), 1: (2,), 2: (3,)}, 0.0, 1.0)
+    both = gates(whole.encoder, {0: (1,), 1: (2,), 2: (3,)}, 0.0, 1.0)
+    for layer, gone in heads.items():
+        both.keep[layer, gone] = both.uniform[layer, gone] = 0
+    batch = whole.sequences[:3]
+    expected = run(whole.encoder, batch, [None, both, gates(whole.encoder, heads)], watch=True)
+    found = run(pruned, batch, [None, uniform, None], watch=True)
+    layers = whole.encoder.shape.layers
+    for row in (1, 2):
+        for layer, gone in heads.items():
+            assert not found[row][layers + layer][list(gone)].any()
+            expected[row][layers + layer][list(gone)] = 0
+        assert_close(found[row], expected[row], SHARE)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_exactly_those_weights_are_gone(whole: Whole, name: str) -> None:
+    heads, pruned = whole.heads(name), load(whole.architecture, whole.without(name))
+    removed = whole.parameters_of(heads)
+    assert removed > 0
+    assert whole.encoder.shape.parameters - pruned.shape.parameters == removed
+    before, after = load_file(whole.folder / "model.safetensors"), load_file(whole.without(name) / "model.safetensors")
+    assert sum(one.numel() for one in before.values()) - sum(one.numel() for one in after.values()) == removed
+    assert len(weights(whole.folder)) - len(weights(whole.without(name))) >= 4 * removed
+    assert {name for name in after if torch.equal(after[name], before[name])} >= {key for key in after if "mbeddings" in key}
+
+
+def test_a_pruned_model_says_what_it_lacks(whole: Whole) -> None:
+    shape, before = load(whole.architecture, whole.without("several layers")).shape, whole.encoder.shape
+    assert shape.pruned == {0: (0, 3), 2: (1,)}
+    assert before.pruned == {}
+    assert (shape.heads, shape.layers, shape.labels) == (before.heads, before.layers, before.labels)
+    assert shape.has_masked_lm_head == before.has_masked_lm_head
+    assert shape.prunable
+
+
+def test_pruning_twice_is_pruning_once(whole: Whole) -> None:
+    """To the byte, also a whole layer in two steps; heads that are gone already are ignored."""
+    steps: list[Heads] = [{1: (2,)}, {0: (3,), 1: (0, 2)}, {1: (1, 3)}]
+    once = prune(whole.folder, {0: (3,), 1: HEADS}, whole.root / "once")
+    folder = whole.folder
+    for number, heads in enumerate(steps):
+        folder = prune(folder, heads, whole.root / f"step {number}")
+    again = prune(folder, {1: (0,)}, whole.root / "again")
+    for one in (folder, again):
+        assert weights(one) == weights(once)
+        assert (one / "config.json").read_text() == (once / "config.json").read_text()
+    written = json.loads((once / "config.json").read_text())["bertscope_pruned_heads"]
+    assert written == {"0": [3], "1": [0, 1, 2, 3]}

@@ -1,0 +1,150 @@
+"""Which checkpoints are classifiers, what their labels are, and what becomes of those whose head is not all there."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+import torch
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.errors import FailedPrecondition
+from safetensors.torch import load_file, save_file
+
+from tests.integration.encoders.reference import Subject, assert_equal
+from tests.tiny import ARCHITECTURES, LABELS, write_checkpoint
+
+CLASSIFIER = ("classifier.weight", "classifier.bias")
+HEADS = ("classifier", "pre_classifier", "head.")
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def classifier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """A classifier of three labels that nobody may change."""
+    folder = tmp_path_factory.mktemp("classifiers") / request.param
+    return Subject(request.param, write_checkpoint(request.param, folder, labels=3))
+
+
+@pytest.fixture
+def copy(classifier: Subject, tmp_path: Path) -> Path:
+    return Path(copytree(classifier.folder, tmp_path / "copy"))
+
+
+def load(architecture: str, folder: Path) -> TorchEncoder:
+    return TorchEncoder.load(folder, architecture, device=torch.device("cpu"), precision="fp32", pack=False)
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+def drop(folder: Path, chosen: Callable[[str], bool]) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    kept = {name: values for name, values in weights.items() if not chosen(name)}
+    assert len(kept) < len(weights)
+    save_file(kept, path, {"format": "pt"})
+
+
+def test_labels_come_in_the_order_of_their_numbers(classifier: Subject) -> None:
+    shape = classifier.encoder.shape
+    assert shape.labels == LABELS[:3]
+    assert not shape.has_masked_lm_head
+    assert shape.differentiable
+    assert shape.prunable == (classifier.architecture != "albert")
+
+
+def test_the_encoder_is_that_of_the_masked_lm(classifier: Subject, checkpoint: Callable[[str], Path]) -> None:
+    """Only the head differs, so the maps don't."""
+    masked = Subject(classifier.architecture, checkpoint(classifier.architecture))
+    for sequence in masked.sequences[:3]:
+        found, expected = (run_layers(one.encoder, sequence) for one in (classifier, masked))
+        assert_equal(found, expected)
+
+
+@torch.inference_mode()
+def run_layers(encoder: TorchEncoder, sequence: Any) -> list[torch.Tensor]:
+    state = encoder.begin([sequence])
+    encoder.advance(state, encoder.shape.layers)
+    return [state.hidden]
+
+
+def test_a_masked_lm_has_no_labels(checkpoint: Callable[[str], Path]) -> None:
+    assert load("bert", checkpoint("bert")).shape.labels == ()
+
+
+@pytest.mark.parametrize("ids", [["9", "10", "2", "1", "0", "3", "4", "5", "6", "7", "8"], ["1", "0"]])
+def test_labels_are_ordered_by_number_not_by_text(tmp_path: Path, ids: list[str]) -> None:
+    folder = write_checkpoint("bert", tmp_path, labels=2)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    weights |= {name: weights[name][:1].repeat(len(ids), *[1] * (weights[name].ndim - 1)) for name in CLASSIFIER}
+    save_file(weights, path, {"format": "pt"})
+    edit_config(folder, id2label={number: f"label {number}" for number in ids}, label2id={})
+    assert load("bert", folder).shape.labels == tuple(f"label {number}" for number in range(len(ids)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        ({"problem_type": "single_label_classification"}, LABELS[:3]),
+        ({"problem_type": "multi_label_classification"}, ()),
+        ({"problem_type": "regression"}, ()),
+        ({"id2label": {"0": 0, "1": 1, "2": 2}, "label2id": {}}, ("0", "1", "2")),
+        ({"architectures": ["BertModel"]}, ()),
+        ({"architectures": None}, ()),
+        ({"architectures": []}, ()),
+    ],
+)
+def test_only_a_choice_of_one_has_labels(tmp_path: Path, changes: dict[str, Any], labels: tuple[str, ...]) -> None:
+    folder = write_checkpoint("bert", tmp_path, labels=3)
+    edit_config(folder, **changes)
+    shape = load("bert", folder).shape
+    assert (shape.labels, shape.has_masked_lm_head) == (labels, False)
+
+
+def test_a_regression_has_no_labels(tmp_path: Path) -> None:
+    shape = load("roberta", write_checkpoint("roberta", tmp_path, labels=1)).shape
+    assert (shape.labels, shape.has_masked_lm_head) == ((), False)
+
+
+def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> None:
+    """It would answer at random; attention is there all the same."""
+    last = [name for name in sorted(load_file(copy / "model.safetensors")) if name.startswith(HEADS)][-1]
+    drop(copy, lambda name: name == last)
+    found = load(classifier.architecture, copy)
+    assert (found.shape.labels, found.shape.has_masked_lm_head) == ((), False)
+    sequence = classifier.sequences[1]
+    assert_equal(run_layers(found, sequence), run_layers(classifier.encoder, sequence))
+
+
+@pytest.mark.parametrize("architecture", ["bert", "albert", "mobilebert"])
+def test_without_its_pooler_a_classifier_is_none(architecture: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path, labels=2)
+    drop(folder, lambda name: "pooler" in name)
+    assert load(architecture, folder).shape.labels == ()
+
+
+def test_missing_encoder_weights_are_refused(classifier: Subject, copy: Path) -> None:
+    drop(copy, lambda name: any(part in name for part in ("query.weight", "q_lin.weight", "Wqkv.weight")))
+    with pytest.raises(FailedPrecondition, match=r"don't fit its config\.json"):
+        load(classifier.architecture, copy)
+
+
+def test_another_number_of_labels_than_weights_is_refused(classifier: Subject, copy: Path) -> None:
+    edit_config(copy, id2label={"0": "a", "1": "b"}, label2id={"a": 0, "b": 1})
+    with pytest.raises(FailedPrecondition, match=r"don't fit its config\.json"):
+        load(classifier.architecture, copy)
+
+
+@pytest.mark.parametrize("changes", [{"id2label": ["a", "b"]}, {"id2label": {"x": "a"}}, {"num_hidden_layers": "four"}])
+def test_a_config_that_can_not_be_understood(tmp_path: Path, changes: dict[str, Any]) -> None:
+    folder = write_checkpoint("bert", tmp_path, labels=2)
+    edit_config(folder, **changes)
+    with pytest.raises(FailedPrecondition) as caught:
+        load("bert", folder)
+    assert caught.value.reason == "SOURCE_UNREADABLE"
+    assert str(folder) in caught.value.message
+    assert "\n" not in caught.value.message

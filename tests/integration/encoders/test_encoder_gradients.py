@@ -1,0 +1,191 @@
+"""Derivatives of a row's loss with respect to gates on its heads: those of transformers in float64, text by text."""
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.analyses import importance
+from bertscope_service.analyses.importance import GradientObserver, normalised
+from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from numpy.typing import NDArray
+
+from tests.integration.jobs.hosted import GoldObjective, Hosted, LabelObjective
+from tests.integration.jobs.oracle import Edit, Edits, gates_of
+from tests.tiny import ARCHITECTURES, write_checkpoint
+
+Found = list[tuple[float, NDArray[np.float32]]]
+TOLERANCE = 1e-4
+"""Share of a row's largest derivative. The encoder computes in fp32, whose rounding is 6e-8 of each of some hundred numbers
+that are added up in each of the 16 to 50 products on the way there and back."""
+
+
+@pytest.fixture(scope="module", params=list(product(ARCHITECTURES, ("masked-lm", "classifier"))), ids="-".join)
+def hosted(
+    request: pytest.FixtureRequest, checkpoint: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Hosted:
+    name, kind = request.param
+    if kind == "masked-lm":
+        return Hosted(name, checkpoint(name))
+    return Hosted(name, write_checkpoint(name, tmp_path_factory.mktemp("classifiers") / name, labels=3), classifies=True)
+
+
+@pytest.fixture(scope="module")
+def objective(hosted: Hosted) -> GoldObjective | LabelObjective:
+    return (LabelObjective if hosted.classifies else GoldObjective)(hosted.sequences)
+
+
+def base_of(hosted: Hosted) -> Edits:
+    """Heads changed by each mode, in three layers."""
+    return {(0, 1): Edit(), (0, 2): Edit(uniform=1.0), (1, 0): Edit(keep=-1.5), (2, 3): Edit(constant=hosted.means[2, 3])}
+
+
+def gradients(
+    encoder: TorchEncoder,
+    objective: GoldObjective | LabelObjective,
+    rows: Sequence[int],
+    gates: Sequence[Gates | None] = (None,),
+) -> Found:
+    """What the observers of some rows see, in one batch, as a worker runs it. Their gates are taken in turn."""
+    observers = [GradientObserver(objective.losses[row]) for row in rows]
+    with torch.inference_mode():
+        state = encoder.begin([objective.sequences[row] for row in rows])
+        readout = GradientObserver.run(
+            encoder, state, encoder.place_gates([gates[row % len(gates)] for row in rows]), observers
+        )
+        assert not any(tensor.requires_grad for tensor in readout.tensors)
+        return readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
+
+
+def expected(hosted: Hosted, objective: GoldObjective | LabelObjective, row: int, base: Edits) -> Found:
+    """Loss and absolute derivatives of one row, by transformers."""
+    keep = torch.ones(hosted.encoder.shape.layers, hosted.encoder.shape.heads, dtype=torch.float64)
+    for place, change in base.items():
+        keep[place] = change.keep
+    keep.requires_grad_()
+    loss = objective.loss(row, hosted.oracle.scores(objective.sequences[row], base, keep=keep))
+    (gradient,) = torch.autograd.grad(loss, keep)
+    return [(float(loss.detach()), gradient.abs().numpy())]
+
+
+def check(found: Found, wanted: Found, share: float = TOLERANCE) -> None:
+    assert len(found) == len(wanted)
+    for (loss, gradient), (other_loss, other) in zip(found, wanted, strict=True):
+        assert loss == pytest.approx(other_loss, rel=1e-5)
+        assert gradient.shape == other.shape
+        np.testing.assert_allclose(gradient, other, rtol=0, atol=share * float(other.max()))
+
+
+@pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
+def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObjective | LabelObjective, based: bool) -> None:
+    """All rows in one padded batch, with packed weights."""
+    base, encoder = base_of(hosted) if based else {}, hosted.encoder
+    gates = gates_of(base, encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size) if based else None
+    found = gradients(encoder, objective, range(objective.items), [gates])
+    wanted = [one for row in range(objective.items) for one in expected(hosted, objective, row, base)]
+    check(found, wanted)
+    # A single token has nothing else to attend to, yet even its heads matter.
+    assert all(float(gradient.max()) > 1e-3 for _, gradient in found)
+
+
+def test_the_reference_has_the_slopes_of_the_loss(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
+    """transformers' own derivatives equal central differences: what they are compared with is the loss, and not autograd.
+
+    In float64 a step of 1e-5 leaves an error of about 1e-10 of truncation and 1e-11 of rounding. ModernBERT turns queries and
+    keys in fp32 whatever it computes in, so it needs larger steps.
+    """
+    base, row = base_of(hosted), 2
+    step, share = (1e-3, 5e-3) if hosted.architecture == "modernbert" else (1e-5, 1e-7)
+    ((_, gradient),) = expected(hosted, objective, row, base)
+    keep = torch.ones(gradient.shape, dtype=torch.float64)
+    for place, change in base.items():
+        keep[place] = change.keep
+    for place in ((0, 1), (0, 2), (0, 3), (1, 0), (1, 2), (2, 3), (2, 0)):
+        losses = []
+        for sign in (1, -1):
+            moved = keep.clone()
+            moved[place] += sign * step
+            losses.append(float(objective.loss(row, hosted.oracle.scores(objective.sequences[row], base, keep=moved))))
+        assert abs(losses[0] - losses[1]) / (2 * step) == pytest.approx(
+            gradient[place], abs=share * float(gradient.max()) + 1e-9
+        )
+
+
+def test_the_encoders_own_slopes(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
+    """The losses that the encoder itself computes in fp32 with a gate moved to both sides.
+
+    A loss is rounded to about 1e-6, so that a step of 2e-3 leaves some 5e-4 of derivatives that are about 1. MobileBERT's ReLUs
+    have kinks within such a step.
+    """
+    row, step, encoder = 3, 2e-3, hosted.encoder
+    share = 0.06 if hosted.architecture == "mobilebert" else 0.01
+    ((_, gradient),) = gradients(encoder, objective, [row])
+    shape = (encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
+    for layer in range(encoder.shape.layers):
+        both = (gates_of({(layer, 2): Edit(keep=1 + sign * step)}, *shape) for sign in (1, -1))
+        losses = [gradients(encoder, objective, [row], [gates])[0][0] for gates in both]
+        slope = abs(losses[0] - losses[1]) / (2 * step)
+        assert slope == pytest.approx(float(gradient[layer, 2]), abs=share * float(gradient.max()))
+
+
+def test_company_does_not_matter(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
+    """A text alone, in a padded batch, and in another order; packed weights and others."""
+    rows = range(objective.items)
+    batch = gradients(hosted.encoder, objective, rows)
+    check([gradients(hosted.encoder, objective, [row])[0] for row in rows], batch)
+    check(gradients(hosted.encoder, objective, rows[::-1])[::-1], batch)
+    check(gradients(hosted.load(pack=False), objective, rows), batch)
+
+
+def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObjective, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tokens a backward pass takes; each row with gates of its own, which are cut too."""
+    encoder, sizes = hosted.encoder, list[int]()
+    shape = (encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
+    gates = [gates_of(dict([one]), *shape) for one in base_of(hosted).items()]
+    gates.insert(2, None)
+    kind = type(objective.losses[0])
+    losses = kind.losses
+
+    def counted(*arguments: object) -> torch.Tensor:
+        sizes.append(len(arguments[-1]))
+        return losses(*arguments)
+
+    monkeypatch.setattr(kind, "losses", counted)
+    found = {}
+    for tokens, wanted in ((1, [1] * 6), (64 * 4, [4, 2]), (1 << 20, [6])):
+        monkeypatch.setattr(importance, "GRADIENT_TOKENS", tokens)
+        found[tokens] = gradients(encoder, objective, range(6), gates)
+        assert sizes == wanted
+        sizes.clear()
+    check(found[1], found[1 << 20])
+    check(found[256], found[1 << 20])
+
+
+def test_a_model_runs_on_after_gradients(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
+    """Nothing that autograd touched stays behind, and no parameter has a gradient."""
+    encoder = hosted.load(pack=True)
+    before = gradients(encoder, objective, [0, 1])
+    assert all(parameter.grad is None and not parameter.requires_grad for parameter in encoder.architecture.model.parameters())
+    with torch.inference_mode():
+        state = encoder.begin(objective.sequences[:2])
+        encoder.advance(state, encoder.shape.layers)
+        assert state.hidden.is_inference()
+    again = gradients(encoder, objective, [0, 1])
+    assert all(np.array_equal(one[1], other[1]) for one, other in zip(again, before, strict=True))
+
+
+def test_bf16(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
+    """Eight bits leave little of a random model's single derivatives, but no row is nonsense and most are alike."""
+    encoder, rows = hosted.load(pack=True, precision="bf16"), range(objective.items)
+    exact, rough = gradients(hosted.encoder, objective, rows), gradients(encoder, objective, rows)
+    correlations = [np.corrcoef(one.ravel(), other.ravel())[0, 1] for (_, one), (_, other) in zip(rough, exact, strict=True)]
+    assert min(correlations) > 0.5
+    assert np.median(correlations) > 0.9
+
+
+def test_normalised() -> None:
+    gradient = np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]])
+    assert normalised(gradient).tolist() == [[0.6, 0.8], [0.0, 0.0], [0.0, 1.0]]

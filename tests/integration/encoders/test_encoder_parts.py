@@ -1,0 +1,313 @@
+"""A layer in two parts, at some positions only, or with constant contexts gives what a whole one gives."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.encoders.base import BatchGates, Gates, State
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+
+from tests.integration.encoders.reference import Subject, all_logits, assert_close, assert_equal
+from tests.integration.jobs.oracle import Edit, Edits, Oracle, gates_of
+from tests.tiny import write_checkpoint
+
+ZERO, UNIFORM, SCALED = Edit(), Edit(uniform=1.0), Edit(keep=-1.5)
+MODES = ("zero", "uniform", "scale", "mean")
+IN_PARTS = {"albert", "bert", "distilbert", "electra", "roberta", "xlm-roberta"}
+"""Architectures whose layers run in two parts; the others run them whole, and nothing may differ."""
+
+
+@pytest.fixture(scope="module")
+def oracle(subject: Subject) -> Oracle:
+    return Oracle(subject.folder)
+
+
+@pytest.fixture(scope="module")
+def packed(subject: Subject) -> TorchEncoder:
+    return subject.load(pack=True)
+
+
+def constant(encoder: TorchEncoder, seed: int) -> Edit:
+    """A context that no text has, other than that of any other head."""
+    return Edit(constant=np.random.default_rng(seed).normal(size=encoder.architecture.head_size).astype(np.float32))
+
+
+def edits_in(encoder: TorchEncoder, mode: str, layer: int) -> Edits:
+    """Two heads of one layer changed alike, one of them the first."""
+    change = {"zero": ZERO, "uniform": UNIFORM, "scale": SCALED}
+    return {(layer, head): change.get(mode) or constant(encoder, head) for head in (0, 3)}
+
+
+def gates(encoder: TorchEncoder, edits: Edits) -> Gates:
+    return gates_of(edits, encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
+
+
+def mixed(encoder: TorchEncoder, layer: int, rows: int) -> list[Gates | None]:
+    """Rows with each mode in one layer, with several at once, and without gates."""
+    kinds: list[Gates | None] = [gates(encoder, edits_in(encoder, mode, layer)) for mode in MODES]
+    several = {(layer, 0): ZERO, (layer, 1): UNIFORM, (layer, 2): SCALED, (layer, 3): constant(encoder, 9)}
+    return [([*kinds, gates(encoder, several), None])[row % 6] for row in range(rows)]
+
+
+def places(lengths: Sequence[int], kind: str) -> torch.Tensor:
+    """Positions of each row, [rows, n]: one, some in no order, all of the longest row, or some of them twice."""
+    if kind == "all":
+        return torch.arange(max(lengths)).clamp(max=max(lengths) - 1).repeat(len(lengths), 1)
+    wanted = {"one": [0.5], "some": [1.0, 0.0, 0.4], "repeated": [0.7, 0.7, 0.0, 0.7]}[kind]
+    return torch.tensor([[round(share * (length - 1)) for share in wanted] for length in lengths])
+
+
+def finish(
+    encoder: TorchEncoder, state: State, stop: int, placed: BatchGates | None, only: torch.Tensor | None
+) -> torch.Tensor:
+    encoder.advance(state, stop, placed, only=only)
+    assert state.layer == stop
+    assert state.context is None
+    return state.hidden
+
+
+def same(found: torch.Tensor, whole: torch.Tensor, only: torch.Tensor, lengths: Sequence[int]) -> None:
+    """What `only` left equals those positions of a whole run, row by row; padding does not count."""
+    assert found.shape == (*only.shape, whole.shape[2])
+    for row, length in enumerate(lengths):
+        real = only[row] < length
+        assert_close([found[row, real]], [whole[row, only[row, real]]], 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["one", "some", "all", "repeated"])
+@pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
+@torch.inference_mode()
+def test_only_some_positions(subject: Subject, packed: TorchEncoder, pack: bool, kind: str) -> None:
+    """Whatever gates there are, in whichever layer, the last one among them; also where a run ends midway."""
+    encoder, batch = packed if pack else subject.encoder, subject.sequences
+    lengths, layers = tuple(map(len, batch)), encoder.shape.layers
+    only = places(lengths, kind)
+    for stop in (1, layers):
+        for gated in (None, 0, stop - 1):
+            placed = None if gated is None else encoder.place_gates(mixed(encoder, gated, len(batch)))
+            whole = finish(encoder, encoder.begin(batch), stop, placed, None)
+            found = finish(encoder, encoder.begin(batch), stop, placed, only)
+            same(found, whole, only, lengths)
+
+
+@torch.inference_mode()
+def test_scores_count_positions_among_the_chosen(subject: Subject) -> None:
+    encoder, batch = subject.encoder, subject.sequences[:5]
+    only, state, whole = places(tuple(map(len, batch)), "some"), encoder.begin(batch), encoder.begin(batch)
+    encoder.advance(whole, encoder.shape.layers)
+    encoder.advance(state, encoder.shape.layers, only=only)
+    found = encoder.logits(state, torch.tensor([3, 0, 4]), torch.tensor([1, 2, 0]))
+    wanted = all_logits(encoder, whole)
+    assert_close(list(found), [wanted[3, only[3, 1]], wanted[0, only[0, 2]], wanted[4, only[4, 0]]], 1e-5)
+
+
+@torch.inference_mode()
+def test_only_leaves_positions_out_where_it_can(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It saves something: behind the attention of that layer there are the chosen positions and no others."""
+    encoder, batch, seen = subject.encoder, subject.sequences[:3], list[int]()
+    finish = encoder.architecture.finish
+
+    def watched(index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        seen.extend((context.shape[1], hidden.shape[1]))
+        return finish(index, context, hidden)
+
+    monkeypatch.setattr(encoder.architecture, "finish", watched)
+    encoder.advance(encoder.begin(batch), 1, only=places(tuple(map(len, batch)), "one"))
+    assert seen == ([1, 1] if subject.architecture in IN_PARTS else [])
+
+
+@pytest.mark.parametrize("kind", [None, "some"], ids=["all positions", "some"])
+@pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
+@torch.inference_mode()
+def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool, kind: str | None) -> None:
+    """From kept rows, stacked with others of other lengths, each with gates of its own in that layer and the next."""
+    encoder, batch = packed if pack else subject.encoder, subject.sequences
+    layers = encoder.shape.layers
+    for layer in range(layers):
+        later = mixed(encoder, min(layer + 1, layers - 1), len(batch))[::-1]
+        gated = mixed(encoder, layer, len(batch))
+        chosen = [late if index % 4 == 3 else here for index, (here, late) in enumerate(zip(gated, later, strict=True))]
+        whole = encoder.begin(batch)
+        encoder.advance(whole, layers, encoder.place_gates(chosen))
+        state = encoder.begin(batch)
+        encoder.advance(state, layer)
+        encoder.attend(state)
+        assert (state.context is not None) == (subject.architecture in IN_PARTS)
+        kept = [state.row(row) for row in range(len(batch))]
+        order = sorted(range(len(batch)), key=lambda index: (index * 7) % 5)
+        for group in (order[:1], order[1:3], order[3:8], order[8:]):
+            stacked = State.stack([kept[row] for row in group])
+            lengths = [len(batch[row]) for row in group]
+            only = None if kind is None else places(lengths, kind)
+            found = finish(encoder, stacked, layers, encoder.place_gates([chosen[row] for row in group]), only)
+            every = torch.arange(max(lengths)).repeat(len(group), 1)
+            expected = torch.zeros(len(group), max(lengths), encoder.shape.hidden_size)
+            for place, row in enumerate(group):
+                expected[place, : lengths[place]] = whole.hidden[row, : lengths[place]]
+            same(found, expected, every if only is None else only, lengths)
+
+
+@torch.inference_mode()
+def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
+    encoder, batch, state = subject.encoder, subject.sequences, subject.encoder.begin(subject.sequences)
+    encoder.advance(state, 1)
+    hidden = state.hidden.clone()
+    encoder.attend(state)
+    assert torch.equal(state.hidden, hidden)
+    assert state.layer == 1
+    if subject.architecture not in IN_PARTS:
+        assert state.context is None
+        assert all(state.row(row).bytes == 4 * len(batch[row]) * encoder.shape.hidden_size for row in range(len(batch)))
+        return
+    rows = [state.row(row) for row in range(len(batch))]
+    for row, sequence in zip(rows, batch, strict=True):
+        assert row.context is not None
+        tensors = [row.hidden, row.context.own, row.context.mean]
+        assert row.context.own.shape[:2] == (1, len(sequence))
+        assert row.context.mean.shape == (1, encoder.shape.heads, encoder.architecture.head_size)
+        assert row.bytes == sum(tensor.untyped_storage().nbytes() for tensor in tensors)
+        assert_close([row.context.own[0].transpose(0, 1).double()], [oracle.contexts(sequence)[1]])
+    # Going on from stacked rows changes none of them.
+    before = [tensor.clone() for row in rows if row.context for tensor in (row.context.own, row.context.mean)]
+    for group in (rows[:1], rows[1:5]):
+        stacked = State.stack(group)
+        assert stacked.context is not None
+        encoder.advance(stacked, encoder.shape.layers, encoder.place_gates(mixed(encoder, 1, len(group))))
+    assert_equal([tensor for row in rows if row.context for tensor in (row.context.own, row.context.mean)], before)
+
+
+@torch.inference_mode()
+def test_a_context_lasts_for_one_layer(subject: Subject) -> None:
+    """After it, the state goes on as any other; and asking again for what is there changes nothing."""
+    encoder, batch = subject.encoder, subject.sequences[:4]
+    whole, state = encoder.begin(batch), encoder.begin(batch)
+    encoder.advance(whole, encoder.shape.layers)
+    for stop in range(encoder.shape.layers):
+        encoder.advance(state, stop)
+        encoder.attend(state)
+        encoder.attend(state)
+    encoder.advance(state, encoder.shape.layers)
+    for row, length in enumerate(map(len, batch)):
+        assert_close([state.hidden[row, :length]], [whole.hidden[row, :length]], 1e-5)
+
+
+@torch.inference_mode()
+def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> None:
+    encoder, batch, plain, seen = subject.encoder, subject.sequences[:4], list[torch.Tensor](), list[torch.Tensor]()
+    placed = encoder.place_gates(mixed(encoder, 1, len(batch)))
+    whole, state = encoder.begin(batch), encoder.begin(batch)
+    encoder.advance(whole, 2, placed, {1: lambda maps: plain.append(maps.clone())})
+    encoder.advance(state, 1, placed)
+    encoder.attend(state)
+    encoder.advance(state, 2, placed, {1: lambda maps: seen.append(maps.clone())})
+    assert_equal([*seen, state.hidden], [*plain, whole.hidden])
+
+
+@pytest.mark.parametrize("watch", [False, True], ids=["unwatched", "watched"])
+@torch.inference_mode()
+def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch: bool) -> None:
+    """Of every layer; gates of a layer change what the next ones read, never what is seen there."""
+    encoder, batch, layers = subject.encoder, subject.sequences, subject.encoder.shape.layers
+    for gated in (None, layers - 1):
+        placed = None if gated is None else encoder.place_gates(mixed(encoder, gated, len(batch)))
+        state, seen = encoder.begin(batch), list[torch.Tensor]()
+        taps = dict.fromkeys(range(layers), lambda own, seen=seen: seen.append(own.clone()))
+        maps = dict.fromkeys(range(layers), lambda _: None) if watch else None
+        encoder.advance(state, layers, placed, maps, taps=taps)
+        assert len(seen) == layers
+        for row, sequence in enumerate(batch):
+            expected = oracle.contexts(sequence)
+            for layer in range(layers):
+                assert_close([seen[layer][row, :, : len(sequence)].double()], [expected[layer]])
+
+
+def constants(encoder: TorchEncoder) -> list[Edits]:
+    """Constant contexts in one head, in a whole layer, in several layers, and beside all other modes."""
+    last = encoder.shape.layers - 1
+    return [
+        {(1, 2): constant(encoder, 1)},
+        {(last, 0): constant(encoder, 2)},
+        {(0, head): constant(encoder, head) for head in range(4)},
+        {(layer, layer % 4): constant(encoder, layer) for layer in range(last + 1)},
+        {(0, 1): ZERO, (0, 2): constant(encoder, 5), (1, 1): UNIFORM, (1, 2): constant(encoder, 6), (last, 3): SCALED},
+    ]
+
+
+@pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
+@torch.inference_mode()
+def test_constant_contexts(subject: Subject, oracle: Oracle, packed: TorchEncoder, pack: bool) -> None:
+    """In a padded batch, beside rows that stay as they were to the bit."""
+    encoder, batch = packed if pack else subject.encoder, subject.sequences
+    edits: list[Edits | None] = [None] * len(batch)
+    edits[1::2] = [constants(encoder)[index % 5] for index in range(len(edits) // 2)]
+    gated = [None if row is None else gates(encoder, row) for row in edits]
+    for watch in (False, True):
+        found = subject.run(batch, gated, encoder=encoder, watch=watch)
+        plain = subject.run(batch, encoder=encoder, watch=watch)
+        for row, sequence in enumerate(batch):
+            if edits[row] is None:
+                assert_equal(found.row(row), plain.row(row))
+                continue
+            expected = oracle.scores(sequence, edits[row])
+            assert_close([found.logits[row, : len(sequence)].double()], [expected])
+            assert float((plain.logits[row, : len(sequence)] - expected).abs().max()) > 0.01
+
+
+@torch.inference_mode()
+def test_constants_of_some_rows_leave_others_as_they_were(subject: Subject) -> None:
+    """Rows with gates of another mode in the same layer give what they give without the constants beside them."""
+    encoder, batch = subject.encoder, subject.sequences[:4]
+    other = [gates(encoder, edits_in(encoder, mode, 1)) for mode in ("zero", "uniform", "scale")]
+    alone = subject.run(batch, [*other, None])
+    beside = subject.run(batch, [*other, gates(encoder, edits_in(encoder, "mean", 1))])
+    for row in range(3):
+        assert_equal(beside.row(row), alone.row(row))
+
+
+@torch.inference_mode()
+def test_place_gates_places_constants(subject: Subject) -> None:
+    encoder = subject.encoder
+    one, other = constant(encoder, 1), constant(encoder, 2)
+    placed = encoder.place_gates([gates(encoder, {(2, 1): one}), None, gates(encoder, {(2, 3): other, (0, 0): ZERO})])
+    assert placed is not None
+    assert (placed.layers, placed.uniform_layers, list(placed.constant)) == (frozenset({0, 2}), frozenset(), [2])
+    assert placed.constant[2].shape == (3, encoder.shape.heads, encoder.architecture.head_size)
+    assert np.array_equal(placed.constant[2][0, 1].numpy(), one.constant)
+    assert np.array_equal(placed.constant[2][2, 3].numpy(), other.constant)
+    assert int((placed.constant[2] != 0).any(dim=-1).sum()) == 2
+
+
+@torch.inference_mode()
+def test_bf16(subject: Subject) -> None:
+    """The same in bf16, whose eight bits are compared with themselves."""
+    encoder, batch = subject.load(precision="bf16", pack=True), subject.sequences[:6]
+    layers, lengths = encoder.shape.layers, tuple(map(len, batch))
+    only = places(lengths, "some")
+    placed = encoder.place_gates(mixed(encoder, layers - 1, len(batch)))
+    whole = finish(encoder, encoder.begin(batch), layers, placed, None)
+    state = encoder.begin(batch)
+    encoder.advance(state, layers - 1, placed)
+    encoder.attend(state)
+    kept = State.stack([state.row(row) for row in range(len(batch))])
+    assert whole.dtype == torch.bfloat16
+    for found in (finish(encoder, kept, layers, placed, only), finish(encoder, encoder.begin(batch), layers, placed, only)):
+        for row in range(len(batch)):
+            assert_close([found[row].float()], [whole[row, only[row]].float()], 0.03)
+
+
+@torch.inference_mode()
+def test_classifiers_that_read_the_first_position(subject: Subject, tmp_path: Path) -> None:
+    """With all others left out, the scores stay; and they are those of transformers."""
+    folder = write_checkpoint(subject.architecture, tmp_path / "classifier", labels=3)
+    encoder, oracle = Subject(subject.architecture, folder).load(pack=True), Oracle(folder, classifies=True)
+    batch = subject.sequences[:6]
+    placed = encoder.place_gates(mixed(encoder, encoder.shape.layers - 1, len(batch)))
+    assert encoder.reads_first
+    whole, state = encoder.begin(batch), encoder.begin(batch)
+    finish(encoder, whole, encoder.shape.layers, placed, None)
+    finish(encoder, state, encoder.shape.layers, placed, torch.zeros((len(batch), 1), dtype=torch.int64))
+    assert_close([encoder.classify(state)], [encoder.classify(whole)], 1e-5)
+    assert_close([encoder.classify(whole)[5].double()], [oracle.scores(batch[5])])
+    assert len({tuple(scores) for scores in encoder.classify(whole).tolist()}) == len(batch)

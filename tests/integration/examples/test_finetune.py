@@ -1,0 +1,111 @@
+"""examples/finetune.py on a toy task: what it learns, what it saves, what it says of bad files."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from examples import finetune
+
+GOOD = ("The cat sat.", "A cat is an animal.", "The cat sat on the mat.", "She plays the violin.")
+BAD = ("Berlin is a city.", "Paris is a city.", "Rome is the capital of Italy.", "London is large.")
+
+
+def tsv(path: Path, *, header: str = "sentence\tlabel", rows: list[str] | None = None) -> Path:
+    toy = [f"{text}\t{label}" for label, texts in ((1, GOOD), (0, BAD)) for text in texts] * 3
+    path.write_text("\n".join([header, *(toy if rows is None else rows), ""]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def arguments(checkpoint: Callable[[str], Path], tmp_path: Path) -> list[str]:
+    """A run on the toy task with a tiny model that has no classification head."""
+    files = ["--train", str(tsv(tmp_path / "train.tsv")), "--dev", str(tsv(tmp_path / "dev.tsv"))]
+    model = ["--model", str(checkpoint("bert")), "--output", str(tmp_path / "tuned")]
+    return [*files, "--text", "sentence", *model, "--batch-size", "8", "--learning-rate", "3e-3"]
+
+
+def test_it_learns_a_separable_task_and_saves_what_transformers_loads(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finetune.main([*arguments, "--names", "bad,good", "--epochs", "20"])
+
+    printed = capsys.readouterr().out
+    assert "start from random weights: bert.pooler.dense.bias, bert.pooler.dense.weight, classifier.bias" in printed
+    losses = [float(loss) for loss in re.findall(r"loss ([\d.]+)", printed)]
+    assert len(losses) == 20 and losses[-1] < losses[0] / 2
+    assert "dev accuracy 1.0000" in printed.splitlines()[-1]
+
+    tuned = tmp_path / "tuned"
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in tuned.iterdir()}
+    model = AutoModelForSequenceClassification.from_pretrained(tuned).eval()
+    assert model.config.id2label == {0: "bad", 1: "good"}
+    assert model.config.label2id == {"bad": 0, "good": 1}
+    encoded = AutoTokenizer.from_pretrained(tuned)([*BAD, *GOOD], padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        assert model(**encoded).logits.argmax(-1).tolist() == [0] * len(BAD) + [1] * len(GOOD)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(arguments: list[str], tmp_path: Path) -> None:
+    saved = []
+    for number, seed in enumerate("001"):
+        output = tmp_path / f"run{number}"
+        finetune.main([*arguments, "--epochs", "1", "--seed", seed, "--output", str(output)])
+        saved.append((output / "model.safetensors").read_bytes())
+    assert saved[0] == saved[1] != saved[2]
+
+
+def test_pairs_and_labels_given_by_name(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["The cat sat.\tA cat sat.\tsame", "The cat sat.\tBerlin is large.\tother"] * 4
+    pairs = str(tsv(tmp_path / "pairs.tsv", header="sentence\tsecond\tlabel", rows=rows))
+    finetune.main(
+        [*arguments, "--train", pairs, "--dev", pairs, "--text-pair", "second", "--names", "same,other,x", "--epochs", "1"]
+    )
+    assert "50.0% are same" in capsys.readouterr().out
+    assert (tmp_path / "tuned" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "message"),
+    [
+        ("text\tgold", ["a\t1"], "bad.tsv has no column 'sentence'; its columns are text, gold"),
+        ("sentence\tgold", ["a\t1"], "bad.tsv has no column 'label'; its columns are sentence, gold"),
+        ("sentence\tlabel", ["a\t1", "b"], "bad.tsv line 3 has 1 columns, the first line has 2"),
+        ("sentence\tlabel", ["a\t1", "b\t2"], "bad.tsv line 3: label '2' is none of 0, 1; see --names"),
+        ("sentence\tlabel", [], "bad.tsv has no examples, only the names of its columns"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(
+    arguments: list[str], tmp_path: Path, header: str, rows: list[str], message: str
+) -> None:
+    bad = tsv(tmp_path / "bad.tsv", header=header, rows=rows)
+    with pytest.raises(SystemExit) as caught:
+        finetune.main([*arguments, "--dev", str(bad)])
+    assert str(caught.value) == f"finetune.py: {tmp_path}/{message}"
+    assert not (tmp_path / "tuned").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (["--dev", "/nowhere.tsv"], "No such file or directory: '/nowhere.tsv'"),
+        (["--names", "one"], "--names must be two or more different ones"),
+        (["--epochs", "0"], "--epochs and --batch-size at least 1"),
+        (["--model", "/nowhere"], "the server has no folder /nowhere"),
+        (["--output", str(Path(__file__).parent)], "is not empty; give a new folder"),
+    ],
+)
+def test_bad_options_end_in_one_line(arguments: list[str], changed: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        finetune.main([*arguments, *changed])
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_in_another_encoding_is_named(arguments: list[str], tmp_path: Path) -> None:
+    bad = tmp_path / "latin.tsv"
+    bad.write_bytes("sentence\tlabel\ncafé\t1\n".encode("latin-1"))
+    with pytest.raises(SystemExit, match=r"latin\.tsv is not UTF-8"):
+        finetune.main([*arguments, "--train", str(bad)])

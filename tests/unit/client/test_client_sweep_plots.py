@@ -1,0 +1,148 @@
+"""Figures of sweeps and rankings show the numbers, and better apart from worse."""
+
+import sys
+
+import bertscope
+import numpy as np
+import pytest
+from bertscope import CurvePoint, HeadEffect, HeadRanking, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
+
+SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))
+
+
+def metric_effect(metric: str, difference: float, margin: float | None = 0.1) -> MetricEffect:
+    low, high = (None, None) if margin is None else (difference - margin, difference + margin)
+    return MetricEffect(metric, 0.5 + difference, difference, low, high, None)
+
+
+def table_of(differences: dict[tuple[int, ...], float], metric: str = "accuracy", scope: str = "heads") -> SweepTable:
+    """A table of single heads (layer, head), or of layers (layer, head, head, ...)."""
+    effects = tuple(
+        HeadEffect({layer: tuple(heads)}, {metric: metric_effect(metric, value), "loss": metric_effect("loss", -value)})
+        for (layer, *heads), value in differences.items()
+    )
+    start = SweepStart({metric: 0.5, "loss": 0.5}, len(effects), 7, 0, 0, 0)
+    return SweepTable("zero", scope, start, effects, (), SUMMARY)
+
+
+def curve(*shares: float, margin: float | None = 0.1) -> SweepTable:
+    points = tuple(CurvePoint((), 0, share, {"accuracy": metric_effect("accuracy", -share, margin)}) for share in shares)
+    return SweepTable("zero", "heads", SweepStart({"accuracy": 0.5}, 3, 7, 0, 0, 0), (), points, SUMMARY)
+
+
+HEADS = table_of({(0, 0): 0.4, (1, 1): -0.4, (1, 0): 0.05})
+
+
+def test_a_sweep_over_heads_is_a_heat_map():
+    figure = bertscope.plot_sweep(HEADS)
+    axes = figure.axes[0]
+    image = axes.images[0]
+    np.testing.assert_array_equal(np.ma.getmaskarray(image.get_array()), [[False, True], [False, False]])
+    np.testing.assert_allclose(image.get_array().filled(0), [[0.4, 0], [0.05, -0.4]])
+    low, high = image.get_clim()
+    assert (low, high) == (-0.4, 0.4)
+    assert not axes.yaxis_inverted()  # The first layer is at the bottom.
+    assert (axes.get_ylabel(), [label.get_text() for label in axes.get_xticklabels()]) == ("layer", ["0", "1"])
+    marked = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines}
+    assert marked == {(0, 0), (1, 1)}
+    assert "baseline accuracy: 0.5, 7 items" in figure.get_suptitle()
+    assert r"models/\$m\$" in figure.get_suptitle()
+    assert figure.axes[1].get_ylabel() == "difference in accuracy; blue is better"
+
+
+def test_better_is_blue_whichever_way_the_metric_goes():
+    for metric, better in (("accuracy", 0.4), ("loss", -0.4)):
+        image = bertscope.plot_sweep(HEADS, metric).axes[0].images[0]
+        red, _, blue, _ = image.to_rgba(better)
+        worse_red, _, worse_blue, _ = image.to_rgba(-better)
+        assert blue > red
+        assert worse_red > worse_blue
+
+
+def test_a_divergence_has_no_better_and_no_marks():
+    figure = bertscope.plot_sweep(table_of({(0, 0): 0.4, (0, 1): 0.2}, "divergence"))
+    assert figure.axes[0].images[0].get_clim() == (0, 0.4)
+    assert len(figure.axes[0].lines) == 0
+    assert figure.axes[1].get_ylabel() == "divergence (nats)"
+    assert "baseline" not in figure.get_suptitle()
+
+
+def test_a_sweep_over_layers_is_bars_with_intervals():
+    figure = bertscope.plot_sweep(table_of({(0, 0, 1): 0.4, (1, 0, 1): -0.4, (2, 0, 1): 0.05}, scope="layers"))
+    axes = figure.axes[0]
+    np.testing.assert_allclose([bar.get_height() for bar in axes.patches], [0.4, -0.4, 0.05])
+    assert len({bar.get_facecolor() for bar in axes.patches}) == 3
+    assert axes.get_xlabel() == "layer"
+    (intervals,) = (collection for collection in axes.collections if len(collection.get_segments()) == 3)
+    np.testing.assert_allclose(intervals.get_segments()[0][:, 1], [0.3, 0.5])
+
+
+def test_sets_of_heads_are_bars_with_their_names():
+    axes = bertscope.plot_sweep(table_of({(0, 0, 1): 0.4, (1, 2): -0.4}, scope="sets")).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0:0,1", "1:2"]
+
+
+def test_long_names_are_cut():
+    table = table_of({(0, *range(12)): 0.1, (1, 2): 0.1}, scope="sets")
+    labels = [label.get_text() for label in bertscope.plot_sweep(table).axes[0].get_xticklabels()]
+    assert labels == ["0:0,1,2,3,4,5,6,7...", "1:2"]
+
+
+def test_without_an_interval_there_is_no_mark_of_one():
+    effects = tuple(HeadEffect({layer: (0, 1)}, {"accuracy": metric_effect("accuracy", 0.1, None)}) for layer in (0, 1))
+    table = SweepTable("zero", "layers", SweepStart({"accuracy": 0.5}, 2, 1, 0, 0, 0), effects, (), SUMMARY)
+    axes = bertscope.plot_sweep(table).axes[0]
+    caps = [y for line in axes.lines if len(line.get_ydata()) == len(effects) for y in line.get_ydata() if y > 0]
+    assert caps == []
+
+
+@pytest.mark.parametrize("margin", [0.1, None])
+def test_a_greedy_sweep_is_a_curve(margin):
+    axes = bertscope.plot_sweep(curve(0, 0.25, 1, margin=margin)).axes[0]
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [0, 25, 100])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.5, 0.25, -0.5])
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == pytest.approx((-0.5 - (margin or 0), 0.5 + (margin or 0)))
+
+
+def ranking() -> HeadRanking:
+    importance = np.array([[0.6, 0.8], [1, 0]], np.float32)
+    return HeadRanking(importance, importance, 7, 0, 1.5, SUMMARY.provenance)
+
+
+def test_a_ranking_is_a_heat_map():
+    figure = bertscope.plot_ranking(ranking())
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), ranking().importance)
+    assert "loss 1.5 nats, 7 items" in figure.get_suptitle()
+
+
+def test_a_heat_map_of_nothing_but_zeros():
+    assert bertscope.plot_sweep(table_of({(0, 0): 0.0})).axes[0].images[0].get_clim() == (-1, 1)
+
+
+def test_a_metric_that_was_not_measured():
+    with pytest.raises(KeyError, match="divergence"):
+        bertscope.plot_sweep(HEADS, "divergence")
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PDF", b"%PDF")])
+def test_the_name_decides_the_kind(tmp_path, name, begins):
+    bertscope.save_sweep(HEADS, tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(begins)
+    bertscope.save_ranking(ranking(), tmp_path / name, title="$")
+    assert (tmp_path / name).read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize("name", ["a.html", "a", "png"])
+def test_other_names_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"must end with \.png, \.svg or \.pdf"):
+        bertscope.save_sweep(HEADS, tmp_path / name)
+    with pytest.raises(ValueError, match="must end with"):
+        bertscope.save_ranking(ranking(), tmp_path / name)
+
+
+def test_figures_without_matplotlib_name_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for draw in (lambda: bertscope.plot_sweep(HEADS), lambda: bertscope.plot_ranking(ranking())):
+        with pytest.raises(ImportError, match=r'pip install "bertscope\[plot\]"'):
+            draw()
