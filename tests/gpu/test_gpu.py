@@ -1,7 +1,7 @@
 """On a GPU: the same numbers as on the CPU, by the encoder alone and through a server under load; and what no memory means."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -25,15 +25,6 @@ DEVICE = torch.device("cuda:0")
 ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
 EDITS = {(0, 1): (0.0, 1.0), (1, 0): (0.5, 0.0), (2, 2): (0.0, 0.0), (2, 3): (0.0, 1.0)}
 MIB = 1024 * 1024
-
-
-@pytest.fixture(scope="module", autouse=True)
-def full_float32() -> Iterator[None]:
-    """TensorFloat-32 has 10 bits where float32 has 23."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

@@ -1,7 +1,7 @@
 """Sweeps and rankings on a GPU: the same numbers as on the CPU."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,6 @@ pytestmark = [
 
 DEVICE = torch.device("cuda:0")
 SETS: tuple[HeadSet, ...] = (*every_head(3, 4), *every_layer(3, 4), ((0, (1,)), (2, (0, 3))))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def full_float32() -> Iterator[None]:
-    """TensorFloat-32 has 10 bits where float32 has 23."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

@@ -1,19 +1,18 @@
 """`bertscope classify`: what a fine-tuned model says texts are."""
 
 import dataclasses
-import itertools
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from bertscope.classification import ClassifiedText
+from bertscope.classification import ClassifiedText, ClassifiedTexts
 from bertscope.cli import options
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.option_groups import grouped
-from bertscope.cli.output import Failure, UsageError, bar, console, print_json, printable, probability, table
-from bertscope.cli.text_arguments import TEXTS_PER_CALL, read_texts, with_places
-from bertscope.errors import InvalidArgument
+from bertscope.cli.output import UsageError, bar, console, printable, probability, table
+from bertscope.cli.text_arguments import answer_texts, provenance_once
 
 
 @grouped
@@ -38,35 +37,23 @@ def classify(
     if pair is not None and (len(texts or []) != 1 or texts == ["-"]):
         raise UsageError("--pair goes with exactly one TEXT")
     interventions, reference_texts = base.interventions(), base.reference_texts()
-    asked = read_texts(texts or [])
-    answers: list[ClassifiedText] = []
     with options.connect(target, timeout) as client:
-        while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
-            places, batch_texts = zip(*batch, strict=True)
-            try:
-                results = client.classify(
-                    list(batch_texts) if pair is None else (batch_texts[0], pair),
-                    model=model,
-                    interventions=interventions,
-                    reference_texts=reference_texts,
-                    truncate=truncate,
-                )
-            except InvalidArgument as error:
-                raise Failure(with_places(str(error), places)) from error
-            if json:
-                answers += results
-            else:
-                for answer in results:
-                    print_answer(console(), answer)
-    if json:
-        print_json(document(answers))
+
+        def ask(batch: tuple[str, ...]) -> ClassifiedTexts:
+            return client.classify(
+                list(batch) if pair is None else (batch[0], pair),
+                model=model,
+                interventions=interventions,
+                reference_texts=reference_texts,
+                truncate=truncate,
+            )
+
+        answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
 
 
 def document(answers: list[ClassifiedText]) -> dict[str, Any]:
     """The answers as JSON has them; the provenance, which they share, once."""
-    results = [dataclasses.asdict(answer) | {"label": answer.label} for answer in answers]
-    sources = [result.pop("provenance") for result in results]
-    return {"provenance": sources[0] if sources else None, "results": results}
+    return provenance_once([dataclasses.asdict(answer) | {"label": answer.label} for answer in answers])
 
 
 def print_answer(screen: Console, answer: ClassifiedText) -> None:

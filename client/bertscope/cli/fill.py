@@ -1,7 +1,7 @@
 """`bertscope fill`: cloze queries."""
 
 import dataclasses
-import itertools
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,10 +11,9 @@ from rich.text import Text
 from bertscope.cli import options
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.option_groups import grouped
-from bertscope.cli.output import Failure, UsageError, bar, console, print_json, printable, probability, table
-from bertscope.cli.text_arguments import TEXTS_PER_CALL, read_texts, with_places
-from bertscope.errors import InvalidArgument
-from bertscope.results import FilledMask, FilledText
+from bertscope.cli.output import UsageError, bar, console, printable, probability, table
+from bertscope.cli.text_arguments import answer_texts, provenance_once
+from bertscope.results import FilledMask, FilledText, FilledTexts
 
 
 @grouped
@@ -45,37 +44,25 @@ def fill(
     """
     words = _words(candidates)
     interventions, reference_texts = base.interventions(), base.reference_texts()
-    asked = read_texts(texts or [])
-    answers: list[FilledText] = []
     with options.connect(target, timeout) as client:
-        while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
-            places, batch_texts = zip(*batch, strict=True)
-            try:
-                results = client.fill_mask(
-                    batch_texts,
-                    model=model,
-                    top_k=top_k,
-                    candidates=[*words, *(candidate or [])] or None,
-                    interventions=interventions,
-                    reference_texts=reference_texts,
-                    truncate=truncate,
-                )
-            except InvalidArgument as error:
-                raise Failure(with_places(str(error), places)) from error
-            if json:
-                answers += results
-            else:
-                for answer in results:
-                    print_answer(console(), answer)
-    if json:
-        print_json(document(answers))
+
+        def ask(batch: tuple[str, ...]) -> FilledTexts:
+            return client.fill_mask(
+                batch,
+                model=model,
+                top_k=top_k,
+                candidates=[*words, *(candidate or [])] or None,
+                interventions=interventions,
+                reference_texts=reference_texts,
+                truncate=truncate,
+            )
+
+        answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
 
 
 def document(answers: list[FilledText]) -> dict[str, Any]:
     """The answers as JSON has them; the provenance, which they share, once."""
-    results = [dataclasses.asdict(answer) for answer in answers]
-    sources = [result.pop("provenance") for result in results]
-    return {"provenance": sources[0] if sources else None, "results": results}
+    return provenance_once([dataclasses.asdict(answer) for answer in answers])
 
 
 def print_answer(screen: Console, answer: FilledText) -> None:

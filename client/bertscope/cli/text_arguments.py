@@ -1,13 +1,51 @@
 """Texts that a command is given: as arguments, or as lines of stdin."""
 
+import itertools
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
-from bertscope.cli.output import Failure, UsageError
+from bertscope.cli.output import Failure, UsageError, print_json
+from bertscope.errors import InvalidArgument
+
+Answer = TypeVar("Answer")
 
 TEXTS_PER_CALL = 64
 """Below every server's limit, so that any number of lines may be piped in; answers are printed as they come."""
+
+
+def answer_texts(
+    texts: list[str] | None,
+    ask: Callable[[tuple[str, ...]], Iterable[Answer]],
+    *,
+    show: Callable[[Answer], None],
+    document: Callable[[list[Answer]], Any] | None,
+) -> None:
+    """Asks about the texts in groups, as they come, and shows each answer; or prints one document of them all.
+
+    A text that is refused is named by its place.
+    """
+    asked, answers = read_texts(texts or []), list[Answer]()
+    while batch := list(itertools.islice(asked, TEXTS_PER_CALL)):
+        places, batch_texts = zip(*batch, strict=True)
+        try:
+            results = ask(batch_texts)
+        except InvalidArgument as error:
+            raise Failure(with_places(str(error), places)) from error
+        if document is None:
+            for answer in results:
+                show(answer)
+        else:
+            answers += results
+    if document is not None:
+        print_json(document(answers))
+
+
+def provenance_once(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Answers as JSON has them; the provenance, which they share, once."""
+    sources = [result.pop("provenance") for result in results]
+    return {"provenance": sources[0] if sources else None, "results": results}
 
 
 def read_texts(texts: list[str]) -> Iterator[tuple[str, str]]:

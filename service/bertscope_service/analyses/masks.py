@@ -69,4 +69,4 @@ def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.
     if not asked.shape[1]:
         return ids, values - total, asked.float(), asked
     found = logits.gather(1, asked)
-    return ids, values - total, found - total, ranks_of(logits, asked)
+    return ids, values - total, found - total, ranks_of(logits, found)

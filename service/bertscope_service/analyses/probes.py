@@ -156,5 +156,6 @@ class DivergenceProbe:
 
 def _gold_scores(logits: torch.Tensor, golds: torch.Tensor, *, ranked: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Logs and ranks [n, G], from scores [n, vocabulary]."""
-    logs = logits.gather(1, golds) - logits.logsumexp(dim=-1, keepdim=True)
-    return logs, ranks_of(logits, golds) if ranked else torch.zeros_like(golds)
+    found = logits.gather(1, golds)
+    logs = found - logits.logsumexp(dim=-1, keepdim=True)
+    return logs, ranks_of(logits, found) if ranked else torch.zeros_like(golds)

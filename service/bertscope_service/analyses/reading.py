@@ -43,10 +43,9 @@ class Reading:
             yield part, self.encoder.logits(state, self.rows[part], self.places[part])
 
 
-def ranks_of(logits: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-    """1 + the number of entries that are strictly likelier: int64 [n, C], of ids [n, C], from scores [n, vocabulary]."""
-    found = logits.gather(1, asked)
-    if asked.shape[1] <= FEW:
+def ranks_of(logits: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """1 + the number of entries that are strictly likelier: int64 [n, C], of scores [n, C] among all, [n, vocabulary]."""
+    if found.shape[1] <= FEW:
         return torch.stack([(logits > column[:, None]).sum(dim=1) + 1 for column in found.unbind(dim=1)], dim=1)
     order = logits.sort(dim=-1).values
     return 1 + logits.shape[1] - torch.searchsorted(order, found, right=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from bertscope_service.encoders.base import Encoder
@@ -32,6 +33,15 @@ class BulkRunner:
     def slices(self, lengths: Sequence[int]) -> Iterator[slice]:
         """Consecutive rows of so many tokens, in groups of about a batch."""
         return within(lengths, self._batch_tokens)
+
+    async def results(self, lengths: Sequence[int], row: Callable[[int], Row]) -> AsyncGenerator[Any, None]:
+        """The result of each of some rows, in order. `row` makes one by its number; `lengths` are their tokens."""
+        numbers = range(len(lengths))
+        groups = ((None, [row(number) for number in numbers[part]]) for part in self.slices(lengths))
+        async with aclosing(self.map(groups)) as found:
+            async for _, results in found:
+                for result in results:
+                    yield result
 
     async def map(self, groups: Iterable[tuple[K, Sequence[Row]]]) -> AsyncGenerator[tuple[K, list[Any]], None]:
         """The results of each group under its key, in order; groups are asked for only when their rows may run soon.

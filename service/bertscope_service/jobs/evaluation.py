@@ -51,6 +51,7 @@ class Evaluation:
     """An objective on a model. `reuse` off runs every change from the embeddings on: slower, and the same numbers.
 
     `layer_passes` counts runs of one layer on one row so far, `full_layer_passes` what they would have been without reuse.
+    Raises InvalidArgument if the memory budget is too small for the longest row.
     """
 
     encoder: Encoder
@@ -63,21 +64,19 @@ class Evaluation:
     full_layer_passes: int = field(default=0, init=False)
     _probes: Sequence[Observer] = field(default=(), init=False)
     _lengths: list[int] = field(init=False)
+    _sizes: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._lengths = [len(sequence) for sequence in self.objective.sequences]
+        self._sizes = state_sizes(self.encoder, self._lengths)
+        check_memory(self.memory_bytes, max(self._sizes))
 
     @property
     def rows(self) -> int:
         return len(self._lengths)
 
     async def baseline(self, interventions: Interventions) -> Values:
-        """The values that all others are compared with; comes first.
-
-        Raises InvalidArgument if the memory budget is too small for the longest row.
-        """
-        # Prefix checks it too, but only when the baseline has been computed and sent.
-        check_memory(self.memory_bytes, max(state_sizes(self.encoder, self._lengths)))
+        """The values that all others are compared with; comes first."""
         seen = await self._run_whole(self.objective.probes, interventions)
         self._probes = self.objective.later_probes(seen)
         return await self._measure(seen)
@@ -89,15 +88,12 @@ class Evaluation:
     async def changed(
         self, interventions: Interventions, sets: Iterable[HeadSet]
     ) -> AsyncGenerator[tuple[HeadSet, Values], None]:
-        """The values with each set changed on top of some interventions; sets that begin at a lower layer come first.
-
-        Raises InvalidArgument if the memory budget is too small for the longest row.
-        """
+        """The values with each set changed on top of some interventions; sets that begin at a lower layer come first."""
         by_layer: dict[int, list[HeadSet]] = defaultdict(list)
         for heads in sets:
             by_layer[heads[0][0]].append(heads)
         gates = interventions.gates(self.change.means)
-        prefix = Prefix(self.encoder, self.objective.sequences, self._lengths, gates, self.bulk, self.memory_bytes)
+        prefix = Prefix(self.encoder, self.objective.sequences, self._sizes, gates, self.bulk, self.memory_bytes)
         for layer in sorted(by_layer):
             for part in within([self.rows] * len(by_layer[layer]), HELD_RESULTS):
                 async with aclosing(self._changed_at(layer, by_layer[layer][part], interventions, prefix)) as measured:
@@ -152,11 +148,8 @@ class Evaluation:
 
     async def _run_whole(self, probes: Sequence[Observer], interventions: Interventions) -> list[Any]:
         gates = interventions.gates(self.change.means)
-        parts = (range(self.rows)[part] for part in self.bulk.slices(self._lengths))
-        seen: list[Any] = []
-        async with aclosing(self.bulk.map((None, [self._row(row, probes, gates) for row in part]) for part in parts)) as groups:
-            async for _, results in groups:
-                seen += results
+        async with aclosing(self.bulk.results(self._lengths, lambda row: self._row(row, probes, gates))) as results:
+            seen = [result async for result in results]
         passes = self.encoder.shape.layers * self.rows
         self.layer_passes += passes
         self.full_layer_passes += passes

@@ -16,9 +16,8 @@ from bertscope_service.jobs.bulk import BulkRunner
 
 async def mean_contexts(encoder: Encoder, sequences: Sequence[TokenSequence], bulk: BulkRunner) -> NDArray[np.float32]:
     """[layers, heads, head_size]: every head's context, averaged over all real tokens of the sequences together."""
-    total = np.zeros(())
-    rows = ((None, [Row(encoder, sequence, ContextObserver())]) for sequence in sequences)
-    async with aclosing(bulk.map(rows)) as groups:
-        async for _, (contexts,) in groups:
+    total, lengths = np.zeros(()), [len(sequence) for sequence in sequences]
+    async with aclosing(bulk.results(lengths, lambda row: Row(encoder, sequences[row], ContextObserver()))) as results:
+        async for contexts in results:
             total = total + contexts.astype(np.float64)
-    return (total / sum(map(len, sequences))).astype(np.float32)
+    return (total / sum(lengths)).astype(np.float32)

@@ -10,8 +10,6 @@ from bertscope_service.engine.rows import Row
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.jobs.bulk import BulkRunner, within
 
-ITEM_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
-
 
 class Prefix:
     """The states of all rows before one layer after the other, upwards.
@@ -24,21 +22,20 @@ class Prefix:
         self,
         encoder: Encoder,
         sequences: Sequence[TokenSequence],
-        lengths: Sequence[int],
+        sizes: Sequence[int],
         gates: Gates | None,
         bulk: BulkRunner,
         memory_bytes: int,
     ) -> None:
-        """`lengths` are those of the sequences. Raises InvalidArgument if the budget is too small for the longest row."""
+        """`sizes` are the bytes of the rows' states, see `state_sizes`; the largest fits into the budget."""
         self.passes = 0
         self._encoder = encoder
         self._sequences = sequences
         self._gates = gates
         self._bulk = bulk
-        self._sizes = state_sizes(encoder, lengths)
-        check_memory(memory_bytes, max(self._sizes))
-        spare = 0 if sum(self._sizes) <= memory_bytes else max(memory_bytes // 4, max(self._sizes))
-        keep = next(within(self._sizes, memory_bytes - spare)) if memory_bytes - spare >= self._sizes[0] else slice(0)
+        self._sizes = sizes
+        spare = 0 if sum(sizes) <= memory_bytes else max(memory_bytes // 4, max(sizes))
+        keep = next(within(sizes, memory_bytes - spare)) if memory_bytes - spare >= sizes[0] else slice(0)
         self._kept: dict[int, State | None] = dict.fromkeys(range(len(sequences))[keep])
         self._rest = range(len(self._kept), len(sequences))
         self._spare = spare
@@ -77,7 +74,7 @@ class Prefix:
 
 def state_sizes(encoder: Encoder, lengths: Sequence[int]) -> list[int]:
     """Bytes of a row's state: the hidden state, the context of a layer, which is as large, and the mean of its values."""
-    item = encoder.shape.hidden_size * ITEM_BYTES[encoder.precision]
+    item = encoder.shape.hidden_size * encoder.dtype.itemsize
     return [(2 * length + 1) * item for length in lengths]
 
 

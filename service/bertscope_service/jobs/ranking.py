@@ -32,12 +32,14 @@ async def rank_heads(encoder: Encoder, objective: Objective, gates: Gates | None
     Raises FailedPrecondition if the gradients are not finite.
     """
     gradient, loss = np.zeros((encoder.shape.layers, encoder.shape.heads)), 0.0
-    rows = (
-        (None, [Row(encoder, sequence, GradientObserver(probe), gates)])
-        for sequence, probe in zip(objective.sequences, objective.losses, strict=True)
-    )
-    async with aclosing(bulk.map(rows)) as groups:
-        async for _, ((row_loss, row_gradient),) in groups:
+    sequences, probes = objective.sequences, objective.losses
+    lengths = [len(sequence) for sequence in sequences]
+
+    def made(row: int) -> Row:
+        return Row(encoder, sequences[row], GradientObserver(probes[row]), gates)
+
+    async with aclosing(bulk.results(lengths, made)) as results:
+        async for row_loss, row_gradient in results:
             loss += row_loss
             gradient += row_gradient
     if not (np.isfinite(gradient).all() and np.isfinite(loss)):
