@@ -60,12 +60,13 @@ COPY --from=builder /opt/python /opt/python
 COPY --from=builder /opt/bertscope /opt/bertscope
 ENV PATH=/opt/bertscope/bin:$PATH \
     HF_HOME=/models/huggingface \
+    BERTSCOPE_CACHE_FOLDER=/models/cache \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
 
 # A numeric user lets Kubernetes check runAsNonRoot.
 USER 10001:10001
-# Downloaded models, and your own to serve by path; a volume keeps them across containers.
+# Downloaded models, exported graphs, and your own models to serve by path; a volume keeps them across containers.
 VOLUME ["/models"]
 WORKDIR /models
 # gRPC, and Prometheus metrics.

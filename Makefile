@@ -31,7 +31,7 @@ run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
 	@$(BIN)/bertscope serve
 
 test: $(READY)  ## Run all tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
 
 check: $(READY)  ## Formatting, lint, types, import arrows, protos
 	$(BIN)/ruff format --check .

@@ -11,7 +11,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import attention, cloze, interactive, overhead, padding, pruning, sweep, sweep64
+from benchmarks import attention, cloze, interactive, onnx_serving, overhead, padding, pruning, runtimes, sweep, sweep64
 from benchmarks.measure import Claim, machine
 
 SCRIPTS = {
@@ -22,6 +22,8 @@ SCRIPTS = {
     "sweep": sweep,
     "interactive": interactive,
     "pruning": pruning,
+    "runtimes": runtimes,
+    "onnx": onnx_serving,
 }
 LONG_SCRIPTS = {"sweep-64": sweep64}
 """Run only when they are named: half an hour each."""

@@ -73,7 +73,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def per_second(count: int, unit: str) -> Callable[[float], str]:
     """Writes the time for `count` things down as a rate."""
-    return lambda taken: f"{count / taken:.0f} {unit}/s"
+    return lambda taken: f"{count / taken:.{0 if count >= 100 * taken else 1}f} {unit}/s"
 
 
 def machine() -> str:
@@ -86,6 +86,8 @@ def machine() -> str:
         wanted = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
         flags = f"{lines.get('model name', '')}, {' '.join(flag for flag in wanted if flag in lines.get('flags', '').split())}"
     cores = f"{psutil.cpu_count(logical=True)} cores"
-    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "grpcio", "protobuf"))
+    versions = ", ".join(
+        f"{name} {version(name)}" for name in ("torch", "transformers", "onnxruntime-gpu", "grpcio", "protobuf")
+    )
     threads = f"{torch.get_num_threads()} threads"
     return f"{flags or platform.processor()}, {cores}, {threads}; Python {platform.python_version()}, {versions}"

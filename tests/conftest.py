@@ -1,10 +1,21 @@
 """Fixtures that tests of every kind share."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def export_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where servers and tests keep exported graphs. Each tiny checkpoint is exported once, by all processes of a test run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "export-cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BERTSCOPE_CACHE_FOLDER", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

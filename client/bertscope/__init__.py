@@ -1,4 +1,4 @@
-"""Asks a bertscope server what BERT-family models know and which of their heads matter.
+"""Asks a bertscope server what BERT-family models know, which of their heads matter, and what compressing them costs.
 
 >>> import bertscope
 >>> with bertscope.Client("127.0.0.1:50051") as client:  # doctest: +SKIP
@@ -9,8 +9,34 @@
 from bertscope._version import __version__
 from bertscope.ablation import CurvePoint, HeadEffect, HeadRanking, MetricEffect, SweepStart, SweepSummary, SweepTable
 from bertscope.async_client import AsyncClient
+from bertscope.benchmark import (
+    Agreement,
+    BenchmarkProgress,
+    BenchmarkReport,
+    Disturbances,
+    Machine,
+    ModelReport,
+    Ratio,
+    Score,
+    Speed,
+)
+from bertscope.benchmark_plots import plot_benchmark, save_benchmark
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
+from bertscope.compression import (
+    AppliedStep,
+    CompressionProgress,
+    eliminate_tokens,
+    half,
+    int8,
+    keep_layers,
+    magnitude,
+    onnx,
+    reduce_vocabulary,
+    remove_feed_forward,
+    remove_heads,
+    weight_only,
+)
 from bertscope.errors import (
     AlreadyExists,
     BertscopeError,
@@ -45,22 +71,30 @@ from bertscope.results import (
     Provenance,
     Token,
 )
+from bertscope.studies import AsyncStudyBenchmark, Published, StudiesSummary, StudyBenchmark, StudyRow, StudyTable
 from bertscope.sweep_plots import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.sweeps import AsyncHeadSweep, HeadSweep
 
 __all__ = [
+    "Agreement",
     "AlreadyExists",
+    "AppliedStep",
     "AsyncClient",
     "AsyncHeadSweep",
+    "AsyncStudyBenchmark",
     "AttentionMaps",
+    "BenchmarkProgress",
+    "BenchmarkReport",
     "BertscopeError",
     "Cancelled",
     "ClassifiedText",
     "ClassifiedTexts",
     "Client",
     "ClozePrompts",
+    "CompressionProgress",
     "CurvePoint",
     "DeadlineExceeded",
+    "Disturbances",
     "Divergence",
     "FailedPrecondition",
     "FieldViolation",
@@ -79,16 +113,26 @@ __all__ = [
     "LabelPrediction",
     "LabelledTexts",
     "LoadProgress",
+    "Machine",
     "MaskedLmLoss",
     "MetricEffect",
     "MinimalPairs",
     "Model",
+    "ModelReport",
     "Models",
     "NotFound",
     "PermissionDenied",
     "Prediction",
     "Provenance",
+    "Published",
+    "Ratio",
     "ResourceExhausted",
+    "Score",
+    "Speed",
+    "StudiesSummary",
+    "StudyBenchmark",
+    "StudyRow",
+    "StudyTable",
     "SweepStart",
     "SweepSummary",
     "SweepTable",
@@ -98,8 +142,15 @@ __all__ = [
     "Unimplemented",
     "__version__",
     "attention_page",
+    "eliminate_tokens",
+    "half",
+    "int8",
+    "keep_layers",
+    "magnitude",
     "mean",
+    "onnx",
     "plot_attention",
+    "plot_benchmark",
     "plot_ranking",
     "plot_sweep",
     "read_inputs",
@@ -107,10 +158,15 @@ __all__ = [
     "read_pairs",
     "read_prompts",
     "read_texts",
+    "reduce_vocabulary",
+    "remove_feed_forward",
+    "remove_heads",
     "save_attention",
+    "save_benchmark",
     "save_ranking",
     "save_sweep",
     "scale",
     "uniform",
+    "weight_only",
     "zero",
 ]

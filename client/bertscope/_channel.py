@@ -22,8 +22,10 @@ IDEMPOTENT_METHODS = {
     "bertscope.v1.AttentionService": ("ExtractAttention",),
     "bertscope.v1.ClassificationService": ("Classify",),
     "bertscope.v1.AblationService": ("SweepHeads", "RankHeads"),
+    "bertscope.v1.BenchmarkService": (),
 }
-"""What may be asked again when the server was not reached; a stream is asked again only before its first message."""
+"""What may be asked again when the server was not reached; a stream is asked again only before its first message. A
+benchmark is not: it makes everybody else wait, so it begins only when it is asked for."""
 
 RETRY_POLICY = {
     "maxAttempts": 4,

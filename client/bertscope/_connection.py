@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 
 import grpc
 import grpc.aio
+import grpc.experimental
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from bertscope import _health
@@ -17,9 +18,14 @@ from bertscope._channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, ChannelO
 from bertscope.errors import Cancelled, from_call
 from bertscope.v1.ablation_pb2_grpc import AblationServiceStub
 from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
+from bertscope.v1.benchmark_pb2_grpc import BenchmarkServiceStub
 from bertscope.v1.classification_pb2_grpc import ClassificationServiceStub
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
 from bertscope.v1.model_pb2_grpc import ModelServiceStub
+
+STREAM_IN_CALLER = (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)
+"""Streams are read by the thread that asks for their messages, not by one of gRPC's. A Ctrl-C may come while the caller holds
+a lock that the other thread needs, and nothing would ever end the call then."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -41,7 +47,7 @@ class Connection:
         `target` is "host:port" or any other gRPC name; `credentials` (`grpc.ssl_channel_credentials()`) turns on TLS;
         `options` are gRPC channel arguments and win over ours.
         """
-        arguments = channel_options(options)
+        arguments = [*channel_options(options), STREAM_IN_CALLER]
         self._channel = (
             grpc.insecure_channel(target, arguments)
             if credentials is None
@@ -51,6 +57,7 @@ class Connection:
         self._closed = False
         self._ablation = AblationServiceStub(self._channel)
         self._attention = AttentionServiceStub(self._channel)
+        self._benchmark = BenchmarkServiceStub(self._channel)
         self._classification = ClassificationServiceStub(self._channel)
         self._cloze = ClozeServiceStub(self._channel)
         self._models = ModelServiceStub(self._channel)
@@ -116,6 +123,7 @@ class _AsyncStubs:
         self.channel = channel
         self.ablation = AblationServiceStub(channel)
         self.attention = AttentionServiceStub(channel)
+        self.benchmark = BenchmarkServiceStub(channel)
         self.classification = ClassificationServiceStub(channel)
         self.cloze = ClozeServiceStub(channel)
         self.models = ModelServiceStub(channel)

@@ -6,12 +6,12 @@ are the same as the StringValue and Int32Value that come with protobuf.
 
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
-from bertscope.v1 import ablation_pb2, attention_pb2, classification_pb2, cloze_pb2, model_pb2
+from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, model_pb2
 
 CHECK = "/grpc.health.v1.Health/Check"
 WATCH = "/grpc.health.v1.Health/Watch"
 STATUSES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
-FILES = (ablation_pb2, attention_pb2, classification_pb2, cloze_pb2, model_pb2)
+FILES = (ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, model_pb2)
 SERVICES = tuple(service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values())
 """Full names of the services of this contract; the empty name stands for the server as a whole."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bertscope import _requests
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
+from bertscope.compression import AppliedStep, CompressionProgress
 from bertscope.errors import InvalidReply
 from bertscope.results import (
     FilledMask,
@@ -20,9 +21,10 @@ from bertscope.results import (
     Provenance,
     Token,
 )
-from bertscope.v1 import classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import classification_pb2, cloze_pb2, common_pb2, compression_pb2, model_pb2
 
-PRECISIONS = {common_pb2.PRECISION_UNSPECIFIED: "", **{message: name for name, message in _requests.PRECISIONS.items()}}
+PRECISIONS = {message: name for name, message in _requests.PRECISIONS.items()}
+"""Those whose names are shorter than in the contract."""
 
 
 def filled_texts(request: cloze_pb2.FillMaskRequest, response: cloze_pb2.FillMaskResponse) -> FilledTexts:
@@ -78,7 +80,7 @@ def model(message: model_pb2.Model) -> Model:
         architecture=message.architecture,
         runtime=_runtime(message.runtime),
         device=message.device,
-        precision=PRECISIONS.get(message.precision, str(message.precision)),
+        precision=precision(message.precision),
         layers=message.layers,
         heads=message.heads,
         hidden_size=message.hidden_size,
@@ -93,6 +95,7 @@ def model(message: model_pb2.Model) -> Model:
         ready_time=ready,
         labels=tuple(message.labels),
         pruned_heads=heads_by_layer(message.pruned_heads),
+        compression=applied_steps(message.compression),
     )
 
 
@@ -118,6 +121,33 @@ def loaded(event: LoadProgress | Model | None) -> Model:
     return event
 
 
+def applied_steps(messages: Iterable[compression_pb2.AppliedStep]) -> tuple[AppliedStep, ...]:
+    """What was done to a model."""
+    return tuple(AppliedStep(message.step, message.description, dict(message.numbers)) for message in messages)
+
+
+def compression_event(message: model_pb2.CompressModelResponse) -> CompressionProgress | Model | None:
+    """What one message of CompressModel says; None for an event that this version does not know."""
+    if message.HasField("model"):
+        return model(message.model)
+    if not message.HasField("progress"):
+        return None
+    progress = message.progress
+    return CompressionProgress(progress.done_steps, progress.total_steps, progress.detail)
+
+
+def compressed(event: CompressionProgress | Model | None) -> Model:
+    """The model that the last event of CompressModel must be."""
+    if not isinstance(event, Model):
+        raise InvalidReply("the server ended the compression without a model")
+    return event
+
+
+def precision(number: common_pb2.Precision.ValueType) -> str:
+    """ "fp32"; empty where the server does not say, as for a model that still loads."""
+    return PRECISIONS.get(number) or enum_name(common_pb2.Precision, number, "PRECISION_") if number else ""
+
+
 def provenance(message: common_pb2.Provenance) -> Provenance:
     """Where an answer comes from."""
     return Provenance(
@@ -125,7 +155,7 @@ def provenance(message: common_pb2.Provenance) -> Provenance:
         weights_digest=message.weights_digest,
         runtime=_runtime(message.runtime),
         device=message.device,
-        precision=PRECISIONS.get(message.precision, str(message.precision)),
+        precision=precision(message.precision),
         library_versions=dict(message.library_versions),
         numbering=enum_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
     )

@@ -26,6 +26,11 @@ PRECISIONS = {
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
 }
+RUNTIMES = {
+    "auto": common_pb2.RUNTIME_AUTO,
+    "torch": common_pb2.RUNTIME_TORCH,
+    "onnx": common_pb2.RUNTIME_ONNX,
+}
 MODES = {
     "zero": common_pb2.HeadIntervention.MODE_ZERO,
     "uniform": common_pb2.HeadIntervention.MODE_UNIFORM,
@@ -113,7 +118,13 @@ def get_model(model: str | Model | None) -> model_pb2.GetModelRequest:
 
 
 def load_model(
-    model: str | None, *, source: str, device: str | None, precision: str | None, revision: str | None
+    model: str | None,
+    *,
+    source: str,
+    device: str | None,
+    precision: str | None,
+    revision: str | None,
+    runtime: str | None,
 ) -> model_pb2.LoadModelRequest:
     """Request of LoadModel."""
     number_format = None if precision is None else _encoding.choice("precision", precision, PRECISIONS)
@@ -123,7 +134,14 @@ def load_model(
         device=_encoding.text("device", device or ""),
         precision=number_format or common_pb2.PRECISION_UNSPECIFIED,
         revision=_encoding.text("revision", revision or ""),
+        runtime=runtime_of(runtime),
     )
+
+
+def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:
+    """The library to run a model with; None is the server's setting."""
+    chosen = None if runtime is None else _encoding.choice("runtime", runtime, RUNTIMES)
+    return chosen or common_pb2.RUNTIME_UNSPECIFIED
 
 
 def unload_model(model: str | Model) -> model_pb2.UnloadModelRequest:

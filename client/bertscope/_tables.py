@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -109,6 +109,11 @@ def ranking(result: HeadRanking) -> pd.DataFrame:
     order = np.argsort(np.argsort(result.importance, axis=None, kind="stable")) + 1
     columns = {"importance": result.importance.reshape(-1), "gradient": result.gradient.reshape(-1), "order": order}
     return cast("pd.DataFrame", _pandas().DataFrame({"layer": layer, "head": head, **columns}))
+
+
+def rows(flat: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows that have the same columns; None becomes what pandas has for nothing."""
+    return cast("pd.DataFrame", _pandas().DataFrame(list(flat)))
 
 
 def _pandas() -> ModuleType:

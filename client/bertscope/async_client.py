@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import SupportsIndex
 
-from bertscope import _health, _replies, _requests
+from bertscope import _events, _health, _replies, _requests
 from bertscope._ablation_calls import AsyncAblationCalls
 from bertscope._assembly import AttentionAssembler
+from bertscope._benchmark_calls import AsyncBenchmarkCalls
 from bertscope._channel import deadline
+from bertscope._compression_calls import AsyncCompressionCalls
 from bertscope._requests import Inputs, Interventions, Numbers
 from bertscope.classification import ClassifiedTexts
 from bertscope.errors import NotFound, Unavailable
@@ -18,7 +20,7 @@ from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, 
 from bertscope.v1 import attention_pb2, model_pb2
 
 
-class AsyncClient(AsyncAblationCalls):
+class AsyncClient(AsyncAblationCalls, AsyncCompressionCalls, AsyncBenchmarkCalls):
     """A connection to a bertscope server for the tasks of one event loop; the same as `Client` otherwise.
 
     >>> async with bertscope.AsyncClient("127.0.0.1:50051") as client:  # doctest: +SKIP
@@ -118,18 +120,17 @@ class AsyncClient(AsyncAblationCalls):
         device: str | None = None,
         precision: str | None = None,
         revision: str | None = None,
+        runtime: str | None = None,
         on_progress: Callable[[LoadProgress], object] | None = None,
         timeout: float | None = None,
     ) -> Model:
         """Loads a model and waits until it is ready, see `Client.load_model`."""
-        event: LoadProgress | Model | None = None
-        async with aclosing(
-            self.load_model_events(model, source=source, device=device, precision=precision, revision=revision, timeout=timeout)
-        ) as events:
-            async for event in events:
-                if on_progress and isinstance(event, LoadProgress):
-                    on_progress(event)
-        return _replies.loaded(event)
+        request = _requests.load_model(
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+        )
+        messages = self._stream(self._stubs.models.LoadModel, request, timeout)
+        found = await _events.last_of(messages, _replies.load_event, LoadProgress, on_progress)
+        return _replies.loaded(found)
 
     def load_model_events(
         self,
@@ -139,10 +140,13 @@ class AsyncClient(AsyncAblationCalls):
         device: str | None = None,
         precision: str | None = None,
         revision: str | None = None,
+        runtime: str | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[LoadProgress | Model, None]:
         """`load_model` as a stream, see `Client.load_model_events`."""
-        request = _requests.load_model(model, source=source, device=device, precision=precision, revision=revision)
+        request = _requests.load_model(
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+        )
         return self._load_model_events(request, timeout)
 
     async def unload_model(self, model: str | Model, *, timeout: float | None = None) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from typing import SupportsIndex
 
-from bertscope import _health, _replies, _requests
+from bertscope import _events, _health, _replies, _requests
 from bertscope._ablation_calls import AblationCalls
 from bertscope._assembly import AttentionAssembler
+from bertscope._benchmark_calls import BenchmarkCalls
 from bertscope._channel import deadline
+from bertscope._compression_calls import CompressionCalls
 from bertscope._requests import Inputs, Interventions, Numbers
 from bertscope.classification import ClassifiedTexts
 from bertscope.errors import NotFound, Unavailable
@@ -17,20 +19,21 @@ from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, 
 from bertscope.v1 import attention_pb2, model_pb2
 
 
-class Client(AblationCalls):
+class Client(AblationCalls, CompressionCalls, BenchmarkCalls):
     """A connection to a bertscope server; may be used by many threads at once.
 
     A method is its RPC in snake case. `model` is "models/x", "x" or a `Model`; None means the server's default model.
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its
-    own; `list_models` counts it for each page. A call that streams (`extract_attention`, `load_model`, `sweep_heads`) or
-    may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given one. `math.inf` means no limit
-    anywhere.
+    own; `list_models` counts it for each page. A call that streams (`extract_attention`, `load_model`, `sweep_heads`,
+    `compress_model`, `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no
+    limit unless it is given one. `math.inf` means no limit anywhere.
 
     `interventions` change what heads contribute (`zero`, `uniform`, `mean`, `scale`); `reference_texts` are what `mean`
     takes the mean over, required with it and refused without.
 
-    What only reads is tried again, up to four times within a second or so, while the server cannot be reached.
+    What only reads is tried again, up to four times within a second or so, while the server cannot be reached; a
+    benchmark, which takes a device for itself, is not.
     Every method raises a `BertscopeError`; InvalidArgument also for what cannot be sent, before anything is.
 
     >>> with bertscope.Client("127.0.0.1:50051") as client:  # doctest: +SKIP
@@ -144,24 +147,23 @@ class Client(AblationCalls):
         device: str | None = None,
         precision: str | None = None,
         revision: str | None = None,
+        runtime: str | None = None,
         on_progress: Callable[[LoadProgress], object] | None = None,
         timeout: float | None = None,
     ) -> Model:
         """Loads a model and waits until it is ready; `on_progress` hears how far it is.
 
-        `model` is the id that it gets, the last part of the source unless set. `source` is a hub id or a folder on the
-        server; `device` "auto", "cpu" or "cuda:N"; `precision` "fp32", "bf16" or "fp16"; `revision` a branch,
-        tag or commit of a hub id. An exception in `on_progress`, or Ctrl-C, abandons the load.
+        `model` is the id that it gets, the last part of the source unless set. `source` is a hub id, or a folder or .onnx
+        file on the server; `device` "auto", "cpu" or "cuda:N"; `precision` "fp32", "bf16" or "fp16"; `revision` a branch,
+        tag or commit of a hub id; `runtime` "torch", "onnx" or "auto", the one that a short measurement finds
+        faster. An exception in `on_progress`, or Ctrl-C, abandons the load.
         Raises AlreadyExists for an id in use and FailedPrecondition for a source that cannot be loaded.
         """
-        event: LoadProgress | Model | None = None
-        with closing(
-            self.load_model_events(model, source=source, device=device, precision=precision, revision=revision, timeout=timeout)
-        ) as events:
-            for event in events:
-                if on_progress and isinstance(event, LoadProgress):
-                    on_progress(event)
-        return _replies.loaded(event)
+        request = _requests.load_model(
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+        )
+        messages = self._stream(self._models.LoadModel, request, timeout)
+        return _replies.loaded(_events.last(messages, _replies.load_event, LoadProgress, on_progress))
 
     def load_model_events(
         self,
@@ -171,10 +173,13 @@ class Client(AblationCalls):
         device: str | None = None,
         precision: str | None = None,
         revision: str | None = None,
+        runtime: str | None = None,
         timeout: float | None = None,
     ) -> Generator[LoadProgress | Model, None, None]:
         """`load_model` as a stream: progress any number of times, then the model. Closing the generator abandons it."""
-        request = _requests.load_model(model, source=source, device=device, precision=precision, revision=revision)
+        request = _requests.load_model(
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+        )
         return self._load_model_events(request, timeout)
 
     def unload_model(self, model: str | Model, *, timeout: float | None = None) -> None:

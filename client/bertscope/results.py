@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope import _tables
+from bertscope.compression import AppliedStep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +32,11 @@ class Provenance:
     weights_digest: str
     """"sha256:" and 64 hexadecimal digits."""
     runtime: str
-    """The library that ran the model: "torch"."""
+    """The library that ran the model: "torch" or "onnx"."""
     device: str
     """Where it ran: "cpu", "cuda:0"."""
     precision: str
-    """The number format it computed in: "fp32", "bf16" or "fp16"."""
+    """The number format it computed in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
     library_versions: Mapping[str, str]
     """Version of each library that shaped the numbers, by package name."""
     numbering: str
@@ -192,15 +193,15 @@ class Model:
     name: str
     """Resource name, "models/{id}"."""
     source: str
-    """Where it was loaded from: a hub id or a folder."""
+    """Where it was loaded from: a hub id, a folder or an ONNX file."""
     architecture: str
     """"bert", "roberta", "electra" and so on."""
     runtime: str
-    """The library that runs it: "torch". Only name, source and state are set before a model is ready."""
+    """The library that runs it: "torch" or "onnx". Only name, source and state are set before a model is ready."""
     device: str
     """Where it runs: "cpu", "cuda:0"."""
     precision: str
-    """The number format it computes in: "fp32", "bf16" or "fp16"."""
+    """The number format it computes in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
     layers: int
     """Number of encoder layers."""
     heads: int
@@ -229,6 +230,8 @@ class Model:
     """Names of its labels in order of their indices; empty unless it classifies."""
     pruned_heads: Mapping[int, tuple[int, ...]]
     """Heads that were removed from its weights, by layer, with the numbers they had; `heads` still counts them."""
+    compression: tuple[AppliedStep, ...] = ()
+    """What `compress_model` did to it, in order; empty for a model that was not compressed here."""
 
 
 class Models(Results[Model]):

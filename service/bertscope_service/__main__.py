@@ -29,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     # oneDNN keeps a kernel, about 0.3 MB, for every number of tokens that a batch ever had, 1024 of them unless told otherwise.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+    # PyTorch's threads wait for more work in a loop that takes milliseconds of a core, in which ONNX Runtime's can't have it.
+    # So long a wait gains nothing; without any, every operation would wake them anew.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     # Only now: these take seconds to import, and a wrong flag should be told at once.
     from bertscope_service import logs
     from bertscope_service.errors import ServiceError

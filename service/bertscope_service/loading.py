@@ -1,78 +1,114 @@
-"""Reads a model from its source: the one place that chooses a runtime."""
+"""Reads a model from its source, which is made first where a request says how."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from bertscope_service.compression.compress import compress
 from bertscope_service.compression.drafts import check_vacant
-from bertscope_service.compression.heads import prune_heads
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.compression.half import chosen_precision
+from bertscope_service.compression.manifest import read_manifest
+from bertscope_service.compression.steps import StepProgress
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
-from bertscope_service.registry import LoadedModel, LoadSpec, Pruning
-from bertscope_service.sources import Progress, Report, Source, Stage, inspect, locate
+from bertscope_service.loaded import LoadedModel, LoadSpec, Made
+from bertscope_service.registry import Report
+from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.sources import Kind, Progress, Source, Stage, inspect, locate
 from bertscope_service.tokenization import TextTokenizer
 
+DEFAULT_RUNTIMES = RuntimeSettings(Path("~/.cache/bertscope"))
 
-def read_model(spec: LoadSpec, report: Report) -> LoadedModel:
+
+def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings = DEFAULT_RUNTIMES) -> LoadedModel:
     """Find, check and read a model, which is made first if its spec says how. Blocks for seconds, or for a download; `report`
     may raise to abandon it.
 
-    Raises InvalidArgument, AlreadyExists, FailedPrecondition, Unavailable.
+    Raises InvalidArgument, AlreadyExists, FailedPrecondition, Unsupported, Unavailable.
     """
     device = choose_device(spec.device)
-    if spec.pruning is None:
-        return _read(spec, locate(spec.source, spec.revision, report), device, report)
-    with _pruned(spec.pruning, report) as source:
-        loaded = _read(spec, source, device, report)
+    if spec.made is None:
+        return _read(spec, locate(spec.source, spec.revision, report), device, report, runtimes)
+    steps = len(spec.made.steps)
+
+    def report_loading(_: object) -> None:
+        report(StepProgress(steps, steps + 1, "loading"))
+
+    with _made(spec.made, report) as source:
+        scratch = source.folder.parent if spec.made.folder is None else None
+        if scratch is not None:
+            # Graphs of a model that is not saved have no business in the cache.
+            runtimes = replace(runtimes, cache=scratch)
+        loaded = _read(spec, source, device, report_loading, runtimes)
         # The last moment at which an abandoned model takes its folder with it.
-        report(Progress(Stage.READING, source.weight_bytes, source.weight_bytes, "weights"))
-        return loaded
+        report_loading(None)
+        if scratch is not None and all(encoder.runtime == "torch" for encoder in (loaded.encoder, *loaded.rivals)):
+            shutil.rmtree(scratch, ignore_errors=True)  # it is all in memory
+            return replace(loaded, source=None)
+        return loaded if scratch is None else replace(loaded, scratch=Scratch(scratch))
+
+
+class Scratch:
+    """The folder of a model that is not saved: graphs are read in parts, as they are needed, so it goes with the model."""
+
+    def __init__(self, folder: Path) -> None:
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
 
 @contextmanager
-def _pruned(pruning: Pruning, report: Report) -> Iterator[Source]:
-    """A pruned checkpoint to read. One that is not to be saved is gone afterwards; so is one that can't be read."""
-    if pruning.folder is not None:
-        check_vacant(pruning.folder)
-    whole = locate(pruning.source, pruning.revision, report)
-    if whole.digest(report) != pruning.digest:
-        message = f"the weights in {whole.folder} have changed since they were loaded; load them again and prune that model"
-        raise FailedPrecondition(message, "SOURCE_CHANGED", source=pruning.source)
-    if pruning.folder is None:
-        with _temporary_folder() as temporary:
-            prune_heads(whole, pruning.heads, temporary / "pruned")
-            yield inspect(temporary / "pruned")
-        return
-    prune_heads(whole, pruning.heads, pruning.folder)
+def _made(made: Made, report: Report) -> Iterator[Source]:
+    """A compressed checkpoint to read; one that can't be read is gone afterwards.
+
+    One that is not to be saved lies in a temporary folder of its own, which is the caller's to remove.
+    """
+
+    def report_reading(_: object) -> None:
+        report(StepProgress(0, len(made.steps) + 1, "reading"))
+
+    if made.folder is not None:
+        check_vacant(made.folder)
+    whole = locate(made.source, made.revision, report_reading)
+    if whole.digest(report_reading) != made.digest:
+        message = f"the weights in {whole.folder} have changed since they were loaded; load them again, and take that model"
+        raise FailedPrecondition(message, "SOURCE_CHANGED", source=made.source)
+    scratch = _temporary_folder() if made.folder is None else None
+    folder = made.folder or Path(str(scratch)) / "made"
     try:
-        yield inspect(pruning.folder)
+        compress(whole, made.steps, folder, report, made.digest)
     except BaseException:
-        shutil.rmtree(pruning.folder, ignore_errors=True)
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    try:
+        yield inspect(folder)
+    except BaseException:
+        shutil.rmtree(scratch or folder, ignore_errors=True)
         raise
 
 
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
+def _temporary_folder() -> Path:
     try:
-        temporary = tempfile.TemporaryDirectory(prefix="bertscope-")
+        return Path(tempfile.mkdtemp(prefix="bertscope-"))
     except OSError as error:
         message = f"the server has no temporary folder to work in ({error.strerror}); give a folder to save the model in"
         raise FailedPrecondition(message, "FOLDER_UNWRITABLE") from error
-    with temporary as name:
-        yield Path(name)
 
 
-def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report) -> LoadedModel:
+def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, runtimes: RuntimeSettings) -> LoadedModel:
     digest = source.digest(report)
     report(Progress(Stage.READING, source.weight_bytes, source.weight_bytes, "weights"))
-    encoder = TorchEncoder.load(source.folder, source.architecture, device=device, precision=spec.precision)
+    manifest = read_manifest(source.folder)
+    steps = manifest.steps if manifest else ()
+    precision = chosen_precision(steps) if spec.precision == "auto" else spec.precision
+    encoder, *rivals = read_encoders(source, digest, Asked(spec.runtime, precision, device), runtimes)
     tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens)
     if tokenizer.size > encoder.shape.vocabulary_size:
         message = (
@@ -80,7 +116,8 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report) 
             "they don't belong together"
         )
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=source.folder)
-    return LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes)
+    checkpoint = source.kind is Kind.CHECKPOINT
+    return LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes, steps, checkpoint, source, tuple(rivals))
 
 
 def choose_device(asked: str) -> torch.device:

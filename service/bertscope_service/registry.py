@@ -6,29 +6,31 @@ import asyncio
 import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property, partial
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
-from bertscope import __version__
+from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.torch_pruning import union
-from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unsupported
+from bertscope_service.compression.drafts import check_vacant
+from bertscope_service.compression.plan import check_texts, plan, with_heads
+from bertscope_service.compression.steps import Heads, RemoveHeads, Step, StepProgress
+from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from bertscope_service.loaded import LoadedModel, LoadSpec, Made
 from bertscope_service.metrics import Metrics
-from bertscope_service.sources import LoadAbandonedError, Progress, Report, Stage
-from bertscope_service.tokenization import TextTokenizer
+from bertscope_service.runtimes import Asked, gradient_encoder
+from bertscope_service.sources import LoadAbandonedError, Progress, Stage
 
 T = TypeVar("T")
-LIBRARIES = ("tokenizers", "torch", "transformers")
-"""Libraries that shape the numbers; their versions and ours are part of every reply's provenance."""
+Report = Callable[[Progress | StepProgress], None]
+"""Called from the loading thread: with steps while a model is made, else with stages. May raise, which abandons the load."""
 
 
 class ModelState(Enum):
@@ -39,63 +41,11 @@ class ModelState(Enum):
     UNLOADING = "unloading"
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
-    """How a pruned model is made: the source it is cut from, whose weights have this digest, and all heads that are removed.
-
-    `folder` is where it is saved; None if it is not, then it can be made again from this alone.
-    """
-
-    source: str
-    revision: str
-    digest: str
-    heads: Mapping[int, tuple[int, ...]]
-    folder: Path | None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadSpec:
-    """What to load: `id` and source, where to run it ("auto", "cpu", "cuda:N"), and in which number format.
-
-    With `pruning` the model is made first; `source` then says where it is saved, or in words what it was made from.
-    """
-
-    id: str
-    source: str
-    device: str
-    precision: str
-    revision: str = ""
-    pruning: Pruning | None = None
-
-    @property
-    def name(self) -> str:
-        return f"models/{self.id}"
-
-
-@dataclass(frozen=True, eq=False)
-class LoadedModel:
-    """All that answering takes."""
-
-    spec: LoadSpec
-    encoder: Encoder
-    tokenizer: TextTokenizer
-    weights_digest: str
-    weight_bytes: int
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @cached_property
-    def library_versions(self) -> dict[str, str]:
-        return {"bertscope": __version__, **{library: version(library) for library in LIBRARIES}}
-
-
 @dataclass(slots=True, eq=False)
 class Entry:
     """A model at any point of its life; `loaded` is None while it loads, `ready_time` (seconds since 1970) 0.
 
-    `users` counts the calls that run on it.
+    `users` counts the calls that run on it; `gradients` reads or has read the same model by a runtime with gradients.
     """
 
     spec: LoadSpec
@@ -103,6 +53,7 @@ class Entry:
     loaded: LoadedModel | None = None
     ready_time: float = 0.0
     users: int = 0
+    gradients: asyncio.Task[LoadedModel] | None = None
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -116,9 +67,9 @@ class Registry:
         self,
         metrics: Metrics,
         read: Callable[[LoadSpec, Report], LoadedModel],
-        warm_up: Callable[[LoadedModel], Awaitable[None]],
+        warm_up: Callable[[LoadedModel], Awaitable[LoadedModel]],
     ) -> None:
-        """`read` reads a model from its source, in a thread; `warm_up` runs it a first time."""
+        """`read` reads a model from its source, in a thread; `warm_up` runs it a first time and decides between rivals."""
         self._entries: dict[str, Entry] = {}
         self._metrics = metrics
         self._read = read
@@ -163,22 +114,21 @@ class Registry:
 
         Cancelling abandons the load. Raises AlreadyExists, InvalidArgument, FailedPrecondition, Unavailable.
         """
-        if spec.name in self._entries:
-            message = f"{spec.name} is taken; give the model another name, or unload that one first"
-            raise AlreadyExists(message, "MODEL_EXISTS", model=spec.name)
+        self._check_free(spec)
         entry = self._entries[spec.name] = Entry(spec)
         self._count()
         abandoned = threading.Event()
 
-        def report_unless_abandoned(progress: Progress) -> None:
+        def report_unless_abandoned(progress: Progress | StepProgress) -> None:
             if abandoned.is_set():
                 raise LoadAbandonedError
             report(progress)
 
         try:
-            loaded = await _in_own_thread(partial(self._read, spec, report_unless_abandoned))
-            report(Progress(Stage.WARMING_UP, detail="first run"))
-            await self._first_run(loaded)
+            loaded = await in_own_thread(partial(self._read, spec, report_unless_abandoned))
+            if spec.made is None:
+                report(Progress(Stage.WARMING_UP, detail="first run"))
+            loaded = await self._first_run(loaded)
         except BaseException:
             abandoned.set()
             del self._entries[spec.name]
@@ -189,44 +139,95 @@ class Registry:
         self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
         return loaded
 
-    async def _first_run(self, loaded: LoadedModel) -> None:
+    async def _first_run(self, loaded: LoadedModel) -> LoadedModel:
         """Warm a model up; one that was made for this load and can't run is not left on the disk."""
         try:
-            await self._warm_up(loaded)
+            return await self._warm_up(loaded)
         except BaseException:
-            made = loaded.spec.pruning
+            made = loaded.spec.made
             if made is not None and made.folder is not None:
                 await asyncio.shield(asyncio.to_thread(shutil.rmtree, made.folder, ignore_errors=True))
             raise
 
-    async def prune(
-        self, loaded: LoadedModel, model_id: str, heads: Mapping[int, tuple[int, ...]], folder: Path | None, report: Report
-    ) -> LoadedModel:
-        """Cut heads out of a model's weights and list what is left as a new one, on the same device and in the same precision.
+    async def with_gradients(self, loaded: LoadedModel) -> LoadedModel:
+        """The same model, run by a library that has gradients: itself, or read once more from its checkpoint.
 
-        `heads` exist; those that were removed before are ignored. The new model is saved in `folder`, which must be absolute
-        and empty or missing; None does not save it. Cancelling abandons it. Raises what `load` raises, and Unsupported for a
-        model whose heads can't be removed, InvalidArgument or AlreadyExists for the folder, FailedPrecondition for a source
-        that has changed or a folder that can't be written.
+        What was read is kept as long as the model is loaded. Raises FailedPrecondition for a checkpoint that is gone or has
+        changed.
         """
-        spec, shape = loaded.spec, loaded.encoder.shape
-        if not shape.prunable:
-            message = (
-                f"heads of {loaded.name} can't be removed: layers of {shape.architecture} models share their weights, or "
-                f"{loaded.encoder.runtime} can't change them; use interventions instead"
-            )
-            raise Unsupported(message, "PRUNING_UNSUPPORTED", model=loaded.name)
+        entry, source = self._entries.get(loaded.name), loaded.source
+        if loaded.encoder.runtime == "torch" or entry is None or source is None:
+            return loaded
+        if entry.gradients is None or (entry.gradients.done() and (entry.gradients.cancelled() or entry.gradients.exception())):
+            asked = Asked("torch", loaded.encoder.precision, loaded.encoder.device)
+
+            async def read() -> LoadedModel:
+                return replace(
+                    loaded, encoder=await in_own_thread(partial(gradient_encoder, source, loaded.weights_digest, asked))
+                )
+
+            entry.gradients = asyncio.create_task(read())
+        # Others may wait for the same reading when this caller is cancelled.
+        return await asyncio.shield(entry.gradients)
+
+    async def prune(self, loaded: LoadedModel, model_id: str, heads: Heads, folder: Path | None, report: Report) -> LoadedModel:
+        """Cut heads out of a model's weights and list what is left as a new one; see `compress`. `heads` exist; those that were
+        removed before are ignored."""
+        return await self.compress(loaded, model_id, (RemoveHeads(heads),), folder, report, word="pruned")
+
+    async def compress(
+        self,
+        loaded: LoadedModel,
+        model_id: str,
+        steps: Sequence[Step],
+        folder: Path | None,
+        report: Report,
+        *,
+        rank: Callable[[RemoveHeads, str], Awaitable[NDArray[np.float64]]] | None = None,
+        word: str = "compressed",
+    ) -> LoadedModel:
+        """Do some steps to a model's checkpoint and list the result as a new one, on the same device and in the same precision.
+
+        `rank` gives the importance of the heads [layers, heads] for a step that removes a share of them, and its field in the
+        request. The new model is saved in `folder`, which must be absolute and empty or missing; None does not save it.
+        Cancelling abandons it. Raises what `load` and `plan` raise, InvalidArgument or AlreadyExists for the folder,
+        FailedPrecondition for a source that has changed, a folder that can't be written or a full disk.
+        """
+        spec = loaded.spec
+        planned = plan(steps, loaded.subject)
         if folder is not None and not folder.is_absolute():
             message = f"folder {str(folder)!r} is relative; write an absolute path on the server"
             raise InvalidArgument("folder", message, "RELATIVE_FOLDER")
-        made = spec.pruning
+        made = spec.made
         if made is None or made.folder is not None:
-            pruning = Pruning(spec.source, spec.revision, loaded.weights_digest, heads, folder)
-        else:
-            pruning = replace(made, heads=union(made.heads, heads), folder=folder)
-        source = f"{loaded.name}, pruned" if folder is None else str(folder)
-        device, precision = str(loaded.encoder.device), loaded.encoder.precision
-        return await self.load(LoadSpec(model_id, source, device, precision, pruning=pruning), report)
+            made = Made(spec.source, spec.revision, loaded.weights_digest, (), folder)
+        new = LoadSpec(
+            model_id,
+            f"{loaded.name}, {word}" if folder is None else str(folder),
+            str(loaded.encoder.device),
+            planned.precision or loaded.encoder.precision,
+            runtime=planned.runtime or spec.runtime,
+        )
+        self._check_free(new)
+        if any(getattr(step, "texts", ()) for step in planned.steps):
+            await asyncio.to_thread(check_texts, planned.steps, loaded.tokenizer)
+        chosen = planned.steps
+        for index, step in enumerate(chosen):
+            if isinstance(step, RemoveHeads) and step.share is not None:
+                if rank is None:
+                    raise ValueError("a share of heads needs a ranking")
+                if folder is not None:
+                    await asyncio.to_thread(check_vacant, folder)
+                report(StepProgress(0, len(made.steps) + len(chosen) + 1, "ranking heads"))
+                chosen = with_heads(chosen, await rank(step, f"steps[{index}].{step.name}.texts"), loaded.subject)
+        new = replace(new, made=replace(made, steps=(*made.steps, *chosen), folder=folder))
+        return await self.load(new, report)
+
+    def _check_free(self, spec: LoadSpec) -> None:
+        """Raise AlreadyExists for a name in use."""
+        if spec.name in self._entries:
+            message = f"{spec.name} is taken; give the model another name, or unload that one first"
+            raise AlreadyExists(message, "MODEL_EXISTS", model=spec.name)
 
     async def unload(self, name: str) -> None:
         """Take no new calls for a model, wait for those that run, give its memory back. Raises NotFound, FailedPrecondition."""
@@ -250,7 +251,7 @@ class Registry:
             self._count()
             raise
         del self._entries[name]
-        entry.loaded = None
+        entry.loaded = entry.gradients = None
         self._count()
         self._metrics.model_weight_bytes.remove(name)
         if torch.cuda.is_initialized():
@@ -262,7 +263,7 @@ class Registry:
             self._metrics.models.labels(state.value).set(sum(entry.state is state for entry in self._entries.values()))
 
 
-async def _in_own_thread(work: Callable[[], T]) -> T:
+async def in_own_thread(work: Callable[[], T]) -> T:
     """Run something in a thread that ends with it.
 
     OpenMP keeps a team of threads for every thread that ever used PyTorch, and as soon as there are more of them than cores,

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from bertscope.v1 import (
     ablation_pb2_grpc,
     attention_pb2,
     attention_pb2_grpc,
+    benchmark_pb2,
+    benchmark_pb2_grpc,
     classification_pb2,
     classification_pb2_grpc,
     cloze_pb2,
@@ -38,14 +41,17 @@ from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.interceptors import CallInterceptor
+from bertscope_service.loaded import LoadedModel, LoadSpec
 from bertscope_service.loading import read_model
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.messages.model import load_spec
 from bertscope_service.metrics import Metrics
-from bertscope_service.registry import LoadedModel, LoadSpec, Registry
+from bertscope_service.registry import Registry
+from bertscope_service.runtimes import RuntimeSettings
 from bertscope_service.servicers.ablation import AblationServicer
 from bertscope_service.servicers.attention import AttentionServicer
 from bertscope_service.servicers.base import Backend
+from bertscope_service.servicers.benchmark import BenchmarkServicer
 from bertscope_service.servicers.classification import ClassificationServicer
 from bertscope_service.servicers.cloze import ClozeServicer
 from bertscope_service.servicers.model import ModelServicer
@@ -61,6 +67,7 @@ PROTOS: Sequence[FileDescriptor] = (
     cloze_pb2.DESCRIPTOR,
     classification_pb2.DESCRIPTOR,
     ablation_pb2.DESCRIPTOR,
+    benchmark_pb2.DESCRIPTOR,
 )
 SERVICES = tuple(name for proto in PROTOS for name in (service.full_name for service in proto.services_by_name.values()))
 FAREWELL_SECONDS = 0.5
@@ -94,7 +101,9 @@ class Server:
         self.metrics = Metrics()
         self.metrics.build_info.labels(bertscope.__version__).set(1)
         self.engine = Engine(self._limits, self.metrics)
-        self.registry = Registry(self.metrics, read_model, self._warm_up)
+        runtimes = RuntimeSettings(settings.cache_folder, settings.threads, settings.onnx_optimisation)
+        read = partial(read_model, runtimes=runtimes)
+        self.registry = Registry(self.metrics, read, self._warm_up)
         self._interceptor = CallInterceptor(self.metrics)
         self._health = health.aio.HealthServicer()
         self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
@@ -116,6 +125,8 @@ class Server:
         classification_pb2_grpc.add_ClassificationServiceServicer_to_server(ClassificationServicer(backend), self._server)
         ablation = AblationServicer(backend, settings.sweep_memory_bytes)
         ablation_pb2_grpc.add_AblationServiceServicer_to_server(ablation, self._server)
+        benchmark = BenchmarkServicer(backend, settings, read)
+        benchmark_pb2_grpc.add_BenchmarkServiceServicer_to_server(benchmark, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
@@ -124,8 +135,8 @@ class Server:
         default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
         return Limits(self._settings.batch_tokens or default, self._settings.queue_tokens, self._settings.threads)
 
-    async def _warm_up(self, model: LoadedModel) -> None:
-        await warm_up(self.engine, model)
+    async def _warm_up(self, model: LoadedModel) -> LoadedModel:
+        return await warm_up(self.engine, model)
 
     async def start(self) -> Ports:
         """Listen. Raises OSError if a port is taken."""
@@ -156,7 +167,8 @@ class Server:
             spec = parse_model(entry, self._settings)
             logger.info("loading %s from %s", spec.name, spec.source)
             model = await self.registry.load(spec, lambda _: None)
-            logger.info("%s is ready on %s in %s", model.name, model.encoder.device, model.encoder.precision)
+            encoder = model.encoder
+            logger.info("%s is ready on %s in %s, run by %s", model.name, encoder.device, encoder.precision, encoder.runtime)
         await self._announce(Status.SERVING)
 
     async def stop(self, grace_seconds: float) -> None:
@@ -182,7 +194,7 @@ def parse_model(entry: str, settings: Settings) -> LoadSpec:
         name, source = "", entry
     if not source.strip():
         raise InvalidArgument("model", f"--model {entry!r} names no source; write NAME=SOURCE or SOURCE", "NO_SOURCE")
-    return load_spec(name, source, settings.device, settings.precision)
+    return load_spec(name, source, settings.device, settings.precision, settings.runtime)
 
 
 async def serve(settings: Settings) -> None:

@@ -29,8 +29,8 @@ class Settings(BaseSettings):
     )
 
     model: Annotated[list[str], NoDecode] = []
-    """[NAME=]SOURCE to host, repeatable: a hub id or a folder. The first one answers requests that name none. None given: the
-    embedded bertscope-mini."""
+    """[NAME=]SOURCE to host, repeatable: a hub id, a folder or an ONNX file. The first one answers requests that name none.
+    None given: the embedded bertscope-mini."""
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for every interface."""
@@ -47,8 +47,18 @@ class Settings(BaseSettings):
     device: str = "auto"
     """Where models run: auto (the first GPU, else the CPU), cpu, cuda:N."""
 
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    """Number format models compute in."""
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    """Number format models compute in; auto is fp32, and for a model that CompressModel wrote in 16 bits, those."""
+
+    runtime: Literal["auto", "torch", "onnx"] = "auto"
+    """Library that runs models: torch, onnx (ONNX Runtime, from graphs that are exported when a model is loaded for the first
+    time), or auto, whichever a short measurement at load finds faster."""
+
+    cache_folder: Path = Path("~/.cache/bertscope")
+    """Where exported graphs are kept; a graph takes as much as its model's weights."""
+
+    onnx_optimisation: Literal["none", "basic", "extended", "all"] = "all"
+    """How far ONNX Runtime rewrites graphs when it loads them."""
 
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads a batch runs on; 0 means one per physical core."""

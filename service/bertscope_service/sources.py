@@ -1,6 +1,6 @@
-"""From what a user writes to a checkpoint folder: the embedded model, a folder, or a hub id.
+"""From what a user writes to a folder: the embedded model, a folder, an ONNX file in one, or a hub id.
 
-Only config, tokenizer and safetensors files are read. Pickle is refused and code in a checkpoint is never run.
+Only config, tokenizer, safetensors and ONNX files are read. Pickle is refused and code in a checkpoint is never run.
 """
 
 from __future__ import annotations
@@ -18,12 +18,25 @@ from huggingface_hub import errors as hub
 from huggingface_hub.utils import tqdm as hub_tqdm
 from huggingface_hub.utils import validate_repo_id
 
+from bertscope_service.encoders.onnx_foreign import foreign_files
+from bertscope_service.encoders.onnx_values import ANALYSIS, FAST, WEIGHTS
 from bertscope_service.encoders.torch_architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unavailable
 
 EMBEDDED = "bertscope-mini"
 EMBEDDED_FOLDER = Path(__file__).parent / "models" / EMBEDDED
-HUB_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*", "vocab.*", "merges.txt", "*.model")
+CHECKPOINT_FILES = (
+    "config.json",
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "tokenizer*",
+    "vocab.*",
+    "merges.txt",
+    "*.model",
+)
+EXPORT_FILES = ("bertscope.json", ANALYSIS, FAST, WEIGHTS)
+HUB_FILES = CHECKPOINT_FILES + EXPORT_FILES
+ONNX = ".onnx"
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -54,13 +67,22 @@ Report = Callable[[Progress], None]
 """Called from the loading thread; may raise, which abandons the load."""
 
 
+class Kind(Enum):
+    """What the weights of a source are."""
+
+    CHECKPOINT = "safetensors of transformers"
+    EXPORT = "graphs that bertscope exported"
+    FOREIGN = "an ONNX file that another program exported"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A checkpoint folder that can be hosted."""
+    """A folder that can be hosted: config and tokenizer, and weights, which may lie elsewhere if they are of kind FOREIGN."""
 
     folder: Path
     architecture: str
     weight_files: tuple[Path, ...]
+    kind: Kind = Kind.CHECKPOINT
 
     @property
     def weight_bytes(self) -> int:
@@ -82,19 +104,22 @@ def locate(source: str, revision: str, report: Report) -> Source:
     """The folder of a source, downloaded first if it is a hub id.
 
     Raises FailedPrecondition or Unavailable, naming the file or the network step that failed; InvalidArgument for a source that
-    is neither a folder nor the form of a hub id.
+    is neither a folder, nor an ONNX file, nor the form of a hub id.
     """
     report(Progress(Stage.RESOLVING, detail=source))
-    if revision and (source == EMBEDDED or _is_folder(source)):
+    if revision and (source == EMBEDDED or source.endswith(ONNX) or _is_folder(source)):
         message = f"{source} is not on the hub, so it has no revisions; leave revision empty"
         raise InvalidArgument("revision", message, "REVISION_UNUSED")
     if source == EMBEDDED:
         return inspect(EMBEDDED_FOLDER)
-    if _is_folder(source):
+    if source.endswith(ONNX) or _is_folder(source):
         try:
-            return inspect(Path(source).expanduser())
+            path = Path(source).expanduser()
+            return inspect_onnx(path) if source.endswith(ONNX) and not path.is_dir() else inspect(path)
         except RuntimeError as error:  # the home directory of nobody
             raise _unreadable(source, f"{source} can't be found: {error}") from error
+        except OSError as error:
+            raise _unreadable(source, f"{source} can't be read: {error}") from error
     try:
         validate_repo_id(source)
     except hub.HFValidationError:
@@ -115,9 +140,45 @@ def inspect(folder: Path) -> Source:
     try:
         if not folder.is_dir():
             raise _unreadable(folder, f"the server has no folder {folder}")
-        return Source(folder, _architecture(folder / "config.json", _read_config(folder)), _weight_files(folder))
+        config = read_config(folder)
+        if (folder / FAST).is_file():
+            architecture = _architecture(folder / "config.json", config)
+            return Source(folder, architecture, _export_files(folder), Kind.EXPORT)
+        # Hub ids that hold graphs keep them in a folder of their own.
+        files = sorted(folder.glob(f"*{ONNX}")) or sorted(folder.glob(f"onnx/*{ONNX}"))
+        if files and not any(folder.glob("*.safetensors*")):
+            preferred = [path for path in files if path.stem == "model"]
+            if len(files) > 1 and not preferred:
+                names = ", ".join(path.name for path in files)
+                raise _unreadable(folder, f"{folder} holds several graphs ({names}); name one of these files as the source")
+            return inspect_onnx((preferred or files)[0])
+        return Source(folder, _architecture(folder / "config.json", config), _weight_files(folder))
     except (OSError, ValueError) as error:
         raise _unreadable(folder, f"{folder} can't be read: {error}") from error
+
+
+def inspect_onnx(file: Path) -> Source:
+    """Check an ONNX file: its config and tokenizer lie beside it or, if it is in a folder "onnx", one folder up.
+
+    Raises FailedPrecondition, naming what is wrong.
+    """
+    if not file.is_file():
+        raise _unreadable(file, f"the server has no file {file}")
+    if file.name in (FAST, ANALYSIS):
+        raise _unreadable(file, f"{file} is one of several files of an export; name its folder {file.parent} as the source")
+    folder = file.parent
+    if not (folder / "config.json").is_file() and (folder.parent / "config.json").is_file():
+        folder = folder.parent
+    return Source(folder, str(read_config(folder).get("model_type")), foreign_files(file), Kind.FOREIGN)
+
+
+def _export_files(folder: Path) -> tuple[Path, ...]:
+    """Graphs and weights of an export, in order of their names."""
+    files = tuple(folder / name for name in sorted((ANALYSIS, FAST, WEIGHTS)))
+    for path in files:
+        if not path.is_file():
+            raise _unreadable(folder, f"{path} does not exist; the export is not whole, make it again")
+    return files
 
 
 def _architecture(path: Path, config: dict[str, Any]) -> str:
@@ -139,7 +200,8 @@ def _architecture(path: Path, config: dict[str, Any]) -> str:
     return kind
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a model's folder. Raises FailedPrecondition."""
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

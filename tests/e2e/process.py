@@ -36,13 +36,16 @@ class Process:
         self.port_file = folder / f"ports-{number}.json"
         self.output = folder / f"output-{number}.txt"
         given = ("--port", "0", "--metrics-port", "0", "--threads", "1", "--port-file", str(self.port_file), *flags)
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("BERTSCOPE_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTSCOPE_")}
+        # Exporting a model takes seconds: those who want it say so, and it is done once.
+        clean = kept | {"BERTSCOPE_RUNTIME": "torch", "BERTSCOPE_CACHE_FOLDER": os.environ["BERTSCOPE_CACHE_FOLDER"]}
         with self.output.open("wb") as file:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", "bertscope_service", *given],
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env=clean | {"HF_HUB_OFFLINE": "1"} | environment,
+                # A killed server leaves its temporary folders behind.
+                env=clean | {"HF_HUB_OFFLINE": "1", "TMPDIR": str(folder)} | environment,
             )
         self._channel: grpc.Channel | None = None
 

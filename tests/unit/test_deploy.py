@@ -142,6 +142,7 @@ def test_image_starts_the_command_and_keeps_models_in_a_volume() -> None:
     assert [json.loads(text)[0] for text in instructions("CMD")] == ["serve"]
     assert [json.loads(text) for text in instructions("VOLUME")] == [["/models"]]
     assert re.search(r"\bHF_HOME=/models/", FINAL_STAGE)
+    assert re.search(r"\bBERTSCOPE_CACHE_FOLDER=/models/", FINAL_STAGE)
 
 
 def test_image_is_built_only_from_files_that_reach_the_builder() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import bertscope
-from bertscope.cli import attention, classify, fill, health, models, prune, rank, service, sweep
+from bertscope.cli import attention, benchmark, classify, compress, fill, health, models, prune, rank, service, sweep
 from bertscope.cli.output import Failure, UsageError, print_failure
 
 INTERRUPTED = 130
@@ -25,6 +25,8 @@ app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)
 app.command("prune")(prune.prune)
+app.command("compress")(compress.compress)
+app.command("benchmark")(benchmark.benchmark)
 app.command("health")(health.health)
 
 
@@ -41,7 +43,7 @@ def bertscope_command(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Asks BERT-family models what they know and which of their heads matter."""
+    """Asks BERT-family models what they know, which of their heads matter, and what compressing them costs."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 

@@ -64,7 +64,7 @@ def attention(
         return
     print_maps(console(), maps)
     if plot is not None:
-        console().print(f"wrote {plot}")
+        console().print(f"wrote {plot}", soft_wrap=True)
 
 
 def document(maps: AttentionMaps) -> dict[str, Any]:

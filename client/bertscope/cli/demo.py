@@ -69,6 +69,8 @@ def running_server(screen: Console, start_seconds: float) -> Iterator[tuple[subp
         port_file, log_file = Path(folder, "ports.json"), Path(folder, "server.log")
         command = [sys.executable, "-m", "bertscope_service", "--host", "127.0.0.1", "--port", "0"]
         command += ["--metrics-port", "0", "--port-file", str(port_file)]
+        # The default runtime exports the model first, into a cache in the user's home.
+        command += ["--runtime", "torch"]
         with log_file.open("wb") as log:
             # A session of its own: Ctrl-C comes to us alone, and we stop the server in our own time.
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)

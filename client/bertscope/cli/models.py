@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -13,17 +13,14 @@ from rich.table import Table
 
 from bertscope.ablation import heads_name
 from bertscope.cli import options
-from bertscope.cli.output import console, count, print_json, printable, table
+from bertscope.cli.output import console, count, fits, print_json, printable, table
 from bertscope.results import LoadProgress, Model
 
-COLUMNS = ("model", "architecture", "parameters#", "tokens#", "runs on", "weights#", "runtime", "answers")
+COLUMNS = ("model", "architecture", "parameters#", "tokens#", "runs on", "weights#", "answers")
 """Of a table of models; what does not fit the screen is left out from the right."""
 NARROW_COLUMNS = 5
 WIDE = 120
 """Characters from which on a table of models has more than the narrow columns."""
-UNBOUNDED = 10_000
-"""A width that no table of models reaches, to measure how wide one would be."""
-
 MAX_LABELS = 8
 """Labels named in a list of models; `show` names all."""
 
@@ -68,13 +65,17 @@ def show(
 
 @app.command("load")
 def load(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder on the server.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder or .onnx file on the server.")],
     name: Annotated[
         str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu" or "cuda:N".')] = None,
     precision: Annotated[str | None, typer.Option("--precision", help="fp32, bf16 or fp16.")] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub id.")] = None,
+    runtime: Annotated[
+        Literal["auto", "torch", "onnx"] | None,
+        typer.Option("--runtime", help="The library that runs it; auto takes the faster one."),
+    ] = None,
     target: options.Target = options.TARGET,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long the load may take.")
@@ -89,6 +90,7 @@ def load(
             device=device,
             precision=precision,
             revision=revision,
+            runtime=runtime,
             on_progress=show,
             timeout=timeout,
         )
@@ -133,9 +135,8 @@ def models_table(models: Iterable[Model], columns: int) -> Table:
             f"{model.architecture}, {model.layers} x {model.heads}",
             count(model.parameters),
             str(model.max_tokens),
-            f"{model.device}, {model.precision}",
+            f"{model.runtime} {model.device}, {model.precision}",
             count(model.weight_bytes, "B"),
-            model.runtime,
             ", ".join(model.capabilities),
         )
         result.add_row(*cells[:columns])
@@ -150,6 +151,7 @@ def model_table(model: Model) -> Table:
         "capabilities": ", ".join(model.capabilities),
         "labels": ", ".join(f"{index} {label}" for index, label in enumerate(model.labels)),
         "pruned_heads": pruned(model),
+        "compression": "; ".join(step.description or step.step for step in model.compression),
     }
     for field, value in texts.items():
         if value not in ("", None, 0):
@@ -168,8 +170,7 @@ def print_models(screen: Console, models: Iterable[Model]) -> None:
     models = list(models)
     most = len(COLUMNS) if screen.width >= WIDE else NARROW_COLUMNS
     tables = [models_table(models, columns) for columns in range(most, 0, -1)]
-    unbounded = screen.options.update_width(UNBOUNDED)
-    screen.print(next((each for each in tables if screen.measure(each, options=unbounded).maximum <= screen.width), tables[-1]))
+    screen.print(next((each for each in tables if fits(screen, each)), tables[-1]))
     for model in models:
         name = printable(model.name)
         if model.labels:
@@ -177,6 +178,8 @@ def print_models(screen: Console, models: Iterable[Model]) -> None:
             screen.print(name + printable(f" says {', '.join(model.labels[:MAX_LABELS])}{more}"))
         if model.pruned_heads:
             screen.print(name + printable(f" lacks heads: {pruned(model)}"))
+        if model.compression:
+            screen.print(name + printable(f" is compressed: {', '.join(step.step for step in model.compression)}"))
 
 
 @contextmanager

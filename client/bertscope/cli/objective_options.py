@@ -1,11 +1,11 @@
-"""What sweep, rank and prune measure: the options that name a file of items, and what they become."""
+"""What sweep, rank, prune and benchmark measure: the options that name a file of items, and what they become."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -22,72 +22,76 @@ READERS: dict[str, Callable[..., files.Items[Any]]] = {
     "labelled": files.read_labelled,
     "divergence": files.read_inputs,
 }
-SOURCES = tuple(READERS)
 ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pair)?\b|\.\w+(?=:)|\.(\w+))?")
 """How the server names an item; a part is kept if it is the subject of what is said and not the text itself."""
 
 
-@dataclass(frozen=True)
-class ObjectiveOptions:
-    """Which file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
+Prompts = Annotated[
+    Path | None,
+    typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
+]
+Pairs = Annotated[Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')]
+Labelled = Annotated[
+    Path | None,
+    typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")]
+SkipMultiPiece = Annotated[
+    bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
+]
+PairScoring = Annotated[
+    Literal["within-word", "original"] | None,
+    typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
+]
 
-    prompts: Annotated[
-        Path | None,
-        typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
-    ] = None
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
-    ] = None
-    pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')
-    ] = None
-    labelled: Annotated[
-        Path | None,
-        typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
-    ] = None
-    divergence: Annotated[
-        Path | None,
-        typer.Option(
-            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
-        ),
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")] = None
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")] = 0
-    mask_share: Annotated[
-        float | None,
-        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
-    ] = None
-    skip_multi_piece: Annotated[
-        bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
-    ] = False
-    scoring: Annotated[
-        Literal["within-word", "original"] | None,
-        typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
-    ] = None
-    truncate: options.Truncate = False
+
+class MeasuredFile:
+    """What the options of both dataclasses below become; the dataclasses say which there are, and what they are called."""
+
+    flags: ClassVar[Mapping[str, str]]
+    """The option that names a file, for each kind of items."""
+    columns: str | None
+    limit: int | None
+    seed: int
+    mask_share: float | None
+    skip_multi_piece: bool
+    scoring: Literal["within-word", "original"] | None
+    truncate: bool
 
     @property
-    def given(self) -> bool:
-        """True if a file was named."""
-        return any(getattr(self, source) is not None for source in SOURCES)
+    def given(self) -> list[str]:
+        """The options that name a file."""
+        return [flag for source, flag in self.flags.items() if getattr(self, source) is not None]
+
+    @property
+    def extra(self) -> list[str]:
+        """The options that were given and mean nothing without a file."""
+        values = {
+            "--columns": self.columns,
+            "--limit": self.limit,
+            "--mask-share": self.mask_share,
+            "--skip-multi-piece": self.skip_multi_piece or None,
+            "--scoring": self.scoring,
+            "--truncate": self.truncate or None,
+        }
+        return [option for option, value in values.items() if value is not None]
 
     def objective(self) -> Objective:
         """What the options say. Raises UsageError unless exactly one file is named, and Failure if it can't be read."""
-        named = [source for source in SOURCES if getattr(self, source) is not None]
+        named = [source for source in self.flags if getattr(self, source) is not None]
         if len(named) != 1:
-            wanted = ", ".join(f"--{source}" for source in SOURCES)
-            raise UsageError(f"say what to measure: one of {wanted}, not {len(named)}")
+            raise UsageError(f"say what to measure: one of {', '.join(self.flags.values())}, not {len(named)}")
         for option, value, source in (
             ("--mask-share", self.mask_share, "texts"),
             ("--skip-multi-piece", self.skip_multi_piece or None, "prompts"),
             ("--scoring", self.scoring, "pairs"),
         ):
             if value is not None and named != [source]:
-                raise UsageError(f"{option} goes with --{source}, not with --{named[0]}")
+                raise UsageError(f"{option} goes with {self.flags[source]}, not with {self.flags[named[0]]}")
         return BUILDERS[named[0]](self)
 
     def items(self, source: str, limit: int | None = None) -> files.Items[Any]:
@@ -105,40 +109,101 @@ class ObjectiveOptions:
             raise Failure(ITEM.sub(self._line, str(error))) from error
 
     def _line(self, item: re.Match[str]) -> str:
-        (source,) = (source for source in SOURCES if getattr(self, source) is not None)
+        (source,) = (source for source in self.flags if getattr(self, source) is not None)
         line = f"{getattr(self, source)}, line {self.items(source, int(item[1]) + 1).lines[-1]}"
         return f"{line}: {item[2]}" if item[2] else line
 
 
-def _prompts(asked: ObjectiveOptions) -> Objective:
+def _prompts(asked: MeasuredFile) -> Objective:
     items = asked.items("prompts")
     return ClozePrompts(items, skip_multi_piece=asked.skip_multi_piece, truncate=asked.truncate)
 
 
-def _texts(asked: ObjectiveOptions) -> Objective:
+def _texts(asked: MeasuredFile) -> Objective:
     return MaskedLmLoss(asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate)
 
 
-def _pairs(asked: ObjectiveOptions) -> Objective:
+def _pairs(asked: MeasuredFile) -> Objective:
     scoring: Scoring = "original" if asked.scoring == "original" else "within_word"
     return MinimalPairs(asked.items("pairs"), scoring=scoring, truncate=asked.truncate)
 
 
-def _labelled(asked: ObjectiveOptions) -> Objective:
+def _labelled(asked: MeasuredFile) -> Objective:
     return LabelledTexts(asked.items("labelled"), truncate=asked.truncate)
 
 
-def _divergence(asked: ObjectiveOptions) -> Objective:
+def _divergence(asked: MeasuredFile) -> Objective:
     return Divergence(asked.items("divergence"), truncate=asked.truncate)
 
 
-BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
+BUILDERS: dict[str, Callable[[MeasuredFile], Objective]] = {
     "prompts": _prompts,
     "texts": _texts,
     "pairs": _pairs,
     "labelled": _labelled,
     "divergence": _divergence,
 }
+
+
+@dataclass(frozen=True)
+class ObjectiveOptions(MeasuredFile):
+    """Which file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
+
+    flags: ClassVar[Mapping[str, str]] = {source: f"--{source}" for source in READERS}
+
+    prompts: Prompts = None
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    pairs: Pairs = None
+    labelled: Labelled = None
+    divergence: Annotated[
+        Path | None,
+        typer.Option(
+            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
+        ),
+    ] = None
+    columns: Columns = None
+    limit: Limit = None
+    seed: Seed = 0
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
+    ] = None
+    skip_multi_piece: SkipMultiPiece = False
+    scoring: PairScoring = None
+    truncate: options.Truncate = False
+
+
+@dataclass(frozen=True)
+class ScoreOptions(MeasuredFile):
+    """Which file to score models on, where --texts means something else; files as in `ObjectiveOptions`."""
+
+    flags: ClassVar[Mapping[str, str]] = {
+        "prompts": "--prompts",
+        "texts": "--loss",
+        "pairs": "--pairs",
+        "labelled": "--labelled",
+    }
+
+    prompts: Prompts = None
+    texts: Annotated[
+        Path | None,
+        typer.Option("--loss", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    pairs: Pairs = None
+    labelled: Labelled = None
+    columns: Columns = None
+    limit: Limit = None
+    seed: Seed = 0
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --loss: share of words to mask; 0.15 unless set."),
+    ] = None
+    skip_multi_piece: SkipMultiPiece = False
+    scoring: PairScoring = None
+    truncate: options.Truncate = False
 
 
 @contextmanager

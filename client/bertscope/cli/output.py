@@ -15,6 +15,8 @@ from rich.text import Text
 
 BAR_WIDTH = 20
 PIPE_WIDTH = 160
+UNBOUNDED = 10_000
+"""A width that no table reaches, to measure how wide one would be."""
 
 
 # The parent of BadParameter is the error for every wrong use of the command line. Typer moved it (it was click's).
@@ -33,9 +35,13 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout, ASCII only. JSON has no infinity and no NaN: they become null."""
-    json.dump(_finite(document), sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
+    """One JSON document on stdout."""
+    sys.stdout.write(json_text(document))
+
+
+def json_text(document: Any, indent: int | None = 2) -> str:
+    """One JSON document, ASCII only. JSON has no infinity and no NaN: they become null."""
+    return json.dumps(_finite(document), indent=indent, allow_nan=False) + "\n"
 
 
 def print_failure(line: str) -> None:
@@ -54,6 +60,12 @@ def table(columns: Iterable[str]) -> Table:
 def titled(title: str, content: RenderableType) -> Group:
     """A line above a table. (A table's own title would be broken to the width of the table.)"""
     return Group(Text(title, style="bold"), content)
+
+
+def fits(screen: Console, content: Table) -> bool:
+    """True if the screen has room for a table whose cells are not broken."""
+    unbounded = screen.options.update_width(UNBOUNDED)
+    return screen.measure(content, options=unbounded).maximum <= screen.width
 
 
 def printable(text: str) -> Text:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope.ablation import HeadRanking
-from bertscope.cli import options, sweep_files
+from bertscope.cli import options, output_files
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.objective_options import ObjectiveOptions
 from bertscope.cli.option_groups import grouped
@@ -33,7 +33,7 @@ def rank(
     json: options.Json = False,
 ) -> None:
     """Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled)."""
-    sweep_files.require_plot(plot)
+    output_files.require_plot(plot)
     with objective.lines_named(), options.connect(target, timeout) as client, waiting("ranking"):
         ranking = client.rank_heads(
             objective.objective(),
@@ -47,9 +47,9 @@ def rank(
     else:
         print_ranking(console(), ranking)
     if plot is not None:
-        sweep_files.draw(lambda path: save_ranking(ranking, path), plot)
+        output_files.draw(lambda path: save_ranking(ranking, path), plot)
         if not json:
-            console().print(f"wrote {plot}")
+            console().print(f"wrote {plot}", soft_wrap=True)
 
 
 def document(ranking: HeadRanking) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bertscope.cli import options, specifications, sweep_files, sweep_view
+from bertscope.cli import options, output_files, specifications, sweep_files, sweep_view
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.objective_options import ObjectiveOptions
 from bertscope.cli.option_groups import grouped
@@ -65,8 +65,8 @@ def sweep(
         raise UsageError("--set and --scope exclude each other")
     if greedy is None and (step or max_removed):
         raise UsageError("--step and --max-removed go with --greedy")
-    sweep_files.require_plot(plot)
-    sweep_files.require_output(output)
+    output_files.require_plot(plot)
+    output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     name = None if metric is None else metric.replace("-", "_")
     curve = None if greedy is None else Greedy(ORDERS[greedy], step=step or 1, max_removed=max_removed, metric=name)
     with (
@@ -101,7 +101,7 @@ def sweep(
     if output is not None:
         sweep_files.write_effects(found, output)
     if plot is not None:
-        sweep_files.draw(lambda path: save_sweep(found, path, name), plot)
+        output_files.draw(lambda path: save_sweep(found, path, name), plot)
     if not json:
         for path in filter(None, (output, plot)):
-            console().print(f"wrote {path}")
+            console().print(f"wrote {path}", soft_wrap=True)

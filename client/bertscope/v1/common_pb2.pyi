@@ -57,25 +57,37 @@ class _Precision:
 class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PRECISION_UNSPECIFIED: _Precision.ValueType  # 0
-    """Means the server's setting in a request (PRECISION_FLOAT32 unless set otherwise); never sent in a reply."""
+    """In a request, means the server's setting: unless set otherwise PRECISION_FLOAT32, or for a model that CompressModel wrote in 16
+    bits, those. Never sent in a reply.
+    """
     PRECISION_FLOAT32: _Precision.ValueType  # 1
     """32-bit floating point."""
     PRECISION_BFLOAT16: _Precision.ValueType  # 2
     """bfloat16: range of float32, 8 bits of precision."""
     PRECISION_FLOAT16: _Precision.ValueType  # 3
     """16-bit floating point, 11 bits of precision."""
+    PRECISION_INT8: _Precision.ValueType  # 4
+    """Only in a reply: 8-bit integer weights and activations, quantised as they come; the rest 32-bit floating point."""
+    PRECISION_WEIGHT_ONLY: _Precision.ValueType  # 5
+    """Only in a reply: weights of few bits, multiplied as 32-bit floating point."""
 
 class Precision(_Precision, metaclass=_PrecisionEnumTypeWrapper):
     """The number format that a model computes in."""
 
 PRECISION_UNSPECIFIED: Precision.ValueType  # 0
-"""Means the server's setting in a request (PRECISION_FLOAT32 unless set otherwise); never sent in a reply."""
+"""In a request, means the server's setting: unless set otherwise PRECISION_FLOAT32, or for a model that CompressModel wrote in 16
+bits, those. Never sent in a reply.
+"""
 PRECISION_FLOAT32: Precision.ValueType  # 1
 """32-bit floating point."""
 PRECISION_BFLOAT16: Precision.ValueType  # 2
 """bfloat16: range of float32, 8 bits of precision."""
 PRECISION_FLOAT16: Precision.ValueType  # 3
 """16-bit floating point, 11 bits of precision."""
+PRECISION_INT8: Precision.ValueType  # 4
+"""Only in a reply: 8-bit integer weights and activations, quantised as they come; the rest 32-bit floating point."""
+PRECISION_WEIGHT_ONLY: Precision.ValueType  # 5
+"""Only in a reply: weights of few bits, multiplied as 32-bit floating point."""
 Global___Precision: _TypeAlias = Precision  # noqa: Y015
 
 class _Runtime:
@@ -85,17 +97,25 @@ class _Runtime:
 class _RuntimeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Runtime.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     RUNTIME_UNSPECIFIED: _Runtime.ValueType  # 0
-    """Never sent in a reply."""
+    """Means the server's setting in a request (RUNTIME_AUTO unless set otherwise); never sent in a reply."""
     RUNTIME_TORCH: _Runtime.ValueType  # 1
     """PyTorch."""
+    RUNTIME_ONNX: _Runtime.ValueType  # 2
+    """ONNX Runtime."""
+    RUNTIME_AUTO: _Runtime.ValueType  # 3
+    """In a request: the one that a short measurement finds faster; never sent in a reply."""
 
 class Runtime(_Runtime, metaclass=_RuntimeEnumTypeWrapper):
     """The library that runs a model."""
 
 RUNTIME_UNSPECIFIED: Runtime.ValueType  # 0
-"""Never sent in a reply."""
+"""Means the server's setting in a request (RUNTIME_AUTO unless set otherwise); never sent in a reply."""
 RUNTIME_TORCH: Runtime.ValueType  # 1
 """PyTorch."""
+RUNTIME_ONNX: Runtime.ValueType  # 2
+"""ONNX Runtime."""
+RUNTIME_AUTO: Runtime.ValueType  # 3
+"""In a request: the one that a short measurement finds faster; never sent in a reply."""
 Global___Runtime: _TypeAlias = Runtime  # noqa: Y015
 
 class _PseudoLogLikelihood:

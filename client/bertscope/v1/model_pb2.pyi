@@ -4,6 +4,7 @@ isort:skip_file
 Which models a server hosts."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import compression_pb2 as _compression_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -114,11 +115,12 @@ class Model(_message.Message):
     READY_TIME_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     PRUNED_HEADS_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Resource name, "models/{id}"."""
     source: _builtins.str
-    """Where it was loaded from: a hub id or a folder; "bertscope-mini" for the embedded model. A pruned model that was not saved
-    names the model it was made from, "models/{id}, pruned".
+    """Where it was loaded from: a hub id, a folder or an ONNX file; "bertscope-mini" for the embedded model. A pruned or compressed
+    model that was not saved names the model it was made from, "models/{id}, pruned" or "models/{id}, compressed".
     """
     architecture: _builtins.str
     """Architecture: "albert", "bert", "distilbert", "electra", "mobilebert", "modernbert", "roberta" or "xlm-roberta"."""
@@ -164,6 +166,10 @@ class Model(_message.Message):
     def pruned_heads(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LayerHeads]:
         """Heads that were removed from its weights, by their original numbers; interventions on them change nothing."""
 
+    @_builtins.property
+    def compression(self) -> _containers.RepeatedCompositeFieldContainer[_compression_pb2.AppliedStep]:
+        """What was done to it by CompressModel, in order; empty for a model that was not compressed here."""
+
     def __init__(
         self,
         *,
@@ -187,10 +193,11 @@ class Model(_message.Message):
         ready_time: _timestamp_pb2.Timestamp | None = ...,
         labels: _abc.Iterable[_builtins.str] | None = ...,
         pruned_heads: _abc.Iterable[_common_pb2.LayerHeads] | None = ...,
+        compression: _abc.Iterable[_compression_pb2.AppliedStep] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ready_time", b"ready_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "runtime", b"runtime", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "runtime", b"runtime", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -307,18 +314,23 @@ class LoadModelRequest(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     PRECISION_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    RUNTIME_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """Id the model gets: it becomes "models/{model_id}". 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-', a letter or digit first.
     Empty: the last part of the source.
     """
     source: _builtins.str
-    """A hub id ("google-bert/bert-base-uncased"), or a folder on the server; required. Weights must be safetensors."""
+    """A hub id ("google-bert/bert-base-uncased"), a folder on the server, or a .onnx file in one; required. Weights must be
+    safetensors or ONNX.
+    """
     device: _builtins.str
     """"auto" (the first GPU, else the CPU), "cpu" or "cuda:N"; empty means the server's setting."""
     precision: _common_pb2.Precision.ValueType
     """The number format to compute in."""
     revision: _builtins.str
     """Branch, tag or commit of a hub id; empty means its main branch. Must be empty for a folder."""
+    runtime: _common_pb2.Runtime.ValueType
+    """The library to run it with. RUNTIME_ONNX exports the model first, once, into the server's cache."""
     def __init__(
         self,
         *,
@@ -327,10 +339,11 @@ class LoadModelRequest(_message.Message):
         device: _builtins.str = ...,
         precision: _common_pb2.Precision.ValueType = ...,
         revision: _builtins.str = ...,
+        runtime: _common_pb2.Runtime.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "model_id", b"model_id", "precision", b"precision", "revision", b"revision", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "model_id", b"model_id", "precision", b"precision", "revision", b"revision", "runtime", b"runtime", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -471,3 +484,103 @@ class UnloadModelResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnloadModelResponse: _TypeAlias = UnloadModelResponse  # noqa: Y015
+
+@_typing.final
+class CompressModelRequest(_message.Message):
+    """Request of CompressModel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    MODEL_ID_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    FOLDER_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Resource name of the model to compress, "models/{id}"; empty means the server's default model. It stays loaded as it is."""
+    model_id: _builtins.str
+    """Id of the new model, as in LoadModelRequest; required."""
+    folder: _builtins.str
+    """Folder on the server to save the new model in: absolute, not there yet or empty; LoadModel reads it later. Empty: not
+    saved, the model is gone when it is unloaded.
+    """
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[_compression_pb2.CompressionStep]:
+        """What to do, 1 to 16 steps, each kind at most once."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        model_id: _builtins.str = ...,
+        steps: _abc.Iterable[_compression_pb2.CompressionStep] | None = ...,
+        folder: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["folder", b"folder", "model", b"model", "model_id", b"model_id", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompressModelRequest: _TypeAlias = CompressModelRequest  # noqa: Y015
+
+@_typing.final
+class CompressModelResponse(_message.Message):
+    """One message of CompressModel: progress, and at the end the model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def progress(self) -> Global___CompressionProgress:
+        """How far the work is."""
+
+    @_builtins.property
+    def model(self) -> Global___Model:
+        """The new model, ready."""
+
+    def __init__(
+        self,
+        *,
+        progress: Global___CompressionProgress | None = ...,
+        model: Global___Model | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "model", b"model", "progress", b"progress"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "model", b"model", "progress", b"progress"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["progress", "model"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___CompressModelResponse: _TypeAlias = CompressModelResponse  # noqa: Y015
+
+@_typing.final
+class CompressionProgress(_message.Message):
+    """How far a compression is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DONE_STEPS_FIELD_NUMBER: _builtins.int
+    TOTAL_STEPS_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    done_steps: _builtins.int
+    """Steps that are done."""
+    total_steps: _builtins.int
+    """Steps to do, loading the result included."""
+    detail: _builtins.str
+    """What is done now, in words, for people: "int8", "loading"."""
+    def __init__(
+        self,
+        *,
+        done_steps: _builtins.int = ...,
+        total_steps: _builtins.int = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "done_steps", b"done_steps", "total_steps", b"total_steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompressionProgress: _TypeAlias = CompressionProgress  # noqa: Y015

@@ -55,6 +55,11 @@ class ModelServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_model__pb2.UnloadModelRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_model__pb2.UnloadModelResponse.FromString,
                 _registered_method=True)
+        self.CompressModel = channel.unary_stream(
+                '/bertscope.v1.ModelService/CompressModel',
+                request_serializer=bertscope_dot_v1_dot_model__pb2.CompressModelRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_model__pb2.CompressModelResponse.FromString,
+                _registered_method=True)
 
 
 class ModelServiceServicer(object):
@@ -101,6 +106,19 @@ class ModelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompressModel(self, request, context):
+        """Makes a smaller or faster model of a loaded one, streams progress and ends with the new model, ready to use. The steps and what
+        each did are recorded in a manifest (bertscope.json) beside the weights and in Model.compression.
+
+        Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
+        ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
+        source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
+        model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ModelServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -123,6 +141,11 @@ def add_ModelServiceServicer_to_server(servicer, server):
                     servicer.UnloadModel,
                     request_deserializer=bertscope_dot_v1_dot_model__pb2.UnloadModelRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_model__pb2.UnloadModelResponse.SerializeToString,
+            ),
+            'CompressModel': grpc.unary_stream_rpc_method_handler(
+                    servicer.CompressModel,
+                    request_deserializer=bertscope_dot_v1_dot_model__pb2.CompressModelRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_model__pb2.CompressModelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -234,6 +257,33 @@ class ModelService(object):
             '/bertscope.v1.ModelService/UnloadModel',
             bertscope_dot_v1_dot_model__pb2.UnloadModelRequest.SerializeToString,
             bertscope_dot_v1_dot_model__pb2.UnloadModelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompressModel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.ModelService/CompressModel',
+            bertscope_dot_v1_dot_model__pb2.CompressModelRequest.SerializeToString,
+            bertscope_dot_v1_dot_model__pb2.CompressModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

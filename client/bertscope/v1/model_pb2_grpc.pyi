@@ -57,6 +57,15 @@ class ModelServiceStub:
     Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
     still loading or already being unloaded.
     """
+    CompressModel: _grpc.UnaryStreamMultiCallable[_model_pb2.CompressModelRequest, _model_pb2.CompressModelResponse]
+    """Makes a smaller or faster model of a loaded one, streams progress and ends with the new model, ready to use. The steps and what
+    each did are recorded in a manifest (bertscope.json) beside the weights and in Model.compression.
+
+    Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
+    ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
+    source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
+    model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
+    """
 
 @_typing.type_check_only
 class ModelServiceAsyncStub(ModelServiceStub):
@@ -86,6 +95,15 @@ class ModelServiceAsyncStub(ModelServiceStub):
 
     Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
     still loading or already being unloaded.
+    """
+    CompressModel: _aio.UnaryStreamMultiCallable[_model_pb2.CompressModelRequest, _model_pb2.CompressModelResponse]  # type: ignore[assignment]
+    """Makes a smaller or faster model of a loaded one, streams progress and ends with the new model, ready to use. The steps and what
+    each did are recorded in a manifest (bertscope.json) beside the weights and in Model.compression.
+
+    Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
+    ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
+    source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
+    model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -137,6 +155,21 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
         still loading or already being unloaded.
+        """
+
+    @_abc_1.abstractmethod
+    def CompressModel(
+        self,
+        request: _model_pb2.CompressModelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_model_pb2.CompressModelResponse], _abc.AsyncIterator[_model_pb2.CompressModelResponse]]:
+        """Makes a smaller or faster model of a loaded one, streams progress and ends with the new model, ready to use. The steps and what
+        each did are recorded in a manifest (bertscope.json) beside the weights and in Model.compression.
+
+        Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
+        ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
+        source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
+        model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -18,6 +18,40 @@ KEPT_BYTES = 64 * 1024 * 1024
 """Drawn counts are kept up to this size; those beyond it are drawn anew for every effect, about 10 ns an item."""
 
 
+class Resamples:
+    """Resamples of some items, with replacement; iterating gives how often each item is in each, in chunks [rows, items].
+
+    The same for the same items and bootstrap, however often they are asked for.
+    """
+
+    def __init__(self, items: int, bootstrap: Bootstrap) -> None:
+        self.items = items
+        self.bootstrap = bootstrap
+        self._rows = max(1, CHUNK_DRAWS // items)
+        self._kept: list[NDArray[Any]] = []
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        total, kept_bytes = -(-self.bootstrap.resamples // self._rows), 0
+        for number in range(total):
+            if number < len(self._kept):
+                counts = self._kept[number]
+            else:
+                counts = self._draw(number)
+                if kept_bytes + counts.nbytes <= KEPT_BYTES:
+                    self._kept.append(counts)
+            kept_bytes += counts.nbytes
+            yield counts
+
+    def _draw(self, number: int) -> NDArray[Any]:
+        rows = min(self._rows, self.bootstrap.resamples - number * self._rows)
+        dtype = np.min_scalar_type(self.items)
+        drawn = np.random.default_rng([self.bootstrap.seed, number]).integers(self.items, size=(rows, self.items), dtype=dtype)
+        counts = np.empty((rows, self.items), dtype=dtype)
+        for row in range(rows):
+            counts[row] = np.bincount(drawn[row], minlength=self.items)
+        return counts
+
+
 class Comparison:
     """Compares runs with one baseline, item by item; every effect is judged by the same resamples of the items.
 
@@ -31,8 +65,7 @@ class Comparison:
         self.baseline = baseline
         self.bootstrap = bootstrap
         self.items = baseline.shape[1]
-        self._rows = max(1, CHUNK_DRAWS // self.items)
-        self._kept: list[NDArray[Any]] = []
+        self._resamples = Resamples(self.items, bootstrap)
 
     def effects(self, changed: NDArray[np.float64]) -> tuple[MetricEffect, ...]:
         """How each metric moved, from values with heads changed, finite, [metrics, items]."""
@@ -55,34 +88,12 @@ class Comparison:
         """Lower and upper ends for each metric."""
         means = np.empty((self.bootstrap.resamples, len(self.metrics)))
         done = 0
-        for counts in self._resamples():
+        for counts in self._resamples:
             means[done : done + len(counts)] = counts.astype(np.float64) @ differences.T / self.items
             done += len(counts)
         tail = (1 - self.bootstrap.confidence) / 2
         ends: list[list[float]] = np.quantile(means, [tail, 1 - tail], axis=0).tolist()
         return ends
-
-    def _resamples(self) -> Iterator[NDArray[Any]]:
-        """How often each item is in each resample, in chunks [rows, items]."""
-        total, kept_bytes = -(-self.bootstrap.resamples // self._rows), 0
-        for number in range(total):
-            if number < len(self._kept):
-                counts = self._kept[number]
-            else:
-                counts = self._draw(number)
-                if kept_bytes + counts.nbytes <= KEPT_BYTES:
-                    self._kept.append(counts)
-            kept_bytes += counts.nbytes
-            yield counts
-
-    def _draw(self, number: int) -> NDArray[Any]:
-        rows = min(self._rows, self.bootstrap.resamples - number * self._rows)
-        dtype = np.min_scalar_type(self.items)
-        drawn = np.random.default_rng([self.bootstrap.seed, number]).integers(self.items, size=(rows, self.items), dtype=dtype)
-        counts = np.empty((rows, self.items), dtype=dtype)
-        for row in range(rows):
-            counts[row] = np.bincount(drawn[row], minlength=self.items)
-        return counts
 
 
 def mcnemar(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -11,6 +12,15 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from bertscope_service.errors import AlreadyExists, FailedPrecondition
+
+DRAFT_PREFIX = ".bertscope-"
+"""How the names of folders that are being written begin."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Of a disk, or of what the server may use of it."""
+
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+"""Of a folder that somebody else made in the very last moment."""
 
 
 def check_vacant(folder: Path) -> None:
@@ -30,10 +40,10 @@ def check_vacant(folder: Path) -> None:
 def draft(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`, which becomes it when the block ends. If the block fails, nothing is left of it.
 
-    Raises AlreadyExists for a folder that holds something, FailedPrecondition if it can't be written.
+    Raises AlreadyExists for a folder that holds something, FailedPrecondition if it can't be written or the disk is full.
     """
     check_vacant(folder)
-    beside = folder.parent / f".bertscope-{secrets.token_hex(6)}"
+    beside = folder.parent / f"{DRAFT_PREFIX}{secrets.token_hex(6)}"
     made = [parent for parent in folder.parents if not parent.exists()]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -42,6 +52,8 @@ def draft(folder: Path) -> Iterator[Path]:
         check_vacant(folder)  # somebody else may have written there meanwhile
         beside.replace(folder)
     except (OSError, SafetensorError) as error:
+        if getattr(error, "errno", None) in TAKEN:
+            raise _taken(folder) from error
         raise _unwritable(folder, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -55,6 +67,10 @@ def _taken(folder: Path) -> AlreadyExists:
 
 
 def _unwritable(folder: Path, error: Exception) -> FailedPrecondition:
+    # safetensors has no class or number for it, only words.
+    if getattr(error, "errno", None) in FULL or any(f"(os error {number})" in str(error) for number in FULL):
+        message = f"the disk of {folder} is full; make room, or name a folder on another disk"
+        return FailedPrecondition(message, "DISK_FULL", folder=folder)
     why = getattr(error, "strerror", None) or error
     message = f"{folder} can't be written: {why}; name a folder that the server may make"
     return FailedPrecondition(message, "FOLDER_UNWRITABLE", folder=folder)

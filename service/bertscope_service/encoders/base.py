@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ class Shape:
     """Whether heads can be removed from the weights."""
     differentiable: bool = False
     """Whether the runtime has gradients."""
+    observable: bool = True
+    """Whether attention maps can be watched and heads gated; without, `advance` takes neither gates nor watchers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,34 @@ class Context:
     mean: torch.Tensor
 
 
+BEYOND = 1 << 30
+"""A place after all others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survivors:
+    """Which tokens of a batch are left, in models that drop some on the way.
+
+    places: where each stood in its text, int64 [rows, length], ascending, BEYOND at padding. protected: those that are never
+    dropped, bool [rows, length]; False at padding. tokens: real tokens of each text before any was dropped, on the host.
+    """
+
+    places: torch.Tensor
+    protected: torch.Tensor
+    tokens: tuple[int, ...]
+
+    def row(self, index: int, length: int) -> Survivors:
+        """A copy of one row without its padding."""
+        one = slice(index, index + 1)
+        return Survivors(self.places[one, :length].clone(), self.protected[one, :length].clone(), self.tokens[one])
+
+    @staticmethod
+    def stack(rows: Sequence[Survivors]) -> Survivors:
+        """One batch of single rows."""
+        places = torch.nn.utils.rnn.pad_sequence([row.places[0] for row in rows], batch_first=True, padding_value=BEYOND)
+        return Survivors(places, _padded([row.protected[0] for row in rows]), tuple(row.tokens[0] for row in rows))
+
+
 @dataclass(slots=True)
 class State:
     """A batch between two layers. `advance` changes it in place, but never the tensors, so states may share them.
@@ -112,6 +142,8 @@ class State:
     lengths: real tokens of each row, on the host.
     valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
     context: of layer `layer`, if `attend` computed it.
+    survivors: in models that drop tokens, those that are left: length and `lengths` count these alone. None in all others, and
+    once a state was read at chosen positions.
     """
 
     hidden: torch.Tensor
@@ -119,12 +151,14 @@ class State:
     valid: torch.Tensor | None
     layer: int = 0
     context: Context | None = None
+    survivors: Survivors | None = None
 
     def row(self, index: int) -> State:
         """A copy of one row without its padding; it holds no memory of the batch."""
         length, one, context = self.lengths[index], slice(index, index + 1), self.context
         kept = None if context is None else Context(context.own[one, :length].clone(), context.mean[one].clone())
-        return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept)
+        left = None if self.survivors is None else self.survivors.row(index, length)
+        return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept, left)
 
     @property
     def bytes(self) -> int:
@@ -137,14 +171,16 @@ class State:
         """One batch of single rows that stand at the same layer, all of them with a context or none."""
         first = states[0]
         if len(states) == 1:
-            return State(first.hidden, first.lengths, None, first.layer, first.context)
+            return State(first.hidden, first.lengths, None, first.layer, first.context, first.survivors)
         lengths = tuple(state.lengths[0] for state in states)
         hidden = _padded([state.hidden[0] for state in states])
         contexts = [state.context for state in states if state.context is not None]
         context = None
         if contexts:
             context = Context(_padded([one.own[0] for one in contexts]), torch.cat([one.mean for one in contexts]))
-        return State(hidden, lengths, valid_mask(lengths, hidden.device), first.layer, context)
+        left = [state.survivors for state in states if state.survivors is not None]
+        survivors = Survivors.stack(left) if left else None
+        return State(hidden, lengths, valid_mask(lengths, hidden.device), first.layer, context, survivors)
 
 
 def _padded(tensors: list[torch.Tensor]) -> torch.Tensor:
@@ -159,6 +195,16 @@ def valid_mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor | N
         return None
     mask = np.arange(longest) < np.asarray(lengths)[:, None]
     return to_device(torch.from_numpy(mask), device)
+
+
+def place_ids(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token and segment ids of rows on a device, int64 [rows, longest]; what is shorter is filled with `padding` and with 0."""
+    ids = np.full((len(sequences), max(map(len, sequences))), padding, dtype=np.int64)
+    segments = np.zeros_like(ids)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence)] = sequence.ids
+        segments[row, : len(sequence)] = sequence.segments
+    return to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device)
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -187,7 +233,11 @@ class Encoder(Protocol):
 
     @property
     def precision(self) -> str:
-        """ "fp32", "bf16" or "fp16"."""
+        """ "fp32", "bf16", "fp16", "int8" or "weight_only"; hidden states are fp32 with the last two."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory that its weights take, bytes."""
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
         """Embed rows, padded to the longest. Every row has 1 to `shape.max_tokens` tokens."""
@@ -209,7 +259,8 @@ class Encoder(Protocol):
 
         `taps[layer]` gets that layer's contexts; its layer may not be one that `attend` has prepared. `only`, int64 [rows, n],
         names the positions of each row that matter after layer `stop` - 1: `hidden` is [rows, n, hidden_size] then, and the
-        state can't be advanced further. Layers that can't be run in part run whole, so this never changes what is there.
+        state can't be advanced further. Layers that can't be run in part run whole, so this never changes what is there. A
+        model that drops tokens keeps these from here on; they must be named before one of them is dropped.
         """
 
     def attend(self, state: State) -> None:
@@ -219,7 +270,8 @@ class Encoder(Protocol):
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """Scores over the vocabulary before the softmax, float32 [n, vocabulary], of n (row, position) pairs (int64 [n] each).
 
-        The state must stand after the last layer; with `only`, positions count among those.
+        The state must stand after the last layer; with `only`, positions count among those, else in the texts: a token that was
+        dropped has NaN for scores.
         """
 
     def classify(self, state: State) -> torch.Tensor:
@@ -228,3 +280,11 @@ class Encoder(Protocol):
     @property
     def reads_first(self) -> bool:
         """Whether `classify` reads position 0 alone, so that `advance` may leave out all others."""
+
+
+@runtime_checkable
+class Countable(Protocol):
+    """An encoder that has its weights at hand."""
+
+    def nonzero_parameters(self) -> int:
+        """How many of its parameters are not zero. Reads all of them, on the thread of the device's worker."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import transformers
 
-from bertscope_service.encoders.torch_attention import LayerRun
+from bertscope_service.encoders.gating import LayerRun
 
 
 class Architecture:
@@ -50,8 +50,11 @@ class Architecture:
             return self.encoder.embeddings(input_ids=ids)
         return self.encoder.embeddings(input_ids=ids, token_type_ids=segments)
 
-    def run_layer(self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun) -> torch.Tensor:
-        """One layer; `valid` is bool [rows, length], None if no row is padded."""
+    def run_layer(
+        self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """One layer; `valid` is bool [rows, length], None if no row is padded. `places`, int64 [rows, length], says where each
+        vector stood in its text; None if all of them are there."""
         mask = None if valid is None else valid[:, None, None, :]
         return self.layers[index](hidden, attention_mask=mask, run=run)
 
@@ -214,16 +217,19 @@ class ModernBert(Architecture):
     def find_layers(self) -> list[Any]:
         return list(self.encoder.layers)
 
-    def run_layer(self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun) -> torch.Tensor:
+    def run_layer(
+        self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
         layer = self.layers[index]
-        places = torch.arange(hidden.shape[1], device=hidden.device)
+        if places is None:
+            places = torch.arange(hidden.shape[1], device=hidden.device)[None]
         mask = None if valid is None else valid[:, None, None, :]
         if layer.attention_type == "sliding_attention":
-            near = (places[:, None] - places[None, :]).abs() <= self.model.config.sliding_window
+            near = (places[:, :, None] - places[:, None, :]).abs() <= self.model.config.sliding_window
             # A padded position may have no real token in its window; it attends to all of them, since a row of the map
             # that is masked everywhere would be NaN and spread.
-            mask = near[None, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
-        rotary = self.encoder.rotary_emb(hidden, places[None], layer.attention_type)
+            mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
+        rotary = self.encoder.rotary_emb(hidden, places, layer.attention_type)
         return layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -6,42 +6,12 @@ through the layer's own forward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from transformers import AttentionInterface
 
-from bertscope_service.encoders.base import See, Tap
+from bertscope_service.encoders.gating import LayerRun
 
 NAME = "bertscope"
-
-
-@dataclass(slots=True)
-class LayerRun:
-    """What one layer's attention has to do for a batch.
-
-    keep: [rows, heads], None if no row's gate is anything but open here. uniform: likewise, None if no gate is uniform.
-    constant: [rows, heads, head_size], added to the context; None if no row has one.
-    average: [rows, 1, length, 1], 1/L at real tokens and 0 at padding, to take the mean of V with; set if `uniform` is.
-    see, tap: receive the maps and the contexts; None if nobody watches, then maps are never built.
-    """
-
-    keep: torch.Tensor | None = None
-    uniform: torch.Tensor | None = None
-    constant: torch.Tensor | None = None
-    average: torch.Tensor | None = None
-    see: See | None = None
-    tap: Tap | None = None
-
-    def gate(self, context: torch.Tensor, mean: torch.Tensor | None) -> torch.Tensor:
-        """Contexts [rows, heads, n, head_size] as the gates leave them. mean: of V, [rows, heads, 1, head_size], for
-        `uniform`."""
-        if self.keep is None:
-            return context
-        gated = context * self.keep[:, :, None, None]
-        if self.uniform is not None and mean is not None:
-            gated = gated + mean * self.uniform[:, :, None, None]
-        return gated if self.constant is None else gated + self.constant[:, :, None]
 
 
 def _layer_attention(

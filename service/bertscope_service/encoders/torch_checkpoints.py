@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from transformers.utils import logging as transformers_logging
 
 from bertscope_service.encoders.torch_architectures import ARCHITECTURES
 from bertscope_service.encoders.torch_attention import NAME
 from bertscope_service.encoders.torch_pruning import read_pruned, shrunk
+from bertscope_service.encoders.torch_quantization import (
+    QUANTIZATION_KEY,
+    IntegerMatrix,
+    Quantization,
+    decode_weights,
+    read_quantization,
+)
+from bertscope_service.encoders.torch_tokens import read_kept_shares
 from bertscope_service.errors import FailedPrecondition
 
 # Its bars would be drawn over the server's log.
@@ -27,7 +38,8 @@ class Checkpoint:
 
     classifies: whether it is a sequence classifier, not a masked-LM. missing: names of the parameters that the weights lack, so
     that they are random; only those of a head. labels: what its head chooses from, in order; empty without such a head. pruned:
-    the heads that are gone.
+    the heads that are gone. kept_shares: of a text's tokens, after each layer; empty if none is dropped. quantization: how the
+    weights were stored, which are decoded here; integers: those that were integers, by name.
     """
 
     model: Any
@@ -35,6 +47,9 @@ class Checkpoint:
     missing: frozenset[str]
     labels: tuple[str, ...]
     pruned: dict[int, tuple[int, ...]]
+    kept_shares: tuple[float, ...] = ()
+    quantization: Quantization | None = None
+    integers: Mapping[str, IntegerMatrix] = field(default_factory=dict)
 
     @property
     def has_masked_lm_head(self) -> bool:
@@ -44,19 +59,27 @@ class Checkpoint:
 def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
     """Read config.json and safetensors; never pickle, never code. `name` is the `model_type` of the config.
 
-    A head whose weights are not all there counts as none. Raises FailedPrecondition if other weights are missing, or any are
+    Weights in few bits are decoded, and the model's config does not mention them. A head whose weights are not all there counts
+    as none. Raises FailedPrecondition if other weights are missing, or any are
     broken or don't fit the config.
     """
     kind = ARCHITECTURES[name]
     config = _read_config(kind.masked_lm.config_class, folder)
     try:
-        pruned = read_pruned(config)
+        pruned, kept_shares, quantization = read_pruned(config), read_kept_shares(config), read_quantization(config)
     except ValueError as error:
         raise FailedPrecondition(f"{folder / 'config.json'}: {error}", "SOURCE_UNREADABLE", source=folder) from error
     classifies = any(str(written).endswith(CLASSIFIER) for written in config.architectures or ())
+    place: Path | None = folder
+    given, integers = dict[str, Any](), dict[str, IntegerMatrix]()
+    if quantization is not None:
+        weights, integers = _decode(folder, quantization)
+        delattr(config, QUANTIZATION_KEY)
+        place, given = None, {"config": config, "state_dict": weights}
     try:
         model, report = shrunk(kind.sequence_classification if classifies else kind.masked_lm, pruned).from_pretrained(
-            folder,
+            place,
+            **given,
             dtype=dtype,
             attn_implementation=NAME,
             use_safetensors=True,
@@ -78,7 +101,15 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
     if not model.config.num_hidden_layers:
         raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
     labels = _labels(model.config) if classifies and not missing else ()
-    return Checkpoint(model.eval().requires_grad_(False), classifies, missing, labels, pruned)
+    model = model.eval().requires_grad_(False)
+    return Checkpoint(model, classifies, missing, labels, pruned, kept_shares, quantization, integers)
+
+
+def _decode(folder: Path, quantization: Quantization) -> tuple[dict[str, torch.Tensor], dict[str, IntegerMatrix]]:
+    try:
+        return decode_weights(load_file(folder / "model.safetensors"), quantization)
+    except (OSError, SafetensorError, KeyError, ValueError, IndexError, RuntimeError) as error:
+        raise _unreadable(folder, f"the weights in {folder}", error) from error
 
 
 def _read_config(kind: Any, folder: Path) -> Any:

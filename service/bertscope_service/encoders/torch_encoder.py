@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +17,42 @@ from bertscope_service.encoders.base import (
     See,
     Shape,
     State,
+    Survivors,
     Tap,
     TokenSequence,
+    place_ids,
     to_device,
     valid_mask,
 )
+from bertscope_service.encoders.gating import LayerRun, pick, place_gates
 from bertscope_service.encoders.torch_architectures import ARCHITECTURES, Architecture
-from bertscope_service.encoders.torch_attention import LayerRun, gated_attention
+from bertscope_service.encoders.torch_attention import gated_attention
 from bertscope_service.encoders.torch_checkpoints import read_checkpoint
+from bertscope_service.encoders.torch_int8 import settle_precision, use_integers
 from bertscope_service.encoders.torch_packing import can_pack, pack_linears
 from bertscope_service.encoders.torch_pruning import PARTS, remaining
+from bertscope_service.encoders.torch_quantization import INT8, QUANTIZED, WEIGHT_ONLY
+from bertscope_service.encoders.torch_tokens import (
+    all_tokens,
+    choose,
+    find,
+    go_on,
+    kept_counts,
+    look_up,
+    protect,
+    received,
+)
+from bertscope_service.encoders.torch_weights import nonzero_parameters, resident_bytes
 from bertscope_service.errors import FailedPrecondition
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    INT8: torch.float32,
+    WEIGHT_ONLY: torch.float32,
+}
+"""The number format of hidden states in each precision."""
 
 
 class TorchEncoder:
@@ -47,9 +70,10 @@ class TorchEncoder:
         labels: tuple[str, ...] = (),
         *,
         pruned: Mapping[int, tuple[int, ...]] | None = None,
+        kept_shares: tuple[float, ...] = (),
     ) -> None:
         """`has_head` says whether there is a masked-LM head, `labels` what a classification head chooses from, `pruned` which
-        heads the weights lack."""
+        heads the weights lack, `kept_shares` the share of a text's tokens that goes on after each layer (empty: all)."""
         config, pruned = architecture.model.config, pruned or {}
         self.architecture = architecture
         self.device = device
@@ -66,20 +90,26 @@ class TorchEncoder:
             has_masked_lm_head=has_head,
             labels=labels,
             pruned=pruned,
-            prunable=name in PARTS,
-            differentiable=True,
+            prunable=name in PARTS and precision not in QUANTIZED and not kept_shares,
+            differentiable=precision != INT8 and not kept_shares,
+            observable=not kept_shares,
         )
         architecture.kept = {layer: remaining(self.shape.heads, gone) for layer, gone in pruned.items()}
         self._padding_id = int(config.pad_token_id or 0)
+        self._kept_shares = kept_shares
+        self._mask_id: int | None = getattr(config, "mask_token_id", None)
 
     @classmethod
     def load(cls, folder: Path, name: str, *, device: torch.device, precision: str, pack: bool = True) -> TorchEncoder:
         """Read a checkpoint folder: config.json and safetensors, never pickle, never code.
 
-        `name` is the `model_type` of its config. `pack` packs the linear layers on a CPU. Raises FailedPrecondition if weights
-        are missing, broken, or don't fit the config, or if the device's memory does not hold them.
+        `name` is the `model_type` of its config. `pack` packs the linear layers on a CPU. Weights that are stored in few bits
+        choose their own precision; `precision` must be "fp32" then, or theirs. Raises FailedPrecondition if weights are
+        missing, broken, or don't fit the config, or if the device's memory does not hold them, Unsupported for a precision or
+        a device that stored integers don't go with.
         """
         kind, checkpoint = ARCHITECTURES[name], read_checkpoint(folder, name, DTYPES[precision])
+        precision = settle_precision(checkpoint.quantization, precision, device)
         try:
             checkpoint.model.to(device)
         except torch.OutOfMemoryError as error:
@@ -87,40 +117,38 @@ class TorchEncoder:
                 f"{folder} does not fit into the memory of {device} now; unload a model, or use another device or precision"
             )
             raise FailedPrecondition(message, "DEVICE_MEMORY", source=folder) from error
-        head = (checkpoint.has_masked_lm_head, checkpoint.labels)
-        encoder = cls(kind(checkpoint.model), name, device, precision, *head, pruned=checkpoint.pruned)
+        encoder = cls(
+            kind(checkpoint.model),
+            name,
+            device,
+            precision,
+            checkpoint.has_masked_lm_head,
+            checkpoint.labels,
+            pruned=checkpoint.pruned,
+            kept_shares=checkpoint.kept_shares,
+        )
+        use_integers(checkpoint.model, checkpoint.integers, kind.reads_weights)
         if pack and device.type == "cpu" and can_pack(encoder.dtype):
             pack_linears(checkpoint.model, kind.reads_weights)
         return encoder
 
+    @property
+    def resident_bytes(self) -> int:
+        return resident_bytes(self.architecture.model)
+
+    def nonzero_parameters(self) -> int:
+        model = self.architecture.model
+        return nonzero_parameters(model, model.get_output_embeddings() if model.config.tie_word_embeddings else None)
+
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
         lengths = tuple(len(sequence) for sequence in sequences)
-        ids = np.full((len(sequences), max(lengths)), self._padding_id, dtype=np.int64)
-        segments = np.zeros_like(ids)
-        for row, sequence in enumerate(sequences):
-            ids[row, : len(sequence)] = sequence.ids
-            segments[row, : len(sequence)] = sequence.segments
+        ids, segments = place_ids(sequences, self.device, self._padding_id)
         valid = valid_mask(lengths, self.device)
-        placed_ids = to_device(torch.from_numpy(ids), self.device)
-        placed_segments = to_device(torch.from_numpy(segments), self.device)
-        return State(self.architecture.embed(placed_ids, placed_segments, valid), lengths, valid)
+        survivors = all_tokens(ids, valid, lengths, self._mask_id) if self._kept_shares else None
+        return State(self.architecture.embed(ids, segments, valid), lengths, valid, survivors=survivors)
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        if not any(gates):
-            return None
-        shape = (len(gates), self.shape.layers, self.shape.heads)
-        keep, uniform = np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32)
-        constant: dict[int, NDArray[np.float32]] = {}
-        for row, gate in enumerate(gates):
-            if gate is None:
-                continue
-            keep[row], uniform[row] = gate.keep, gate.uniform
-            for layer, values in gate.constant.items():
-                constant.setdefault(layer, np.zeros((len(gates), *values.shape), dtype=np.float32))[row] = values
-        uniform_layers = frozenset(np.flatnonzero((uniform != 0).any(axis=(0, 2))).tolist())
-        layers = frozenset(np.flatnonzero((keep != 1).any(axis=(0, 2))).tolist()) | uniform_layers | constant.keys()
-        placed = {layer: self._place(values) for layer, values in constant.items()}
-        return BatchGates(self._place(keep), self._place(uniform), layers, uniform_layers, placed)
+        return place_gates(gates, self.shape, self._place)
 
     def _place(self, values: NDArray[np.float32]) -> torch.Tensor:
         return to_device(torch.from_numpy(values).to(self.dtype), self.device)
@@ -135,19 +163,50 @@ class TorchEncoder:
         taps: Mapping[int, Tap] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
+        if state.survivors is not None:
+            if gates is not None or watch or taps:
+                raise ValueError("a model that drops tokens takes neither gates nor watchers")
+            if only is not None:
+                state.survivors = protect(state.survivors, only)
         average = self._average(state) if gates is not None and gates.uniform_layers else None
         while state.layer < stop:
             layer = state.layer
-            run = LayerRun(see=(watch or {}).get(layer), tap=(taps or {}).get(layer))
-            if gates is not None and layer in gates.layers:
-                run.keep, run.constant = gates.keep[:, layer], gates.constant.get(layer)
-                if layer in gates.uniform_layers:
-                    run.uniform, run.average = gates.uniform[:, layer], average
+            chosen = only if layer == stop - 1 else None
+            if chosen is None and state.survivors is not None and self._drop(state, state.survivors):
+                continue
+            run = LayerRun.of(layer, gates, watch, taps)
+            if run.uniform is not None:
+                run.average = average
             if layer in self.architecture.kept:
-                run = self._without_pruned(layer, run)
-            state.hidden = self._run_layer(state, run, only if layer == stop - 1 else None)
+                run = run.without_pruned(self._kept[layer], self.shape.heads)
+            if chosen is not None and state.survivors is not None:
+                chosen = find(state.survivors, chosen)
+            state.hidden = self._run_layer(state, run, chosen)
             state.context = None
             state.layer += 1
+        if only is not None:
+            state.survivors = None
+
+    def _drop(self, state: State, survivors: Survivors) -> bool:
+        """Run a layer that drops tokens, between its two parts if it has them; False, and nothing done, if it drops none."""
+        layer, hidden = state.layer, state.hidden
+        counts = kept_counts(survivors, state.lengths, self._kept_shares[layer])
+        if counts is None:
+            return False
+        seen: list[torch.Tensor] = []
+        run = LayerRun(see=lambda maps: seen.append(received(maps, state.valid)))
+        if in_parts := self._in_parts(layer):
+            query, key, value = self._project(layer, hidden, hidden)
+            output = gated_attention(query, key, value, self._mask(state), run=run).flatten(2)
+        else:
+            output = self._run_layer(state, run, None)
+        # Of heads that are all gone nobody receives anything.
+        scores = seen[0] if seen else hidden.new_zeros(hidden.shape[:2], dtype=torch.float32)
+        index, left = choose(survivors, state.valid, scores, counts)
+        output = pick(output, index)
+        go_on(state, self.architecture.finish(layer, output, pick(hidden, index)) if in_parts else output, left, counts)
+        state.layer += 1
+        return True
 
     def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None) -> torch.Tensor:
         """A layer's output at the positions `only` [rows, n], None for all; in two parts where that saves something."""
@@ -161,9 +220,11 @@ class TorchEncoder:
                 query, key, value = self._project(layer, narrow, hidden)
                 gated = gated_attention(query, key, value, self._mask(state), run=run)
                 return self.architecture.finish(layer, gated.flatten(2), narrow)
-        output = self.architecture.run_layer(layer, hidden, state.valid, run)
+        places = None if state.survivors is None else state.survivors.places
+        output = self.architecture.run_layer(layer, hidden, state.valid, run, places)
         if not self.architecture.kept.get(layer, (0,)):
-            self._show_nothing(state, run)
+            rows, length = hidden.shape[:2]
+            run.show_nothing(rows, length, self.architecture.head_size, self.device)
         return pick(output, only)
 
     @cached_property
@@ -199,27 +260,6 @@ class TorchEncoder:
         own = gated_attention(query, key, value, self._mask(state), run=LayerRun())
         state.context = Context(own, (value * self._average(state)).sum(dim=2))
 
-    def _without_pruned(self, layer: int, run: LayerRun) -> LayerRun:
-        """The same for the heads that are left of a layer; whoever watches sees zeros for those that are gone."""
-        kept = self._kept[layer]
-
-        def chosen(values: torch.Tensor | None) -> torch.Tensor | None:
-            return None if values is None else values.index_select(1, kept)
-
-        def show(watcher: Callable[[torch.Tensor], None], seen: torch.Tensor) -> None:
-            whole = seen.new_zeros((len(seen), self.shape.heads, *seen.shape[2:]))
-            watcher(whole.index_copy_(1, kept, seen))
-
-        see, tap = (watcher and partial(show, watcher) for watcher in (run.see, run.tap))
-        return LayerRun(chosen(run.keep), chosen(run.uniform), chosen(run.constant), run.average, see, tap)
-
-    def _show_nothing(self, state: State, run: LayerRun) -> None:
-        """Let those who watch a layer without heads see zeros: its attention is never called."""
-        rows, length = state.hidden.shape[:2]
-        for watcher, size in ((run.see, length), (run.tap, self.architecture.head_size)):
-            if watcher is not None:
-                watcher(torch.zeros((rows, 0, length, size), device=self.device))
-
     def _average(self, state: State) -> torch.Tensor:
         """1/L at each row's real tokens, 0 at its padding: [rows, 1, length, 1]."""
         if state.valid is None:
@@ -229,7 +269,10 @@ class TorchEncoder:
         return (real / real.sum(dim=1, keepdim=True)).to(self.dtype)[:, None, :, None]
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        return self.architecture.predict(state.hidden[rows, positions]).float()
+        if state.survivors is None:
+            return self.architecture.predict(state.hidden[rows, positions]).float()
+        index, there = look_up(state.survivors, rows, positions)
+        return self.architecture.predict(state.hidden[rows, index]).float().masked_fill(~there[:, None], torch.nan)
 
     def classify(self, state: State) -> torch.Tensor:
         return self.architecture.classify(state.hidden, state.valid).float()
@@ -237,8 +280,3 @@ class TorchEncoder:
     @property
     def reads_first(self) -> bool:
         return self.architecture.reads_first
-
-
-def pick(tensor: torch.Tensor, only: torch.Tensor | None) -> torch.Tensor:
-    """[rows, length, ...] at some positions of each row, [rows, n, ...]; all of them if `only` is None."""
-    return tensor if only is None else tensor[torch.arange(len(tensor), device=tensor.device)[:, None], only]

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
+from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.worker import Limits, Worker
 from bertscope_service.metrics import Metrics
+
+CATCH_UP_SECONDS = 10.0
+"""A lease begins no later than this after the one before, even if somebody who waited then still waits."""
 
 
 class Engine:
@@ -20,6 +28,8 @@ class Engine:
         self._limits = limits
         self._metrics = metrics
         self._workers: dict[torch.device, Worker] = {}
+        self._leases: dict[torch.device, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._kept_waiting: dict[torch.device, WeakSet[asyncio.Future[list[Any]]]] = {}
 
     async def run(
         self,
@@ -40,15 +50,43 @@ class Engine:
         worker = self._worker(rows[0].encoder.device)
         job = Job(rows, client=client, priority=priority, deadline=deadline)
         worker.submit(job, admitted=admitted)
+        late = None if deadline is None else job.loop.call_later(deadline - time.monotonic(), worker.expire, job)
         try:
             return await job.done
         except BaseException:
             worker.discard(job)
             raise
         finally:
+            if late is not None:
+                late.cancel()
             # Rows know their job. Without the way back, what it holds goes with its last reader, not when garbage is collected:
             # results may be large tensors.
             job.rows = ()
+
+    @asynccontextmanager
+    async def lease(self, device: torch.device, *, refuse: bool) -> AsyncIterator[Lease]:
+        """Have a device to oneself, once nobody else has; what runs there meanwhile are the calls of the lease.
+
+        Others' rows wait (their deadlines end them as ever) or, with `refuse`, get Overloaded; between two leases those run
+        that waited. Who needs several devices leases them in the order of their names, or two such callers may wait for each
+        other. Raises Unavailable when the server stops.
+        """
+        worker = self._worker(device)
+        async with self._leases[device]:
+            await self._catch_up(device)
+            lease = Lease(device, worker, refuse=refuse)
+            worker.lend(lease)
+            try:
+                yield lease
+            finally:
+                # Weak: what the jobs found is not kept until somebody asks for the next lease.
+                self._kept_waiting[device] = WeakSet(job.done for job in worker.take_back())
+
+    async def _catch_up(self, device: torch.device) -> None:
+        """Let those run who had to wait for the lease before: they shall not wait for the next one too."""
+        waiting = list(self._kept_waiting.get(device, ()))
+        if waiting:
+            await asyncio.wait(waiting, timeout=CATCH_UP_SECONDS)
 
     def batch_tokens(self, device: torch.device) -> int:
         """Most tokens in a batch of a device."""

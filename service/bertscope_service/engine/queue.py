@@ -43,6 +43,11 @@ class RowQueue:
         self._lanes: dict[Priority, dict[str, deque[Row]]] = {priority: {} for priority in Priority}
         self._served: dict[str, float] = {}
 
+    @property
+    def jobs(self) -> set[Job]:
+        """Those that wait, one for each caller."""
+        return {row.job for lane in self._lanes.values() for line in lane.values() for row in line if not row.taken}
+
     def has_room(self, tokens: int) -> bool:
         """Whether a job of so many tokens may wait. An empty queue takes any."""
         return not self.rows or self.tokens + tokens <= self.limit_tokens

@@ -10,28 +10,22 @@ import contextlib
 import logging
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 
-from bertscope_service.analyses.observer import Readout
-from bertscope_service.encoders.base import Encoder, State
+from bertscope_service.engine.flight import Flight, launch, out_of_memory
+from bertscope_service.engine.lease import Call, Lease, stopping
+from bertscope_service.engine.pace import BulkPace
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rows import Job, Priority, Row
-from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
+from bertscope_service.errors import DeadlineExceeded, Overloaded
 from bertscope_service.metrics import Metrics
 
 DEADLINE_SLACK_SECONDS = 0.05
-
-BULK_BATCH_SECONDS = 0.05
-"""A batch of bulk rows should not take longer: an interactive call may have to wait for one."""
-
-MIN_BULK_TOKENS = 128
-"""Smaller batches than this waste the device."""
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -46,23 +40,8 @@ class Limits:
     threads: int = 0
 
 
-@dataclass(slots=True)
-class _Flight:
-    """A batch that was launched: its results are on their way to the host; `landed` is None on a CPU, where they are there.
-
-    `kind` is the key that its rows had when they began.
-    """
-
-    rows: Sequence[Row]
-    kind: Hashable
-    readout: Readout
-    host: tuple[torch.Tensor, ...]
-    landed: torch.cuda.Event | None
-    began: float
-
-
 class Worker:
-    """The queue of a device and the thread that empties it. `submit`, `discard` and `close` may be called from any thread."""
+    """The queue of a device and the thread that empties it. All but the underscored methods may be called from any thread."""
 
     def __init__(self, device: torch.device, limits: Limits, metrics: Metrics) -> None:
         self.device = device
@@ -72,8 +51,10 @@ class Worker:
         self._queue = RowQueue(limits.queue_tokens)
         self._ready = threading.Condition()
         self._closed = False
+        self._lease: Lease | None = None
+        self._calls: deque[Call] = deque()
         self._tokens_per_second = 0.0
-        self._bulk_rates: WeakKeyDictionary[Encoder, dict[Hashable, float]] = WeakKeyDictionary()
+        self._pace = BulkPace()
         self._landed = 0.0
         metrics.queue_limit_tokens.labels(self._name).set(limits.queue_tokens)
         self._thread = threading.Thread(target=self._work, name=f"bertscope-{device}", daemon=True)
@@ -82,14 +63,21 @@ class Worker:
     def submit(self, job: Job, *, admitted: bool = False) -> None:
         """Let a job wait. `admitted`: it continues one that was let in before, and is not turned away.
 
-        Raises Overloaded if there is no room, Unavailable after close().
+        Raises Overloaded if there is no room or the device is lent to somebody who wants that, Unavailable after close().
         """
         with self._ready:
             if self._closed:
-                raise Unavailable("the server is stopping; ask another one", "DRAINING")
+                raise stopping()
+            lease = self._lease
+            if lease is not None and lease.refuse and not admitted:
+                lease.refused += 1
+                self._metrics.rejected.labels("device_busy").inc()
+                raise self._lent(lease)
             if not admitted and not self._queue.has_room(job.tokens):
                 self._metrics.rejected.labels("queue_full").inc()
                 raise self._overloaded(job.tokens)
+            if lease is not None:
+                lease.waited += 1
             self._queue.push(job)
             self._report_queue()
             self._ready.notify()
@@ -103,23 +91,68 @@ class Worker:
             self._metrics.rows_dropped.labels(reason).inc(self._queue.remove(job))
             self._report_queue()
 
+    def expire(self, job: Job) -> None:
+        """Fail a job whose deadline has passed, if any of its rows still waits: the thread may be busy for long."""
+        with self._ready:
+            waiting = self._queue.remove(job)
+            self._metrics.rows_dropped.labels("deadline").inc(waiting)
+            self._report_queue()
+        if waiting:
+            _tell(job, job.fail, _late())
+
+    def lend(self, lease: Lease) -> None:
+        """After the batch at work, run nothing but the calls of a lease. Raises Unavailable after close()."""
+        with self._ready:
+            if self._closed:
+                raise stopping()
+            self._lease = lease
+            lease.waited = len(self._queue.jobs)
+
+    def take_back(self) -> set[Job]:
+        """Go on with the rows, those of the jobs returned; calls of the lease that have not begun never do."""
+        with self._ready:
+            self._lease = None
+            while self._calls:
+                self._calls.popleft().future.cancel()
+            self._ready.notify()
+            return self._queue.jobs
+
+    def enqueue(self, call: Call) -> None:
+        """Run a call of the lease. Raises Unavailable after close()."""
+        with self._ready:
+            if self._closed:
+                raise stopping()
+            self._calls.append(call)
+            self._ready.notify()
+
     def close(self) -> None:
-        """Fail what waits, finish the batch at work, end the thread."""
+        """Fail what waits, finish the batch or call at work, end the thread."""
         with self._ready:
             self._closed = True
             waiting = {row.job for row in self._queue.clear()}
+            calls = list(self._calls)
+            self._calls.clear()
             self._report_queue()
             self._ready.notify()
         for job in waiting:
-            _tell(job, job.fail, Unavailable("the server is stopping; ask another one", "DRAINING"))
+            _tell(job, job.fail, stopping())
+        for call in calls:
+            call.refuse()
         self._thread.join()
+
+    def _lent(self, lease: Lease) -> Overloaded:
+        message = f"{self._name} is being measured and lets nobody in for about {lease.retry_after:.2g} s; try again then"
+        return Overloaded(message, "DEVICE_BUSY", lease.retry_after, device=self._name)
 
     def _overloaded(self, tokens: int) -> Overloaded:
         wait = self._queue.tokens / self._tokens_per_second if self._tokens_per_second else 1.0
+        wait = min(30.0, max(0.05, wait))
+        if self._lease is not None:
+            wait = max(wait, self._lease.retry_after)
         message = (
             f"{self._queue.tokens} tokens wait on {self._name} and the queue takes {self._queue.limit_tokens}; try again later"
         )
-        return Overloaded(message, "QUEUE_FULL", min(30.0, max(0.05, wait)), device=self._name, tokens=tokens)
+        return Overloaded(message, "QUEUE_FULL", wait, device=self._name, tokens=tokens)
 
     def _report_queue(self) -> None:
         self._metrics.queue_rows.labels(self._name).set(self._queue.rows)
@@ -130,11 +163,15 @@ class Worker:
             torch.cuda.set_device(self.device)  # events and pinned memory belong to the current device
         elif self._limits.threads:
             torch.set_num_threads(self._limits.threads)
-        flying: _Flight | None = None
+        flying: Flight | None = None
         while True:
             rows = self._next(wait=flying is None)
             if rows is None:
                 return
+            if isinstance(rows, Call):
+                rows.run()
+                del rows
+                continue
             flight = self._launch(rows) if rows else None
             if flying is not None:
                 self._land(flying)
@@ -145,11 +182,16 @@ class Worker:
             # While this thread waits, its variables must not keep an unloaded model alive.
             del rows, flight
 
-    def _next(self, *, wait: bool) -> list[Row] | None:
-        """The next batch; [] if none is ready and `wait` is false; None when closed and idle."""
+    def _next(self, *, wait: bool) -> list[Row] | Call | None:
+        """The next batch; [] if none is ready and `wait` is false; None when closed and idle.
+
+        While the device is lent, the next call instead, but none before the last batch has landed: that is, if `wait` is true.
+        """
         with self._ready:
             while True:
-                rows = self._take()
+                if self._calls and wait:
+                    return self._calls.popleft()
+                rows = [] if self._lease is not None else self._take()
                 if rows or not wait:
                     return rows
                 if self._closed:
@@ -159,33 +201,21 @@ class Worker:
 
     def _take(self) -> list[Row]:
         """The next batch from the queue; tells the jobs of rows that were dropped on the way."""
-        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._bulk_tokens)
+        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._pace.tokens)
         for row, reason in taken.dropped:
             self._metrics.rows_dropped.labels(reason).inc()
-            late = DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
-            _tell(row.job, row.job.fail, late)
+            _tell(row.job, row.job.fail, _late())
         self._report_queue()
         return taken.rows
 
-    def _bulk_tokens(self, row: Row) -> int:
-        """How many tokens of bulk rows like this one a batch may have, going by how fast their last batches were.
-
-        Rows that run one layer are ten times as fast as those that run all; the first ones of a kind go by the slowest kind.
-        """
-        rates = self._bulk_rates.get(row.encoder)
-        if rates is None:
-            return MIN_BULK_TOKENS
-        rate = rates.get(row.key) or min(rates.values())
-        return max(MIN_BULK_TOKENS, int(rate * BULK_BATCH_SECONDS))
-
-    def _launch(self, rows: Sequence[Row]) -> _Flight | None:
+    def _launch(self, rows: Sequence[Row]) -> Flight | None:
         """Start a batch; None if it failed and its jobs were told."""
         began = time.perf_counter()
         try:
             with torch.inference_mode():
-                return self._run(rows, began)
+                return launch(rows, self.device, began)
         except Exception as error:  # whatever went wrong must not end the thread that all callers depend on
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 logger.exception("a batch of %d rows failed on %s", len(rows), self._name)
                 self._fail(rows, error)
                 return None
@@ -193,22 +223,7 @@ class Worker:
         self._halve(rows)
         return None
 
-    def _run(self, rows: Sequence[Row], began: float) -> _Flight:
-        encoder, kind = rows[0].encoder, rows[0].key
-        states = [row.state for row in rows if row.state is not None]
-        state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
-        gates = encoder.place_gates([row.gates for row in rows])
-        readout = type(rows[0].observer).run(encoder, state, gates, [row.observer for row in rows])
-        for row in rows:
-            row.state = None  # a kept state is used once
-        if self.device.type == "cpu":
-            return _Flight(rows, kind, readout, readout.tensors, None, began)
-        host = tuple(tensor.to("cpu", non_blocking=True) for tensor in readout.tensors)
-        landed = torch.cuda.Event()
-        landed.record(torch.cuda.current_stream(self.device))
-        return _Flight(rows, kind, readout, host, landed, began)
-
-    def _measure(self, flight: _Flight) -> None:
+    def _measure(self, flight: Flight) -> None:
         """Count a batch that landed. On a GPU it may have been launched while the one before still ran."""
         now = time.perf_counter()
         seconds = now - max(flight.began, self._landed)
@@ -222,15 +237,12 @@ class Worker:
         self._metrics.batch_seconds.labels(self._name).observe(seconds)
         self._tokens_per_second += 0.2 * (real / seconds - self._tokens_per_second)
         if flight.rows[0].job.priority is Priority.BULK:
-            rates, rate = self._bulk_rates.setdefault(flight.rows[0].encoder, {}), real / seconds
-            rates[flight.kind] = rate + 0.5 * (rates.get(flight.kind, rate) - rate)
+            self._pace.note(flight.rows[0].encoder, flight.kind, real / seconds)
 
-    def _land(self, flight: _Flight) -> None:
+    def _land(self, flight: Flight) -> None:
         """Wait for a batch's results and hand them to their jobs."""
         try:
-            if flight.landed is not None:
-                flight.landed.synchronize()
-            results = flight.readout.deal(tuple(tensor.numpy() for tensor in flight.host))
+            results = flight.results()
         except Exception as error:  # as in _launch: asynchronous device errors surface here
             logger.exception("a batch of %d rows failed on %s", len(flight.rows), self._name)
             self._fail(flight.rows, error)
@@ -264,11 +276,8 @@ class Worker:
             _tell(job, job.fail, error)
 
 
-def _out_of_memory(error: Exception) -> bool:
-    """Whether a device's memory was too small. PyTorch's CPU allocator has no class of its own for that."""
-    return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
+def _late() -> DeadlineExceeded:
+    return DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
 
 
 def _tell(job: Job, what: Callable[[T], None], news: T) -> None:

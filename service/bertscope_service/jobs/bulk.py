@@ -57,7 +57,7 @@ class BulkRunner:
                     done, freed, task = running.popleft()
                     yield done, await task
                     ahead -= freed
-                task = asyncio.create_task(self._submit(rows))
+                task = asyncio.create_task(self.run(rows))
                 running.append((key, tokens, task))
                 ahead += tokens
                 if not self._admitted:
@@ -73,7 +73,8 @@ class BulkRunner:
             # What a task raised is told once, by the one that was waited for.
             await asyncio.gather(*(task for _, _, task in running), return_exceptions=True)
 
-    async def _submit(self, rows: Sequence[Row]) -> list[Any]:
+    async def run(self, rows: Sequence[Row]) -> list[Any]:
+        """Results of some rows, one each, all at once."""
         admitted, self._admitted = self._admitted, True
         return await self._engine.run(
             rows, client=self._client, deadline=self._deadline, priority=Priority.BULK, admitted=admitted

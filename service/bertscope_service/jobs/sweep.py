@@ -24,6 +24,7 @@ from bertscope_service.analyses.ablation import (
 )
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.statistics import Comparison
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.jobs.evaluation import Evaluation, Values
 from bertscope_service.jobs.ranking import rank_heads
 
@@ -33,11 +34,15 @@ INLINE_DRAWS = 1_000_000
 
 @dataclass
 class Sweep:
-    """One SweepHeads call: what it measures, what it changes, and what holds in all of its runs."""
+    """One SweepHeads call: what it measures, what it changes, and what holds in all of its runs.
+
+    `gradients` runs the same model with gradients, if the evaluation's encoder has none.
+    """
 
     evaluation: Evaluation
     query: SweepQuery
     interventions: Interventions
+    gradients: Encoder | None = None
     _comparison: Comparison = field(init=False)
 
     async def events(self) -> AsyncGenerator[Event, None]:
@@ -96,7 +101,9 @@ class Sweep:
             harm, _ = await self._harm(greedy, self.interventions, self.query.sets)
             return sorted(self.query.sets, key=harm.__getitem__)
         gates = self.interventions.gates(self.evaluation.change.means)
-        ranking = await rank_heads(self.evaluation.encoder, self.evaluation.objective, gates, self.evaluation.bulk)
+        ranking = await rank_heads(
+            self.gradients or self.evaluation.encoder, self.evaluation.objective, gates, self.evaluation.bulk
+        )
         return sorted(
             self.query.sets,
             key=lambda heads: sum(ranking.importance[layer, head] for layer, numbers in heads for head in numbers),

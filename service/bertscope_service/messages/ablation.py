@@ -31,19 +31,18 @@ from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.jobs.ranking import Ranking
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages import limits as bounds
 from bertscope_service.messages.common import (
-    check_number,
-    check_numbers,
     check_reference_texts,
     check_text,
     parse_change,
+    parse_layer_heads,
     render_provenance,
 )
 from bertscope_service.messages.limits import RequestLimits
-from bertscope_service.messages.model import check_model_id
+from bertscope_service.messages.model import check_folder, check_model_id
 from bertscope_service.messages.objectives import check_items
-from bertscope_service.registry import LoadedModel
 
 Response = ablation_pb2.SweepHeadsResponse
 Sweep = ablation_pb2.SweepHeadsRequest
@@ -86,7 +85,7 @@ def parse_sweep(
         mode,
         scale,
         parse_references(request, limits, needed=mode is Mode.MEAN),
-        _bootstrap(request.bootstrap),
+        parse_bootstrap(request.bootstrap, "bootstrap"),
         _memory_bytes(request, memory_bytes),
         _greedy(request.greedy, objective, len(sets)) if request.HasField("greedy") else None,
     )
@@ -107,12 +106,12 @@ def parse_references(
     return tuple(check_text(text, f"{field}[{index}]", limits) for index, text in enumerate(texts))
 
 
-def check_draws(bootstrap: Bootstrap, items: int) -> None:
-    """Raise InvalidArgument for intervals that would take seconds each."""
+def check_draws(bootstrap: Bootstrap, items: int, field: str = "bootstrap") -> None:
+    """Raise InvalidArgument for intervals that would take seconds each; `field` leads to the message."""
     if bootstrap.resamples * items > bounds.MAX_DRAWS:
         most = bounds.MAX_DRAWS // items
-        message = f"bootstrap.resamples is {bootstrap.resamples}; with {items} items use at most {most}"
-        raise InvalidArgument("bootstrap.resamples", message, "TOO_MANY_DRAWS", limit=most)
+        message = f"{field}.resamples is {bootstrap.resamples}; with {items} items use at most {most}"
+        raise InvalidArgument(f"{field}.resamples", message, "TOO_MANY_DRAWS", limit=most)
 
 
 def check_rankable(objective: ObjectiveQuery) -> None:
@@ -128,14 +127,8 @@ def parse_prune(
     """The heads to remove, by layer; the id of the new model; the folder to save it in. Raises InvalidArgument."""
     if not request.heads:
         raise InvalidArgument("heads", "heads is empty; name the heads to remove", "NO_HEADS")
-    heads = _layer_heads(request.heads, "heads", shape, model)
-    model_id = check_model_id(request.model_id)
-    if not request.folder:
-        return dict(heads), model_id, None
-    if "\0" in request.folder or not Path(request.folder).is_absolute():
-        message = f"folder {request.folder!r} is not an absolute path; begin it with '/', or leave it out not to save the model"
-        raise InvalidArgument("folder", message, "FOLDER_NOT_ABSOLUTE")
-    return dict(heads), model_id, Path(request.folder)
+    heads = parse_layer_heads(request.heads, "heads", shape, model)
+    return dict(heads), check_model_id(request.model_id), check_folder(request.folder)
 
 
 def _sets(request: ablation_pb2.SweepHeadsRequest, shape: Shape, model: str) -> tuple[HeadSet, ...]:
@@ -154,7 +147,7 @@ def _sets(request: ablation_pb2.SweepHeadsRequest, shape: Shape, model: str) -> 
         field = f"sets[{index}]"
         if not entry.layers:
             raise InvalidArgument(f"{field}.layers", f"{field}.layers is empty; name at least one layer", "EMPTY_SET")
-        heads = _layer_heads(entry.layers, f"{field}.layers", shape, model)
+        heads = parse_layer_heads(entry.layers, f"{field}.layers", shape, model)
         if heads in places:
             message = f"{field} has the same heads as sets[{places[heads]}]; list each set once"
             raise InvalidArgument(field, message, "DUPLICATE")
@@ -171,29 +164,17 @@ def _existing(sets: Sequence[HeadSet], shape: Shape, model: str) -> tuple[HeadSe
     return left
 
 
-def _layer_heads(entries: Sequence[common_pb2.LayerHeads], field: str, shape: Shape, model: str) -> HeadSet:
-    """Heads by layer, all of them spelled out, both ascending."""
-    heads: dict[int, tuple[int, ...]] = {}
-    for index, entry in enumerate(entries):
-        check_number(entry.layer, f"{field}[{index}].layer", "layer", shape.layers, model)
-        if entry.layer in heads:
-            message = f"layer {entry.layer} is listed twice in {field}; list each once"
-            raise InvalidArgument(f"{field}[{index}].layer", message, "DUPLICATE")
-        numbers = check_numbers(entry.heads, f"{field}[{index}].heads", "head", shape.heads, model)
-        heads[entry.layer] = tuple(sorted(numbers))
-    return tuple(sorted(heads.items()))
-
-
-def _bootstrap(given: ablation_pb2.Bootstrap) -> Bootstrap:
+def parse_bootstrap(given: ablation_pb2.Bootstrap, field: str) -> Bootstrap:
+    """Raises InvalidArgument; `field` leads to the message."""
     usual = Bootstrap()
     resamples = given.resamples if given.HasField("resamples") else usual.resamples
     if not bounds.MIN_RESAMPLES <= resamples <= bounds.MAX_RESAMPLES:
-        message = f"bootstrap.resamples is {resamples}; use {bounds.MIN_RESAMPLES} to {bounds.MAX_RESAMPLES}"
-        raise InvalidArgument("bootstrap.resamples", message, "RESAMPLES_OUT_OF_RANGE")
+        message = f"{field}.resamples is {resamples}; use {bounds.MIN_RESAMPLES} to {bounds.MAX_RESAMPLES}"
+        raise InvalidArgument(f"{field}.resamples", message, "RESAMPLES_OUT_OF_RANGE")
     confidence = given.confidence if given.HasField("confidence") else usual.confidence
     if not bounds.MIN_CONFIDENCE <= confidence <= bounds.MAX_CONFIDENCE:
-        message = f"bootstrap.confidence is {confidence}; use {bounds.MIN_CONFIDENCE} to {bounds.MAX_CONFIDENCE}"
-        raise InvalidArgument("bootstrap.confidence", message, "CONFIDENCE_OUT_OF_RANGE")
+        message = f"{field}.confidence is {confidence}; use {bounds.MIN_CONFIDENCE} to {bounds.MAX_CONFIDENCE}"
+        raise InvalidArgument(f"{field}.confidence", message, "CONFIDENCE_OUT_OF_RANGE")
     return Bootstrap(resamples, given.seed, confidence)
 
 

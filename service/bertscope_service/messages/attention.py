@@ -11,9 +11,9 @@ from bertscope.v1 import attention_pb2, common_pb2
 from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery, Word
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.common import check_input, check_numbers, check_texts, render_provenance
 from bertscope_service.messages.limits import RequestLimits
-from bertscope_service.registry import LoadedModel
 from bertscope_service.tokenization import Piece
 
 CHUNK_BYTES = 1024 * 1024

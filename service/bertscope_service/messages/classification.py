@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from bertscope.v1 import classification_pb2
 
 from bertscope_service.analyses.classification import ClassifiedText, ClassifyQuery
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.common import check_input, check_texts, render_provenance
 from bertscope_service.messages.limits import RequestLimits
-from bertscope_service.registry import LoadedModel
 
 
 def parse_classify(request: classification_pb2.ClassifyRequest, limits: RequestLimits) -> ClassifyQuery:

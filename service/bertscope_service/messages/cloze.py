@@ -10,9 +10,9 @@ from bertscope.v1 import cloze_pb2
 from bertscope_service.analyses.cloze import ClozeQuery, FilledMask, FilledText, Prediction
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.common import check_text, check_texts, render_provenance
 from bertscope_service.messages.limits import MAX_CANDIDATE_CHARACTERS, MAX_CANDIDATES, RequestLimits
-from bertscope_service.registry import LoadedModel
 from bertscope_service.tokenization import TextTokenizer
 
 DEFAULT_TOP_K = 5

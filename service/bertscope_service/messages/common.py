@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from bertscope.v1 import common_pb2
 
-from bertscope_service.analyses.ablation import Mode
+from bertscope_service.analyses.ablation import HeadSet, Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.limits import RequestLimits
-from bertscope_service.registry import LoadedModel
 
 MODES: dict[int, Mode] = {
     common_pb2.HeadIntervention.MODE_ZERO: Mode.ZERO,
@@ -26,8 +26,12 @@ PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
+    "int8": common_pb2.PRECISION_INT8,
+    "weight_only": common_pb2.PRECISION_WEIGHT_ONLY,
 }
-RUNTIMES = {"torch": common_pb2.RUNTIME_TORCH}
+ASKABLE_PRECISIONS = ("fp32", "bf16", "fp16")
+"""Those that any model can be loaded in; weights of few bits choose their own."""
+RUNTIMES = {"torch": common_pb2.RUNTIME_TORCH, "onnx": common_pb2.RUNTIME_ONNX}
 MAX_SCALE = 1000.0
 _PROVENANCES: WeakKeyDictionary[LoadedModel, common_pb2.Provenance] = WeakKeyDictionary()
 
@@ -74,6 +78,19 @@ def check_number(number: int, field: str, what: str, count: int, model: str) -> 
     if number >= count:
         message = f"{what} {number} is out of range: {model} has {what}s 0 to {count - 1}"
         raise InvalidArgument(field, message, f"{what.upper()}_OUT_OF_RANGE", model=model)
+
+
+def parse_layer_heads(entries: Sequence[common_pb2.LayerHeads], field: str, shape: Shape, model: str) -> HeadSet:
+    """Heads by layer, all of them spelled out, both ascending."""
+    heads: dict[int, tuple[int, ...]] = {}
+    for index, entry in enumerate(entries):
+        check_number(entry.layer, f"{field}[{index}].layer", "layer", shape.layers, model)
+        if entry.layer in heads:
+            message = f"layer {entry.layer} is listed twice in {field}; list each once"
+            raise InvalidArgument(f"{field}[{index}].layer", message, "DUPLICATE")
+        numbers = check_numbers(entry.heads, f"{field}[{index}].heads", "head", shape.heads, model)
+        heads[entry.layer] = tuple(sorted(numbers))
+    return tuple(sorted(heads.items()))
 
 
 def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str) -> Interventions:
@@ -136,6 +153,16 @@ def check_reference_texts(texts: Sequence[str], *, needed: bool) -> None:
     if texts and not needed:
         message = "reference_texts is only for MODE_MEAN; leave it out"
         raise InvalidArgument("reference_texts", message, "REFERENCE_TEXTS_UNUSED")
+
+
+def parse_runtime(runtime: int, usual: str) -> str:
+    """ "torch", "onnx" or "auto"; `usual` if a request leaves it open. Raises InvalidArgument."""
+    runtimes: dict[int, str] = {message: name for name, message in RUNTIMES.items()}
+    runtimes |= {common_pb2.RUNTIME_AUTO: "auto", common_pb2.RUNTIME_UNSPECIFIED: usual}
+    if runtime not in runtimes:
+        message = f"runtime is {runtime}; set RUNTIME_TORCH, RUNTIME_ONNX or RUNTIME_AUTO"
+        raise InvalidArgument("runtime", message, "UNKNOWN_RUNTIME")
+    return runtimes[runtime]
 
 
 def render_provenance(model: LoadedModel) -> common_pb2.Provenance:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from pathlib import Path
 
-from bertscope.v1 import common_pb2, model_pb2
+from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from bertscope_service.compression.steps import Applied
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.messages.common import PRECISIONS, RUNTIMES
-from bertscope_service.registry import Entry, LoadSpec, ModelState
+from bertscope_service.loaded import LoadSpec
+from bertscope_service.messages.common import ASKABLE_PRECISIONS, PRECISIONS, RUNTIMES, parse_runtime
+from bertscope_service.registry import Entry, ModelState
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress, Stage
 
@@ -35,20 +38,20 @@ def parse_load(request: model_pb2.LoadModelRequest, settings: Settings) -> LoadS
     """Raises InvalidArgument."""
     if not request.source.strip():
         raise InvalidArgument("source", "source is empty; give a hub id or a folder on the server", "NO_SOURCE")
-    precisions = {message: precision for precision, message in PRECISIONS.items()}
+    precisions = {PRECISIONS[precision]: precision for precision in ASKABLE_PRECISIONS}
     precisions[common_pb2.PRECISION_UNSPECIFIED] = settings.precision
     if request.precision not in precisions:
         message = f"precision is {request.precision}; set PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16"
         raise InvalidArgument("precision", message, "UNKNOWN_PRECISION")
-    return load_spec(
-        request.model_id, request.source, request.device or settings.device, precisions[request.precision], request.revision
-    )
+    device, precision = request.device or settings.device, precisions[request.precision]
+    runtime = parse_runtime(request.runtime, settings.runtime)
+    return load_spec(request.model_id, request.source, device, precision, runtime, request.revision)
 
 
-def load_spec(model_id: str, source: str, device: str, precision: str, revision: str = "") -> LoadSpec:
+def load_spec(model_id: str, source: str, device: str, precision: str, runtime: str, revision: str = "") -> LoadSpec:
     """`model_id` "" becomes the last part of the source. Raises InvalidArgument for an id that is malformed."""
-    chosen = check_model_id(model_id or source.rstrip("/").rpartition("/")[2])
-    return LoadSpec(chosen, source, device, precision, revision)
+    chosen = check_model_id(model_id or source.rstrip("/").rpartition("/")[2].removesuffix(".onnx"))
+    return LoadSpec(chosen, source, device, precision, revision, runtime=runtime)
 
 
 def check_model_id(model_id: str) -> str:
@@ -58,6 +61,16 @@ def check_model_id(model_id: str) -> str:
         message = f"model_id {model_id!r} is malformed; use {rule}"
         raise InvalidArgument("model_id", message, "MALFORMED_MODEL_ID")
     return model_id
+
+
+def check_folder(folder: str) -> Path | None:
+    """A folder to save a new model in; None for "". Raises InvalidArgument for one that is not absolute."""
+    if not folder:
+        return None
+    if "\0" in folder or not Path(folder).is_absolute():
+        message = f"folder {folder!r} is not an absolute path; begin it with '/', or leave it out not to save the model"
+        raise InvalidArgument("folder", message, "FOLDER_NOT_ABSOLUTE")
+    return Path(folder)
 
 
 def parse_page(request: model_pb2.ListModelsRequest) -> tuple[int, str]:
@@ -102,15 +115,15 @@ def render_model(entry: Entry) -> model_pb2.Model:
     if loaded is None:
         return model
     shape, tokenizer = loaded.encoder.shape, loaded.tokenizer
-    capabilities = [model_pb2.CAPABILITY_ATTENTION, model_pb2.CAPABILITY_INTERVENTIONS]
-    if shape.has_masked_lm_head and tokenizer.mask_id is not None:
-        capabilities.insert(1, model_pb2.CAPABILITY_CLOZE)
-    more = {
+    found = {
+        model_pb2.CAPABILITY_ATTENTION: shape.observable,
+        model_pb2.CAPABILITY_CLOZE: shape.has_masked_lm_head and tokenizer.mask_id is not None,
+        model_pb2.CAPABILITY_INTERVENTIONS: shape.observable,
         model_pb2.CAPABILITY_CLASSIFICATION: bool(shape.labels),
         model_pb2.CAPABILITY_RANKING: shape.differentiable,
         model_pb2.CAPABILITY_PRUNING: shape.prunable,
     }
-    capabilities += [capability for capability, has in more.items() if has]
+    capabilities = [capability for capability, has in found.items() if has]
     ready_time = Timestamp()
     ready_time.FromMilliseconds(int(entry.ready_time * 1000))
     model.MergeFrom(
@@ -132,9 +145,14 @@ def render_model(entry: Entry) -> model_pb2.Model:
             ready_time=ready_time,
             labels=shape.labels,
             pruned_heads=[common_pb2.LayerHeads(layer=layer, heads=heads) for layer, heads in sorted(shape.pruned.items())],
+            compression=map(render_applied, loaded.steps),
         )
     )
     return model
+
+
+def render_applied(step: Applied) -> compression_pb2.AppliedStep:
+    return compression_pb2.AppliedStep(step=step.step, description=step.description, numbers=step.numbers)
 
 
 def render_progress(progress: Progress) -> model_pb2.LoadModelResponse:

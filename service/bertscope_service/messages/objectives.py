@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bertscope.v1 import ablation_pb2, common_pb2
+from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2
 
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
@@ -25,7 +25,8 @@ WITHIN_WORD = {
 
 
 def parse_objective(
-    request: ablation_pb2.SweepHeadsRequest | ablation_pb2.RankHeadsRequest, limits: RequestLimits
+    request: ablation_pb2.SweepHeadsRequest | ablation_pb2.RankHeadsRequest | benchmark_pb2.BenchmarkModelsRequest,
+    limits: RequestLimits,
 ) -> ObjectiveQuery:
     """What to measure, as far as it can be checked without the model. Raises InvalidArgument."""
     kind = request.objective.WhichOneof("kind") if request.HasField("objective") else None

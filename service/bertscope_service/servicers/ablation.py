@@ -9,12 +9,13 @@ from typing import Any
 import grpc
 from bertscope.v1 import ablation_pb2, ablation_pb2_grpc
 
-from bertscope_service.analyses.ablation import Effect, Event, Point, Start
+from bertscope_service.analyses.ablation import Effect, Event, Order, Point, Start
 from bertscope_service.analyses.objective import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.jobs.evaluation import Change, Evaluation
 from bertscope_service.jobs.ranking import rank_heads
 from bertscope_service.jobs.sweep import Sweep
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.ablation import (
     check_draws,
     check_rankable,
@@ -30,13 +31,10 @@ from bertscope_service.messages.ablation import (
 from bertscope_service.messages.common import parse_interventions
 from bertscope_service.messages.model import render_model
 from bertscope_service.messages.objectives import parse_objective
-from bertscope_service.registry import LoadedModel
-from bertscope_service.servicers.base import Backend, Caller, off_loop
-from bertscope_service.servicers.requirements import require_gradients, require_objective
+from bertscope_service.servicers.base import INLINE_BYTES, Backend, Caller, off_loop
+from bertscope_service.servicers.requirements import require_gradients, require_objective, require_observable
 
 Context = grpc.aio.ServicerContext[Any, Any]
-INLINE_BYTES = 64 * 1024
-"""Requests smaller than this are checked on the loop; a large one takes seconds."""
 
 
 class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
@@ -62,6 +60,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         large = request.ByteSize() > INLINE_BYTES
         query = await off_loop(lambda: parse_objective(request, limits), large=large)
         require_objective(model, query)
+        require_observable(model)
         shape, memory_bytes = encoder.shape, self._memory_bytes
         sweep = await off_loop(lambda: parse_sweep(request, query, shape, limits, model.name, memory_bytes), large=large)
         interventions = parse_interventions(request.interventions, encoder.shape, model.name)
@@ -70,16 +69,21 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         change = Change(sweep.mode, sweep.scale, await caller.means(engine, model, sweep.reference_texts))
         bulk = caller.bulk(engine, encoder)
         evaluation = await off_loop(lambda: Evaluation(encoder, objective, bulk, change, sweep.memory_bytes), large=True)
-        return Sweep(evaluation, sweep, interventions)
+        gradients = encoder
+        if sweep.greedy is not None and sweep.greedy.order is Order.IMPORTANCE:
+            gradients = (await self._backend.registry.with_gradients(model)).encoder
+        return Sweep(evaluation, sweep, interventions, gradients)
 
     async def RankHeads(self, request: ablation_pb2.RankHeadsRequest, context: Context) -> ablation_pb2.RankHeadsResponse:
         with self._backend.registry.use(request.model) as model:
-            encoder, engine, limits = model.encoder, self._backend.engine, self._backend.limits
+            engine, limits = self._backend.engine, self._backend.limits
             large = request.ByteSize() > INLINE_BYTES
             query = await off_loop(lambda: parse_objective(request, limits), large=large)
             check_rankable(query)
             require_objective(model, query)
             require_gradients(model)
+            model = await self._backend.registry.with_gradients(model)
+            encoder = model.encoder
             interventions = parse_interventions(request.interventions, encoder.shape, model.name)
             reference_texts = await off_loop(lambda: parse_references(request, limits), large=large)
             objective = await self._build(query, model)

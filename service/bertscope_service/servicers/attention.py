@@ -15,10 +15,11 @@ from bertscope.v1 import attention_pb2, attention_pb2_grpc
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, Maps
 from bertscope_service.encoders.base import Gates, State
 from bertscope_service.engine.rows import Row
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.attention import parse_extract_attention, render_chunks, render_header
 from bertscope_service.messages.common import parse_interventions, parse_reference_texts
-from bertscope_service.registry import LoadedModel
 from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
+from bertscope_service.servicers.requirements import require_observable
 
 WINDOW_BYTES = 48 * 1024 * 1024
 """Texts are computed ahead of the reader while their tensors together stay below this."""
@@ -38,6 +39,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
         context: grpc.aio.ServicerContext[Any, Any],
     ) -> AsyncIterator[Response]:
         with self._backend.registry.use(request.model) as model:
+            require_observable(model)
             query = parse_extract_attention(request, model.encoder.shape, self._backend.limits, model.name)
             interventions = parse_interventions(request.interventions, model.encoder.shape, model.name)
             reference_texts = parse_reference_texts(request.reference_texts, interventions, self._backend.limits)

@@ -18,10 +18,13 @@ from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Row, deadline_after
 from bertscope_service.jobs.bulk import BulkRunner
 from bertscope_service.jobs.means import mean_contexts
+from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.limits import RequestLimits
-from bertscope_service.registry import LoadedModel, Registry
+from bertscope_service.registry import Registry
 
 T = TypeVar("T")
+INLINE_BYTES = 64 * 1024
+"""Requests smaller than this are checked on the loop; a large one takes seconds."""
 INLINE_CHARACTERS = 4000
 """Texts shorter than this together are tokenized on the loop: a thread would take longer to wake."""
 

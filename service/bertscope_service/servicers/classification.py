@@ -12,7 +12,7 @@ from bertscope_service.engine.rows import Row
 from bertscope_service.messages.classification import parse_classify, render_classify
 from bertscope_service.messages.common import parse_interventions, parse_reference_texts
 from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
-from bertscope_service.servicers.requirements import require_classification
+from bertscope_service.servicers.requirements import require_classification, require_observable
 
 INLINE_LABELS = 2000
 """Replies with fewer labels are written on the loop."""
@@ -31,6 +31,7 @@ class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServic
     ) -> classification_pb2.ClassifyResponse:
         with self._backend.registry.use(request.model) as model:
             require_classification(model)
+            require_observable(model, asked=bool(request.interventions))
             shape, tokenizer = model.encoder.shape, model.tokenizer
             query = parse_classify(request, self._backend.limits)
             interventions = parse_interventions(request.interventions, shape, model.name)

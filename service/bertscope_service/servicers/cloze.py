@@ -12,7 +12,7 @@ from bertscope_service.engine.rows import Row
 from bertscope_service.messages.cloze import parse_fill_mask, render_fill_mask
 from bertscope_service.messages.common import parse_interventions, parse_reference_texts
 from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
-from bertscope_service.servicers.requirements import require_cloze
+from bertscope_service.servicers.requirements import require_cloze, require_observable
 
 INLINE_PREDICTIONS = 500
 """Replies with fewer predictions are written on the loop."""
@@ -31,6 +31,7 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
     ) -> cloze_pb2.FillMaskResponse:
         with self._backend.registry.use(request.model) as model:
             require_cloze(model)
+            require_observable(model, asked=bool(request.interventions))
             shape, tokenizer = model.encoder.shape, model.tokenizer
             query = parse_fill_mask(request, shape, self._backend.limits)
             interventions = parse_interventions(request.interventions, shape, model.name)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Hashable
+from contextlib import aclosing
 from typing import Any
 
 import grpc
+import numpy as np
 from bertscope.v1 import model_pb2, model_pb2_grpc
+from numpy.typing import NDArray
 
+from bertscope_service.compression.importance import masked_lm_objective
+from bertscope_service.compression.steps import RemoveHeads, StepProgress
+from bertscope_service.jobs.ranking import rank_heads
+from bertscope_service.loaded import LoadedModel
+from bertscope_service.messages.compression import parse_compress, render_steps
 from bertscope_service.messages.model import parse_load, parse_page, parse_unload, render_model, render_page, render_progress
-from bertscope_service.servicers.base import Backend
+from bertscope_service.registry import Report
+from bertscope_service.servicers.base import INLINE_BYTES, Backend, Caller, off_loop
+from bertscope_service.servicers.progress import progress_of
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress
 
@@ -18,7 +27,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class ModelServicer(model_pb2_grpc.ModelServiceServicer):
-    """Lists, loads and unloads models."""
+    """Lists, loads, unloads and compresses models."""
 
     def __init__(self, backend: Backend, settings: Settings) -> None:
         self._backend = backend
@@ -34,32 +43,45 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         self, request: model_pb2.LoadModelRequest, context: Context
     ) -> AsyncIterator[model_pb2.LoadModelResponse]:
         spec = parse_load(request, self._settings)
-        loop, news = asyncio.get_running_loop(), asyncio.Event()
-        latest: list[Progress] = []
+        registry = self._backend.registry
 
-        def note(progress: Progress) -> None:
-            # Of one stage only the newest progress is kept: a slow reader must not make a list grow.
-            if latest and latest[-1].stage is progress.stage:
-                latest.pop()
-            latest.append(progress)
-            news.set()
+        def load(report: Report) -> Coroutine[Any, Any, LoadedModel]:
+            return registry.load(spec, report)
 
-        def report(progress: Progress) -> None:
-            loop.call_soon_threadsafe(note, progress)
-
-        load = asyncio.create_task(self._backend.registry.load(spec, report))
-        load.add_done_callback(lambda _: news.set())
-        try:
-            while not load.done() or latest:
-                await news.wait()
-                news.clear()
-                for progress in [latest.pop(0) for _ in range(len(latest))]:
+        async with aclosing(progress_of(load, stage_of)) as news:
+            async for progress in news:
+                if isinstance(progress, Progress):
                     yield render_progress(progress)
-            await load
-        finally:
-            load.cancel()
-        yield model_pb2.LoadModelResponse(model=render_model(self._backend.registry.find(spec.name)))
+        yield model_pb2.LoadModelResponse(model=render_model(registry.find(spec.name)))
+
+    async def CompressModel(
+        self, request: model_pb2.CompressModelRequest, context: Context
+    ) -> AsyncIterator[model_pb2.CompressModelResponse]:
+        backend, caller = self._backend, Caller.of(context)
+        with backend.registry.use(request.model) as model:
+            large, shape = request.ByteSize() > INLINE_BYTES, model.encoder.shape
+            asked = await off_loop(lambda: parse_compress(request, shape, backend.limits, model.name), large=large)
+
+            async def rank(step: RemoveHeads, field: str) -> NDArray[np.float64]:
+                objective = await off_loop(lambda: masked_lm_objective(step.texts, model.tokenizer, field), large=True)
+                encoder = (await backend.registry.with_gradients(model)).encoder
+                return (await rank_heads(encoder, objective, None, caller.bulk(backend.engine, encoder))).importance
+
+            def compress(report: Report) -> Coroutine[Any, Any, LoadedModel]:
+                return backend.registry.compress(model, asked.model_id, asked.steps, asked.folder, report, rank=rank)
+
+            async with aclosing(progress_of(compress, stage_of)) as news:
+                async for progress in news:
+                    if isinstance(progress, StepProgress):
+                        yield render_steps(progress)
+            new = backend.registry.find(f"models/{asked.model_id}")
+            yield model_pb2.CompressModelResponse(model=render_model(new))
 
     async def UnloadModel(self, request: model_pb2.UnloadModelRequest, context: Context) -> model_pb2.UnloadModelResponse:
         await self._backend.registry.unload(parse_unload(request))
         return model_pb2.UnloadModelResponse()
+
+
+def stage_of(progress: Progress | StepProgress) -> Hashable:
+    """What only the newest report is kept of."""
+    return progress.stage if isinstance(progress, Progress) else progress

@@ -6,7 +6,7 @@ from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
 from bertscope_service.errors import Unsupported
-from bertscope_service.registry import LoadedModel
+from bertscope_service.loaded import LoadedModel
 
 
 def require_cloze(model: LoadedModel) -> None:
@@ -33,8 +33,21 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
         require_cloze(model)
 
 
+def require_observable(model: LoadedModel, *, asked: bool = True) -> None:
+    """Raise Unsupported for a model whose attention can't be seen or changed, if that is `asked`."""
+    if asked and not model.encoder.shape.observable:
+        message = (
+            f"{model.name} shows no attention maps and takes no interventions: it drops tokens, has no attention, or was "
+            "exported elsewhere; use the model that it was made from"
+        )
+        raise Unsupported(message, "NOT_OBSERVABLE", model=model.name)
+
+
 def require_gradients(model: LoadedModel) -> None:
     """Raise Unsupported for a model whose runtime has no gradients."""
     if not model.encoder.shape.differentiable:
-        message = f"{model.name} runs in {model.encoder.runtime}, which has no gradients; load it from safetensors instead"
+        message = (
+            f"{model.name} has no gradients, as it runs in {model.encoder.runtime} with {model.encoder.precision}; use "
+            "the model that it was made from, loaded from safetensors"
+        )
         raise Unsupported(message, "NO_GRADIENTS", model=model.name)

@@ -14,6 +14,12 @@ from grpc_status import rpc_status
 from tests.integration.client.fake_server import FakeServer, start
 
 
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as they need to be; several test processes would be told the width of one terminal."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
     fake = FakeServer()

@@ -7,13 +7,25 @@ from typing import Any
 
 import grpc
 import numpy as np
-from bertscope.v1 import ablation_pb2, attention_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import (
+    ablation_pb2,
+    attention_pb2,
+    benchmark_pb2,
+    classification_pb2,
+    cloze_pb2,
+    common_pb2,
+    compression_pb2,
+    model_pb2,
+)
 from bertscope.v1.ablation_pb2_grpc import AblationServiceServicer, add_AblationServiceServicer_to_server
 from bertscope.v1.attention_pb2_grpc import AttentionServiceServicer, add_AttentionServiceServicer_to_server
+from bertscope.v1.benchmark_pb2_grpc import BenchmarkServiceServicer, add_BenchmarkServiceServicer_to_server
 from bertscope.v1.classification_pb2_grpc import ClassificationServiceServicer, add_ClassificationServiceServicer_to_server
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer, add_ClozeServiceServicer_to_server
 from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
 from grpc_health.v1 import health, health_pb2_grpc
+
+from tests import reports
 
 LAYERS, HEADS, CHUNK_BYTES = 3, 4, 1000
 PROVENANCE = common_pb2.Provenance(
@@ -83,7 +95,12 @@ def layer_heads(heads: dict[int, list[int]]) -> list[common_pb2.LayerHeads]:
 
 
 class FakeServer(
-    ModelServiceServicer, ClozeServiceServicer, AttentionServiceServicer, ClassificationServiceServicer, AblationServiceServicer
+    ModelServiceServicer,
+    ClozeServiceServicer,
+    AttentionServiceServicer,
+    ClassificationServiceServicer,
+    AblationServiceServicer,
+    BenchmarkServiceServicer,
 ):
     """Answers like a server. `fail` is called first in every method; `stream` filters what a stream of answers sends."""
 
@@ -132,6 +149,21 @@ class FakeServer(
     def UnloadModel(self, request, context):
         self._begin(request, context)
         return model_pb2.UnloadModelResponse()
+
+    def CompressModel(self, request, context):
+        context.add_callback(self.ended.set)
+        self._begin(request, context)
+        yield from self.stream(self._compression(request))
+
+    def BenchmarkModels(self, request, context):
+        context.add_callback(self.ended.set)
+        self._begin(request, context)
+        yield from self.stream(self._benchmark(request))
+
+    def BenchmarkStudies(self, request, context):
+        context.add_callback(self.ended.set)
+        self._begin(request, context)
+        yield from self.stream(self._studies(request))
 
     def FillMask(self, request, context):
         self._begin(request, context)
@@ -231,6 +263,39 @@ class FakeServer(
         )
         yield response(summary=summary)
 
+    def _compression(self, request):
+        kinds = [step.WhichOneof("step") for step in request.steps]
+        for done, kind in enumerate([*kinds, "loading"]):
+            progress = model_pb2.CompressionProgress(done_steps=done, total_steps=len(kinds) + 1, detail=kind)
+            yield model_pb2.CompressModelResponse(progress=progress)
+        compressed = model(f"models/{request.model_id}")
+        for kind in kinds:
+            compressed.compression.append(compression_pb2.AppliedStep(step=kind, description=f"did {kind}"))
+        yield model_pb2.CompressModelResponse(model=compressed)
+
+    def _benchmark(self, request):
+        for done, stage in enumerate(("warming up", "latency at 32 tokens")):
+            progress = benchmark_pb2.BenchmarkProgress(stage=stage, done=done / 2)
+            yield benchmark_pb2.BenchmarkModelsResponse(progress=progress)
+        baseline = request.baseline or request.models[0]
+        lengths = tuple(request.measurement.lengths) or reports.LENGTHS
+        parts = {"agreement": bool(request.agreement_texts), "scores": request.HasField("objective"), "lengths": lengths}
+        models = [
+            reports.model(name.removeprefix("models/"), None if name == baseline else index + 1.0, kept=0.9, **parts)
+            for index, name in enumerate(request.models)
+        ]
+        report = reports.report(*models)
+        report.baseline = baseline
+        yield benchmark_pb2.BenchmarkModelsResponse(report=report)
+
+    def _studies(self, request):
+        response = benchmark_pb2.BenchmarkStudiesResponse
+        for name in request.systems or ("DistilBERT", "WaLDORf"):
+            yield response(progress=benchmark_pb2.BenchmarkProgress(stage=name, done=0.5))
+            why = "has convolutional layers" if name == "WaLDORf" else ""
+            yield response(row=reports.study(name, 1.9, why=why, compression="1.5", speedup="1.6"))
+        yield response(summary=reports.summary())
+
     def _attention(self, request):
         layers, heads = list(request.layers) or list(range(LAYERS)), list(request.heads) or list(range(HEADS))
         dtype = "<f2" if request.dtype == common_pb2.DATA_TYPE_FLOAT16 else "<f4"
@@ -261,6 +326,7 @@ def start(fake: FakeServer) -> grpc.Server:
     add_AttentionServiceServicer_to_server(fake, host)
     add_ClassificationServiceServicer_to_server(fake, host)
     add_AblationServiceServicer_to_server(fake, host)
+    add_BenchmarkServiceServicer_to_server(fake, host)
     health_pb2_grpc.add_HealthServicer_to_server(fake.health, host)
     fake.target = f"127.0.0.1:{host.add_insecure_port('127.0.0.1:0')}"
     host.start()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bertscope_service.compression.heads import prune_heads
+from bertscope_service.compression.compress import compress
+from bertscope_service.compression.steps import RemoveHeads
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.encoders.torch_encoder import TorchEncoder
 from bertscope_service.sources import inspect
@@ -31,7 +32,7 @@ def load(architecture: str, folder: Path, *, pack: bool = False, precision: str 
 
 
 def prune(folder: Path, heads: Heads, target: Path) -> Path:
-    prune_heads(inspect(folder), heads, target)
+    compress(inspect(folder), (RemoveHeads(heads),), target, lambda _: None, "sha256:0")
     return target
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.compression.heads import prune_heads
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, Unsupported
-from bertscope_service.sources import Source, inspect
+from bertscope_service.sources import inspect
 from safetensors.torch import load_file, save_file
 
 from tests.integration.compression.pruned import gates, load, prune, run
@@ -45,7 +44,7 @@ def test_the_folder_has_all_that_loading_takes(bert: Path, tmp_path: Path) -> No
         (copy / name).write_text("x")
     found = prune(copy, {1: (2,)}, tmp_path / "new" / "deep" / "pruned")
     names = {path.name for path in found.iterdir()}
-    assert names == {path.name for path in bert.iterdir()} | {"vocab.txt", "special_tokens_map.json"}
+    assert names == {path.name for path in bert.iterdir()} | {"vocab.txt", "special_tokens_map.json", "bertscope.json"}
     assert not any(path.is_symlink() for path in found.iterdir())
     assert (found / "tokenizer.json").read_bytes() == (bert / "tokenizer.json").read_bytes()
     assert inspect(found).architecture == "bert"
@@ -205,7 +204,6 @@ def test_albert_can_not_lack_heads(tmp_path: Path) -> None:
 
 
 def test_the_source_stays_as_it_is(bert: Path, tmp_path: Path) -> None:
-    source: Source = inspect(bert)
     before = {path.name: path.read_bytes() for path in bert.iterdir()}
-    prune_heads(source, {1: (2,)}, tmp_path / "pruned")
+    prune(bert, {1: (2,)}, tmp_path / "pruned")
     assert before == {path.name: path.read_bytes() for path in bert.iterdir()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bertscope_service.encoders.base import Gates, State, TokenSequence
+from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
 from bertscope_service.encoders.torch_encoder import TorchEncoder
 from bertscope_service.tokenization import TextTokenizer
 from transformers import AttentionInterface, AttentionMaskInterface, AutoModelForMaskedLM
@@ -155,7 +155,7 @@ class Subject:
         batch: Sequence[TokenSequence],
         gates: Sequence[Gates | None] | None = None,
         *,
-        encoder: TorchEncoder | None = None,
+        encoder: Encoder | None = None,
         watch: bool = True,
     ) -> Outputs:
         """The encoder layer by layer; without `watch` no maps, and another attention kernel."""
@@ -183,7 +183,7 @@ class Subject:
         return gates
 
 
-def all_logits(encoder: TorchEncoder, state: State) -> torch.Tensor:
+def all_logits(encoder: Encoder, state: State) -> torch.Tensor:
     """Scores at every position: [rows, length, vocabulary]."""
     count, length = state.hidden.shape[:2]
     rows, positions = torch.arange(count).repeat_interleave(length), torch.arange(length).repeat(count)

@@ -1,19 +1,17 @@
 """Jobs on a model whose weights lack heads give what the whole one gives with those heads at zero."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.ablation import HeadSet, Mode
-from bertscope_service.compression.heads import prune_heads
 from bertscope_service.encoders.torch_pruning import PARTS
 from bertscope_service.jobs.bulk import BulkRunner
 from bertscope_service.jobs.means import mean_contexts
 from bertscope_service.jobs.ranking import rank_heads
-from bertscope_service.sources import inspect
 
+from tests.integration.compression.pruned import prune
 from tests.integration.jobs.hosted import PLENTY, GoldObjective, Hosted, Run, running
 from tests.integration.jobs.oracle import Edit, Edits
 
@@ -37,7 +35,7 @@ def pruned(
 ) -> tuple[Hosted, Hosted]:
     """A model that lacks heads, and the whole one."""
     whole, target = masked_lm(request.param), tmp_path_factory.mktemp("pruned") / request.param
-    prune_heads(inspect(whole.folder), GONE, Path(target))
+    prune(whole.folder, GONE, target)
     return Hosted(request.param, target), whole
 
 

@@ -92,6 +92,7 @@ def launched(loop: LoopThread, *, load: bool = True, **settings: Any) -> Iterato
     async def make() -> Server:
         return Server(chosen)
 
+    settings.setdefault("runtime", "torch")  # an export takes seconds
     chosen = Settings(port=0, metrics_port=0, threads=1, **settings)
     host = Host(loop, loop.run(make()), chosen)
     try:

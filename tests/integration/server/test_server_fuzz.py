@@ -1,6 +1,7 @@
 """Whatever is sent gets one of our documented statuses, and the next good request is answered."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,19 @@ import huggingface_hub
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
+from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.benchmarks import studies
+from bertscope_service.benchmarks.shapes import Transformer
+from bertscope_service.benchmarks.systems import Recipe, System
+from bertscope_service.jobs import benchmark_runs
+from bertscope_service.jobs.benchmark import Measurement
+from bertscope_service.messages import benchmark as benchmark_messages
+from bertscope_service.messages import studies as studies_messages
 from google.protobuf.message import DecodeError, Message
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -28,12 +38,13 @@ DOCUMENTED = {
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.UNAVAILABLE,
 }
-STREAMING = {"ExtractAttention", "LoadModel", "SweepHeads"}
+STREAMING = {"ExtractAttention", "LoadModel", "SweepHeads", "CompressModel", "BenchmarkModels", "BenchmarkStudies"}
 SERVICES = {
     "FillMask": "ClozeService",
     "ExtractAttention": "AttentionService",
     "Classify": "ClassificationService",
     **dict.fromkeys(("SweepHeads", "RankHeads", "PruneHeads"), "AblationService"),
+    **dict.fromkeys(("BenchmarkModels", "BenchmarkStudies"), "BenchmarkService"),
 }
 FAST = settings(
     max_examples=120,
@@ -43,6 +54,8 @@ FAST = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+BENCHMARKS = settings(FAST, max_examples=20)
+"""Good ones take a tenth of a second."""
 
 NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 5, 300, 1001, 2**31, 2**32 - 1])
 ENUMS = st.sampled_from([0, 1, 2, 3, 4, 5, 99, -1, 2**31 - 1, -(2**31)])
@@ -242,6 +255,75 @@ PRUNES = st.builds(
     heads=some(LAYERS, 3),
     folder=FOLDERS,
 )
+HALVES = {"precision": mostly(st.sampled_from([common_pb2.PRECISION_BFLOAT16, common_pb2.PRECISION_FLOAT16]), ENUMS)}
+CORPORA = mostly(st.just(["The cat sat.", "A dog ran."]), lists(TEXTS))
+KEPT = mostly(st.sampled_from([[1.0, 0.9, 0.5, 0.2], [0.5, 0.5], [0.3]]), lists(SHARES))
+# No good export: it takes seconds. Steps that refuse one come with it.
+STEPS: dict[str, st.SearchStrategy[Any]] = {
+    "int8": st.just(compression.Int8Quantization()),
+    "weight_only": st.builds(
+        compression.WeightOnlyQuantization, bits=mostly(st.integers(0, 8), NUMBERS), block_size=mostly(st.just(0), NUMBERS)
+    ),
+    "half": st.builds(compression.HalfPrecision, **HALVES),
+    "layers": st.builds(
+        compression.LayerSelection, layers=mostly(st.sampled_from([[0], [1, 2], [0, 3], [0, 1, 2, 3]]), lists(NUMBERS))
+    ),
+    "heads": st.builds(compression.HeadRemoval, heads=some(LAYERS, 3))
+    | st.builds(
+        compression.HeadRemoval, heads=mostly(st.just([]), lists(LAYERS)), share=mostly(st.just(0.3), SHARES), texts=CORPORA
+    ),
+    "feed_forward": st.builds(compression.FeedForwardRemoval, share=mostly(st.just(0.3), SHARES), criterion=st.integers(0, 1))
+    | st.builds(compression.FeedForwardRemoval, share=mostly(st.just(0.3), SHARES), criterion=ENUMS, texts=CORPORA),
+    "magnitude": st.builds(compression.MagnitudePruning, share=mostly(st.just(0.3), SHARES)),
+    "tokens": st.builds(compression.TokenElimination, kept_shares=KEPT),
+    "vocabulary": st.builds(compression.VocabularyReduction, texts=CORPORA, min_count=mostly(st.integers(0, 2), NUMBERS)),
+}
+STEP = st.one_of([st.builds(compression.CompressionStep, **{name: step}) for name, step in STEPS.items()])
+NO_EXPORT = st.just(
+    [
+        compression.CompressionStep(onnx=compression.OnnxExport()),
+        compression.CompressionStep(half=compression.HalfPrecision(precision=common_pb2.PRECISION_BFLOAT16)),
+    ]
+)
+COMPRESSES = st.builds(
+    model.CompressModelRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_id=mostly(st.sampled_from(["fuzz", "a" * 63]), st.sampled_from(["", "bert", "a" * 64, ".", "é"]) | TEXTS),
+    steps=mostly(
+        st.lists(STEP, min_size=1, max_size=4, unique_by=lambda step: str(step.WhichOneof("step"))),
+        NO_EXPORT | lists(STEP | st.just(compression.CompressionStep())),
+    ),
+    folder=FOLDERS,
+)
+SECONDS = st.sampled_from([0.0, 0.01, -1.0, 1e-300, 1e9, float("nan"), float("inf")])
+BOOTSTRAPS = mostly(st.none(), st.builds(ablation.Bootstrap, resamples=maybe(NUMBERS), seed=NUMBERS, confidence=maybe(SHARES)))
+MEASUREMENTS = st.builds(
+    benchmark.Measurement,
+    lengths=mostly(st.lists(st.integers(1, 64), max_size=2, unique=True), lists(NUMBERS)),
+    texts=mostly(st.just([]), lists(TEXTS)),
+    batch_sizes=mostly(st.sampled_from([[1], [1, 3], [2, 4, 8]]), lists(NUMBERS)),
+    min_runs=mostly(st.just(3), NUMBERS),
+    min_seconds=mostly(st.just(0.0), maybe(SECONDS)),
+    max_seconds=mostly(st.just(0.01), maybe(SECONDS)),
+    bootstrap=BOOTSTRAPS,
+    others=mostly(st.integers(0, 2), ENUMS),
+)
+BENCHES = st.builds(
+    benchmark.BenchmarkModelsRequest,
+    models=mostly(st.lists(st.sampled_from(GOOD_NAMES), min_size=1, max_size=2, unique=True), lists(MODELS)),
+    baseline=mostly(st.just(""), MODELS),
+    measurement=mostly(MEASUREMENTS, st.none()),
+    agreement_texts=mostly(st.just([]), lists(MASKED | PLAIN | TEXTS)) | lists(MASKED),
+    top_k=mostly(st.integers(0, 5), NUMBERS),
+    objective=mostly(st.none(), OBJECTIVES),
+)
+STUDIES = st.builds(
+    benchmark.BenchmarkStudiesRequest,
+    systems=lists(mostly(st.sampled_from(["DistilBERT", "WaLDORf (Tian 2019)", "BiLSTM-soft", "GOBO"]), TEXTS)),
+    heavy=st.booleans(),
+    measurement=mostly(MEASUREMENTS, st.none()),
+    runtime=mostly(st.integers(0, 3), ENUMS),
+)
 EVERYTHING = {
     "FillMask": FILLS,
     "ExtractAttention": EXTRACTS,
@@ -253,7 +335,44 @@ EVERYTHING = {
     "SweepHeads": SWEEPS,
     "RankHeads": RANKS,
     "PruneHeads": PRUNES,
+    "CompressModel": COMPRESSES,
+    "BenchmarkModels": BENCHES,
+    "BenchmarkStudies": STUDIES,
 }
+SAVING: dict[str, Callable[[], Any]] = {
+    "PruneHeads": ablation.PruneHeadsRequest,
+    "CompressModel": model.CompressModelRequest,
+}
+"""Requests that name a folder to write."""
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a benchmark asks for, once it has been checked it takes a moment, and what it builds is tiny."""
+    parse, choose, runtime = (
+        benchmark_messages.parse_measurement,
+        studies_messages.choose_systems,
+        studies_messages.parse_runtime,
+    )
+    tiny = Transformer("bert", 1, 16, 24, 2, vocabulary=100)
+
+    def measurement(*args: Any) -> Measurement:
+        return replace(parse(*args), max_seconds=0.02)
+
+    def systems(names: Sequence[str], *, heavy: bool) -> tuple[System, ...]:
+        found = choose(names, heavy=heavy)[:2]
+        return tuple(system if system.recipe is None else replace(system, recipe=Recipe(tiny)) for system in found)
+
+    def torch_alone(*args: Any) -> str:
+        runtime(*args)
+        return "torch"
+
+    for module in (benchmark_messages, studies_messages):
+        monkeypatch.setattr(module, "parse_measurement", measurement)
+    monkeypatch.setattr(studies_messages, "choose_systems", systems)
+    monkeypatch.setattr(studies_messages, "parse_runtime", torch_alone)
+    monkeypatch.setattr(studies, "BASELINES", {"BERT-base": tiny})
+    monkeypatch.setattr(benchmark_runs, "WARM_UP_SECONDS", 0.001)
 
 
 @pytest.fixture(autouse=True)
@@ -286,21 +405,27 @@ def unload_new(host: Host) -> None:
         host.models.UnloadModel(model.UnloadModelRequest(name=name), timeout=CALL_SECONDS)
 
 
-def writes(data: bytes) -> bool:
-    """Whether a PruneHeads request names a folder that could be written to, by chance."""
-    request = ablation.PruneHeadsRequest()
+def writes(method: str, data: bytes) -> bool:
+    """Whether a request names a folder that could be written to, by chance."""
+    if method not in SAVING:
+        return False
+    request = SAVING[method]()
     try:
         request.ParseFromString(data)
     except DecodeError:
         return False
-    return request.folder.startswith("/") and request.folder not in ("/", "/proc/x", "/dev/null", "/dev/null/x", "/\0")
+    return bool(request.folder.startswith("/") and request.folder not in ("/", "/proc/x", "/dev/null", "/dev/null/x", "/\0"))
+
+
+def examples(method: str) -> settings:
+    return BENCHMARKS if method.startswith("Benchmark") else FAST
 
 
 @pytest.mark.parametrize("method", EVERYTHING)
 def test_odd_requests(lab: Host, check_alive: Callable[[Host], None], method: str) -> None:
     before = models(lab)
 
-    @FAST
+    @examples(method)
     @given(EVERYTHING[method])
     def fuzz(request: Message) -> None:
         send(lab, method, request.SerializeToString())
@@ -340,12 +465,12 @@ def mutated(method: str) -> st.SearchStrategy[bytes]:
 def test_mutated_bytes(lab: Host, check_alive: Callable[[Host], None], method: str) -> None:
     before = models(lab)
 
-    @FAST
+    @examples(method)
     @given(mutated(method))
     def fuzz(data: bytes) -> None:
         if method == "UnloadModel" and any(name.encode() in data for name in GOOD_NAMES):
             return
-        if method == "PruneHeads" and writes(data):
+        if writes(method, data):
             return
         send(lab, method, data)
         check_alive(lab)
@@ -357,9 +482,11 @@ def test_mutated_bytes(lab: Host, check_alive: Callable[[Host], None], method: s
 
 @pytest.mark.parametrize("method", EVERYTHING)
 def test_pure_noise(lab: Host, check_alive: Callable[[Host], None], method: str) -> None:
-    @settings(FAST, max_examples=40)
+    @settings(FAST, max_examples=10 if method.startswith("Benchmark") else 40)
     @given(st.binary(max_size=60))
     def fuzz(data: bytes) -> None:
+        if writes(method, data):
+            return
         send(lab, method, data)
 
     fuzz()

@@ -20,7 +20,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.integration.server.harness import CALL_SECONDS, Host, LoopThread, held, read_maps, refused, wait_until
 
 Status = health_pb2.HealthCheckResponse
-OURS = {f"bertscope.v1.{name}Service" for name in ("Ablation", "Attention", "Classification", "Cloze", "Model")}
+NAMES = ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model")
+OURS = {f"bertscope.v1.{name}Service" for name in NAMES}
 GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])
 
 

@@ -82,7 +82,7 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
         "code": {code.name for code in grpc.StatusCode},
         "device": {"cpu"},
         "kind": {"real", "padding"},
-        "reason": {"queue_full", "draining", "cancelled", "deadline"},
+        "reason": {"queue_full", "device_busy", "draining", "cancelled", "deadline"},
         "state": {"loading", "ready", "unloading"},
         "model": {"models/bert", "models/roberta", "models/headless"},
     }

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["models"], ["--help"], ["fill", "--help"], ["models", "load", "--help"], ["sweep", "--help"]]
+    "arguments",
+    [[], ["models"], ["--help"], ["fill", "--help"], ["models", "load", "--help"], ["sweep", "--help"], ["compress", "--help"]],
 )
 def test_help(arguments):
     result = CliRunner().invoke(app, arguments)
@@ -25,7 +26,20 @@ def test_help(arguments):
 
 def test_help_lists_the_commands():
     output = CliRunner().invoke(app, []).output
-    for command in ("serve", "demo", "models", "fill", "attention", "classify", "sweep", "rank", "prune", "health"):
+    for command in (
+        "serve",
+        "demo",
+        "models",
+        "fill",
+        "attention",
+        "classify",
+        "sweep",
+        "rank",
+        "prune",
+        "compress",
+        "benchmark",
+        "health",
+    ):
         assert f" {command} " in output
 
 
@@ -77,6 +91,29 @@ def test_version(capsys):
         (["prune", "--name", "x", "--heads", "1:a"], "--heads 1:a"),
         (["prune", "--name", "x", "--least", "2"], "--least"),
         (["prune", "--name", "x", "--least", "0.5"], "say what to measure"),
+        (["models", "load", "a", "--runtime", "tvm"], "--runtime"),
+        (["compress", "--steps", "int8"], "--name"),
+        (["compress", "--name", "x"], "--steps"),
+        (["compress", "--steps", "int8,nonsense", "--name", "x"], "--steps nonsense: there is no step"),
+        (["compress", "--steps", "int8", "--texts", "a.txt", "--name", "x"], "--texts goes with a step that ranks"),
+        (["benchmark"], "say what to measure: --model NAME for each, or --studies"),
+        (["benchmark", "--model", "a", "--heavy"], "--heavy goes with --studies only"),
+        (["benchmark", "--studies", "--model", "a"], "--model goes without --studies only"),
+        (["benchmark", "--studies", "--loss", "a.txt"], "--loss goes without --studies only"),
+        (["benchmark", "--studies", "--plot", "a.png"], "--plot goes without --studies only"),
+        (["benchmark", "--model", "a", "--plot", "a.png"], "--plot shows what models lost: give --agreement"),
+        (["benchmark", "--model", "a", "--plot", "a.gif"], "--plot a.gif"),
+        (["benchmark", "--model", "a", "--output", "a.md", "--output", "a.xls"], "--output a.xls: the name must end with .md"),
+        (["benchmark", "--model", "a", "--prompts", "a.tsv", "--loss", "b.txt"], "not 2"),
+        (["benchmark", "--model", "a", "--pairs", "a.tsv", "--mask-share", "0.1"], "--mask-share goes with --loss"),
+        (["benchmark", "--model", "a", "--length", "0"], "--length"),
+        (["benchmark", "--model", "a", "--length", "8", "--texts", "a.txt"], "--length and --texts exclude each other"),
+        (["benchmark", "--model", "a", "--top-k", "3"], "--top-k goes with --agreement"),
+        (["benchmark", "--model", "a", "--limit", "3"], "--limit goes with one of --prompts, --loss, --pairs, --labelled"),
+        (["benchmark", "--model", "a", "--plot", "a.png", "--loss", "a.txt"], "name two or more with --model"),
+        (["benchmark", "--studies", "--texts", "a.txt"], "--texts goes without --studies only"),
+        (["benchmark", "--studies", "--skip-multi-piece"], "--skip-multi-piece goes without --studies only"),
+        (["benchmark", "--model", "a", "--others", "kill"], "--others"),
         (["health", "--timeout", "0"], "timeout"),
     ],
 )

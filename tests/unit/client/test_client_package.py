@@ -64,7 +64,7 @@ def test_every_generated_service_is_known():
 
     names = {path.name.removesuffix("_pb2_grpc.py") for path in Path(v1.__path__[0]).glob("*_pb2_grpc.py")}
     services = {file.DESCRIPTOR.name.split("/")[-1].removesuffix(".proto") for file in _health.FILES}
-    assert names - services == {"common"}
+    assert names - services == {"common", "compression"}
 
 
 def test_what_may_be_asked_again_exists():
@@ -76,6 +76,7 @@ def test_what_may_be_asked_again_exists():
     assert set(_channel.IDEMPOTENT_METHODS) == set(known)
     for service, methods in _channel.IDEMPOTENT_METHODS.items():
         assert set(methods) <= known[service]
+    assert "CompressModel" not in _channel.IDEMPOTENT_METHODS["bertscope.v1.ModelService"]
     assert "PruneHeads" not in _channel.IDEMPOTENT_METHODS["bertscope.v1.AblationService"]
 
 

@@ -10,7 +10,15 @@ import pytest
 from bertscope import _channel, _health, _replies
 from bertscope.cli.models import print_models
 from bertscope.results import FilledTexts, Models
-from bertscope.v1 import ablation_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import (
+    ablation_pb2,
+    benchmark_pb2,
+    classification_pb2,
+    cloze_pb2,
+    common_pb2,
+    compression_pb2,
+    model_pb2,
+)
 from rich.console import Console
 
 
@@ -91,6 +99,20 @@ def test_every_field_of_a_model_is_read():
         (bertscope.SweepSummary, ablation_pb2.SweepSummary),
         (bertscope.HeadEffect, ablation_pb2.HeadEffect),
         (bertscope.HeadRanking, ablation_pb2.RankHeadsResponse),
+        (bertscope.AppliedStep, compression_pb2.AppliedStep),
+        (bertscope.CompressionProgress, model_pb2.CompressionProgress),
+        (bertscope.BenchmarkProgress, benchmark_pb2.BenchmarkProgress),
+        (bertscope.BenchmarkReport, benchmark_pb2.BenchmarkReport),
+        (bertscope.Machine, benchmark_pb2.Machine),
+        (bertscope.ModelReport, benchmark_pb2.ModelReport),
+        (bertscope.Speed, benchmark_pb2.Speed),
+        (bertscope.Ratio, benchmark_pb2.Ratio),
+        (bertscope.Agreement, benchmark_pb2.Agreement),
+        (bertscope.Score, benchmark_pb2.Score),
+        (bertscope.Disturbances, benchmark_pb2.Disturbances),
+        (bertscope.Published, benchmark_pb2.Published),
+        (bertscope.StudyRow, benchmark_pb2.StudyRow),
+        (bertscope.StudiesSummary, benchmark_pb2.StudiesSummary),
     ],
 )
 def test_results_have_the_fields_of_their_messages(result, message):

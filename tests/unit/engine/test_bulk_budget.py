@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import pytest
 import pytest_asyncio
 import torch
+from bertscope_service.analyses.observer import Readout
 from bertscope_service.encoders.base import State
 from bertscope_service.engine import worker as worker_module
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.pace import BULK_BATCH_SECONDS, MIN_BULK_TOKENS
 from bertscope_service.engine.rows import Priority, Row
-from bertscope_service.engine.worker import BULK_BATCH_SECONDS, MIN_BULK_TOKENS, Limits
+from bertscope_service.engine.worker import Limits
 from bertscope_service.metrics import Metrics
 
 from tests.unit.engine.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
@@ -199,10 +201,10 @@ async def test_results_go_with_their_last_reader(rig: Rig) -> None:
 
     class Leaving(SumObserver):
         @classmethod
-        def run(cls, encoder: object, state: State, gates: object, observers: object) -> worker_module.Readout:
+        def run(cls, encoder: object, state: State, gates: object, observers: object) -> Readout:
             states = [state.row(row) for row in range(len(state.lengths))]
             results.extend(weakref.ref(one.hidden) for one in states)
-            return worker_module.Readout((), lambda _: states)
+            return Readout((), lambda _: states)
 
     gc.collect()
     gc.disable()

@@ -12,8 +12,10 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.compression.steps import Applied
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.attention import CHUNK_BYTES, parse_extract_attention, render_chunks
 from bertscope_service.messages.cloze import parse_fill_mask
 from bertscope_service.messages.common import parse_interventions, parse_reference_texts
@@ -27,7 +29,7 @@ from bertscope_service.messages.model import (
     render_page,
     render_progress,
 )
-from bertscope_service.registry import Entry, LoadSpec, ModelState
+from bertscope_service.registry import Entry, ModelState
 from bertscope_service.server import parse_model
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress, Stage
@@ -219,34 +221,40 @@ def test_chunks_are_little_endian_whatever_the_maps_are() -> None:
 )
 def test_a_model_flag_is_name_and_source(entry: str, name: str, source: str) -> None:
     spec = parse_model(entry, SETTINGS)
-    assert (spec.name, spec.source, spec.device, spec.precision) == (name, source, "auto", "fp32")
+    assert (spec.name, spec.source, spec.device, spec.precision) == (name, source, "auto", "auto")
 
 
 @pytest.mark.parametrize("model_id", ["a", "A-b_c.d", "0", "x" * 63])
 def test_model_ids(model_id: str) -> None:
-    assert load_spec(model_id, "s", "cpu", "fp32").name == f"models/{model_id}"
+    assert load_spec(model_id, "s", "cpu", "fp32", "torch").name == f"models/{model_id}"
 
 
 @pytest.mark.parametrize("model_id", ["-a", ".a", "_a", "a b", "a/b", "é", "a\n", "x" * 64, "a=b", "😀"])
 def test_malformed_model_ids(model_id: str) -> None:
-    field, message = refusal(load_spec, model_id, "s", "cpu", "fp32")
+    field, message = refusal(load_spec, model_id, "s", "cpu", "fp32", "torch")
     assert field == "model_id"
     assert "use 1 to 63" in message
 
 
 @pytest.mark.parametrize("source", [".", "..", "/", "a/b c", "a/-"])
 def test_a_source_whose_last_part_is_no_id_needs_one(source: str) -> None:
-    assert refusal(load_spec, "", source, "cpu", "fp32")[0] == "model_id"
-    assert load_spec("x", source, "cpu", "fp32").id == "x"
+    assert refusal(load_spec, "", source, "cpu", "fp32", "torch")[0] == "model_id"
+    assert load_spec("x", source, "cpu", "fp32", "torch").id == "x"
 
 
 def test_load_model() -> None:
     settings = Settings(device="cpu", precision="bf16")
-    assert parse_load(model.LoadModelRequest(source="org/name"), settings) == LoadSpec("name", "org/name", "cpu", "bf16", "")
+    expected = LoadSpec("name", "org/name", "cpu", "bf16", runtime="auto")
+    assert parse_load(model.LoadModelRequest(source="org/name"), settings) == expected
     request = model.LoadModelRequest(
-        source="o/n", model_id="i", device="cuda:1", precision=common_pb2.PRECISION_FLOAT16, revision="v1"
+        source="o/n",
+        model_id="i",
+        device="cuda:1",
+        precision=common_pb2.PRECISION_FLOAT16,
+        revision="v1",
+        runtime=common_pb2.RUNTIME_ONNX,
     )
-    assert parse_load(request, settings) == LoadSpec("i", "o/n", "cuda:1", "fp16", "v1")
+    assert parse_load(request, settings) == LoadSpec("i", "o/n", "cuda:1", "fp16", "v1", runtime="onnx")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +274,7 @@ def test_bad_load_model(fields: dict[str, Any], field: str, words: str) -> None:
 
 def entries(*names: str) -> list[Entry]:
     async def make() -> list[Entry]:
-        return [Entry(LoadSpec(name, "s", "cpu", "fp32")) for name in names]
+        return [Entry(LoadSpec(name, "s", "cpu", "fp32", "torch")) for name in names]
 
     return asyncio.run(make())
 
@@ -323,7 +331,8 @@ def test_a_ready_model_shows_everything(has_head: bool, mask: tuple[Any, Any], c
     shape = Shape("roberta", 3, 2, 8, 100, 16, 1000, has_head)
     encoder = SimpleNamespace(shape=shape, runtime="torch", device="cuda:0", precision="bf16")
     tokenizer = SimpleNamespace(max_tokens=14, mask_token=mask[0], mask_id=mask[1])
-    loaded = SimpleNamespace(encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0")
+    steps = (Applied("layers", "kept layers 0, 2 of 4", {"layers_after": 2}), Applied("half", "in 16 bits", {}))
+    loaded = SimpleNamespace(encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0", steps=steps)
     entry.loaded, entry.state = loaded, ModelState.READY  # type: ignore[assignment]
     entry.ready_time = 1.5
     found = render_model(entry)
@@ -334,6 +343,10 @@ def test_a_ready_model_shows_everything(has_head: bool, mask: tuple[Any, Any], c
     assert found.mask_token == (mask[0] or "")
     assert found.ready_time.ToMilliseconds() == 1500
     assert found.state == model.Model.STATE_READY
+    assert [(step.step, step.description, dict(step.numbers)) for step in found.compression] == [
+        ("layers", "kept layers 0, 2 of 4", {"layers_after": 2.0}),
+        ("half", "in 16 bits", {}),
+    ]
 
 
 def test_progress() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.encoders.base import Shape
+from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.model import render_model
-from bertscope_service.registry import Entry, LoadSpec, ModelState
+from bertscope_service.registry import Entry, ModelState
 
 
 def shown(**shape: Any) -> model.Model:
@@ -19,7 +20,7 @@ def shown(**shape: Any) -> model.Model:
     )
     tokenizer = SimpleNamespace(max_tokens=14, mask_token="[MASK]", mask_id=4)
     entry = Entry(LoadSpec("a", "s", "cpu", "fp32"), ModelState.READY)
-    loaded: Any = SimpleNamespace(encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0")
+    loaded: Any = SimpleNamespace(encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0", steps=())
     entry.loaded = loaded
     return render_model(entry)
 

@@ -26,7 +26,7 @@ def test_defaults() -> None:
     settings = parsed()
     assert (settings.port, settings.metrics_port, settings.host) == (50051, 9464, "127.0.0.1")
     assert settings.model == []
-    assert (settings.max_texts, settings.precision, settings.device) == (256, "fp32", "auto")
+    assert (settings.max_texts, settings.precision, settings.device) == (256, "auto", "auto")
 
 
 def test_flag_over_variable_over_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,12 +45,14 @@ class ClozePromptsObjective:
 
     Ranks are among the whole vocabulary (Petroni et al. 2019, section 4.4); ties share the better one. Raises InvalidArgument
     for a prompt that is too long, has not exactly one mask, or no answer of a single piece, and if no prompt is left.
+    `kept` are the numbers of those that are.
     """
 
     metrics = ClozePromptsQuery.metrics
 
     def __init__(self, query: ClozePromptsQuery, tokenizer: TextTokenizer) -> None:
         read = [_read(f"{FIELD}[{index}]", prompt, query, tokenizer) for index, prompt in enumerate(query.prompts)]
+        self.kept = tuple(index for index, found in enumerate(read) if found is not None)
         kept = [found for found in read if found is not None]
         probes = [probe for _, probe in kept]
         self.sequences: Sequence[TokenSequence] = [tokenized.sequence for tokenized, _ in kept]

@@ -1,0 +1,133 @@
+"""`bertscope benchmark`: how fast loaded models are, how large, and what they lost; or published ones, with --studies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertscope.benchmark import BenchmarkReport
+from bertscope.benchmark_plots import save_benchmark
+from bertscope.cli import benchmark_files, benchmark_view, options, output_files, progress
+from bertscope.cli.benchmark_options import MeasuringOptions, ModelOptions, StudyOptions, texts, texts_named
+from bertscope.cli.objective_options import ScoreOptions
+from bertscope.cli.option_groups import grouped
+from bertscope.cli.output import UsageError, console, print_json
+from bertscope.studies import StudyTable
+
+
+@grouped
+def benchmark(
+    compared: ModelOptions,
+    measuring: MeasuringOptions,
+    score: ScoreOptions,
+    studies: StudyOptions,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("--output", metavar="FILE", help="Write it: .md, .csv, .json or .jsonl. Repeatable."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw speed-up against quality: .png, .svg or .pdf.")
+    ] = None,
+    target: options.Target = options.TARGET,
+    timeout: options.LongTimeout = None,
+    json: options.Json = False,
+) -> None:
+    """Measure models side by side: speed, size, and what they lost against a baseline.
+
+    Models take turns, and have the device to themselves. A difference that its interval doesn't support is not distinguishable.
+
+    What they lost is measured on texts (--agreement), and on one FILE of prompts, pairs, labelled texts or texts (--loss).
+
+    With --studies, published compressed models are built as shapes with random weights, and measured beside BERT-base.
+
+    Ctrl-C ends the benchmark on the server, too.
+    """
+    for path in output or ():
+        output_files.require_output(path, benchmark_files.FORMATS)
+    output_files.require_plot(plot)
+    if studies.studies:
+        _refuse(
+            [*compared.given, *score.given, *score.extra, *measuring.texts_given, *(["--plot"] if plot else [])],
+            "without --studies",
+        )
+        print_measured(measure_studies(studies, measuring, score.seed, target, timeout), output or (), None, json=json)
+        return
+    _refuse(studies.given, "with --studies")
+    compared.check()
+    measuring.check()
+    if score.extra and not score.given:
+        raise UsageError(f"{score.extra[0]} goes with one of {', '.join(score.flags.values())}")
+    if plot and not (compared.agreement or score.given):
+        raise UsageError("--plot shows what models lost: give --agreement, or a file to score them on")
+    if plot and len(set(compared.names())) < 2:
+        raise UsageError("--plot shows models beside a baseline: name two or more with --model")
+    print_measured(measure_models(compared, measuring, score, target, timeout), output or (), plot, json=json)
+
+
+def measure_models(
+    compared: ModelOptions, measuring: MeasuringOptions, score: ScoreOptions, target: str, timeout: float | None
+) -> BenchmarkReport:
+    """Measures loaded models, and shows how far it is."""
+    names = compared.names()
+    with (
+        score.lines_named(),
+        texts_named(texts=measuring.run_texts, agreement_texts=compared.agreement),
+        options.connect(target, timeout) as client,
+        progress.benchmarking("benchmark") as show,
+    ):
+        return client.benchmark_models(
+            names,
+            baseline=compared.baseline,
+            agreement_texts=None if compared.agreement is None else texts(compared.agreement),
+            top_k=compared.top_k,
+            objective=score.objective() if score.given else None,
+            seed=score.seed,
+            on_progress=show,
+            timeout=timeout,
+            texts=measuring.texts(),
+            **measuring.arguments(),
+        )
+
+
+def measure_studies(
+    studies: StudyOptions, measuring: MeasuringOptions, seed: int, target: str, timeout: float | None
+) -> StudyTable:
+    """Measures published systems, and shows how far it is."""
+    with (
+        texts_named(),
+        options.connect(target, timeout) as client,
+        progress.benchmarking("benchmark") as show,
+        client.benchmark_studies(
+            studies.system,
+            heavy=studies.heavy,
+            runtime=studies.runtime,
+            seed=seed,
+            on_progress=show,
+            timeout=timeout,
+            **measuring.arguments(),
+        ) as running,
+    ):
+        return running.table()
+
+
+def print_measured(measured: BenchmarkReport | StudyTable, output: Sequence[Path], plot: Path | None, *, json: bool) -> None:
+    """Prints a benchmark, and writes what was asked for."""
+    if json:
+        print_json(benchmark_files.document(measured))
+    elif isinstance(measured, BenchmarkReport):
+        benchmark_view.print_report(console(), measured)
+    else:
+        benchmark_view.print_studies(console(), measured)
+    for path in output:
+        benchmark_files.write(measured, path)
+    if plot is not None and isinstance(measured, BenchmarkReport):
+        output_files.draw(lambda path: save_benchmark(measured, path), plot)
+    if not json:
+        for path in (*output, *([plot] if plot else [])):
+            console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _refuse(given: Sequence[str], where: str) -> None:
+    if given:
+        raise UsageError(f"{given[0]} goes {where} only")

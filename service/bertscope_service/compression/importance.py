@@ -1,0 +1,93 @@
+"""What the masked-LM loss on texts says about the parts of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from bertscope_service.analyses.objectives import masked_lm
+from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
+from bertscope_service.analyses.probes import LossProbe
+from bertscope_service.compression.workpiece import Workpiece
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.jobs.bulk import within
+from bertscope_service.tokenization import TextTokenizer
+
+MASK_SHARE = 0.15
+"""Of the words of a text; the usual one (Devlin et al. 2019, section 3.1)."""
+
+BATCH_TOKENS = 256
+"""A backward pass holds what every layer computed: at most so many tokens at a time, or one text (bert-base: 0.3 GB)."""
+
+
+def masked_lm_objective(texts: Sequence[str], tokenizer: TextTokenizer, field: str) -> MaskedLmObjective:
+    """Texts with some of their words masked, cut to what the model reads; which words depends on nothing but the texts.
+
+    Raises InvalidArgument, naming `field`, for a text that has no word to mask.
+    """
+    try:
+        return MaskedLmObjective(MaskedLmQuery(tuple(texts), 0, MASK_SHARE, truncate=True), tokenizer)
+    except InvalidArgument as error:
+        own, named = (error.field, error.field.replace(masked_lm.FIELD, field))
+        raise InvalidArgument(named, error.message.replace(own, named), error.reason, **error.metadata) from error
+
+
+def unit_importance(
+    piece: Workpiece, texts: Sequence[str], outs: Sequence[torch.nn.Linear], field: str, report: Callable[[], None]
+) -> list[torch.Tensor]:
+    """|sum over tokens of activation * its gradient of the loss|, the mean over texts: float32 [units] for the units that feed
+    each of some linear layers of the model (Molchanov et al. 2017, section 2.2, with texts for images).
+
+    `report` is called before every batch. Runs PyTorch in the calling thread.
+    """
+    encoder, objective = piece.encoder(), masked_lm_objective(texts, piece.tokenizer(), field)
+    if encoder.architecture.model is not piece.model:
+        own, copied = piece.model.modules(), encoder.architecture.model.modules()
+        twins = {id(mine): theirs for mine, theirs in zip(own, copied, strict=True)}
+        outs = [twins[id(out)] for out in outs]
+    totals = [torch.zeros(out.in_features) for out in outs]
+    order = sorted(range(objective.items), key=lambda row: len(objective.sequences[row]))
+    lengths = [len(objective.sequences[row]) for row in order]
+    for part in within(lengths, BATCH_TOKENS):
+        report()
+        rows = order[part]
+        seen = _contributions(
+            encoder, [objective.sequences[row] for row in rows], [objective.losses[row] for row in rows], outs
+        )
+        for total, contribution in zip(totals, seen, strict=True):
+            total += contribution.abs().sum(dim=0)
+    return [total / objective.items for total in totals]
+
+
+def _contributions(
+    encoder: TorchEncoder, sequences: Sequence[TokenSequence], probes: Sequence[LossProbe], outs: Sequence[torch.nn.Linear]
+) -> list[torch.Tensor]:
+    """activation * gradient of what feeds each linear layer, summed over a text's tokens and the layer's runs: [texts, units]
+    each."""
+    seen: list[tuple[int, torch.Tensor]] = []
+
+    def watch(number: int) -> Callable[[torch.nn.Module, tuple[torch.Tensor]], tuple[torch.Tensor]]:
+        def hook(_: torch.nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            (activation,) = inputs
+            # The model's weights take no gradient: it begins here.
+            traced = activation if activation.requires_grad else activation.detach().requires_grad_()
+            seen.append((number, traced))
+            return (traced,)
+
+        return hook
+
+    hooks = [out.register_forward_pre_hook(watch(number)) for number, out in enumerate(outs)]
+    try:
+        with torch.enable_grad():
+            losses = type(probes[0]).losses(encoder, encoder.begin(sequences), None, probes)
+            gradients = torch.autograd.grad(losses.sum(), [activation for _, activation in seen])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found = [torch.zeros(len(sequences), out.in_features) for out in outs]
+    for (number, activation), gradient in zip(seen, gradients, strict=True):
+        found[number] += (activation.detach() * gradient).sum(dim=1)
+    return found

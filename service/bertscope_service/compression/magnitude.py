@@ -1,0 +1,25 @@
+"""Single weights set to zero."""
+
+from __future__ import annotations
+
+import torch
+
+from bertscope_service.compression.steps import Applied, PruneMagnitude
+from bertscope_service.compression.workpiece import Workpiece
+
+
+def prune_magnitude(piece: Workpiece, step: PruneMagnitude) -> Applied:
+    """Set the smallest weights of every linear layer inside the encoder's layers to zero: the same share of each matrix,
+    rounded down. Biases, norms and embeddings stay."""
+    linears = {id(module): module for layer in piece.parts.layers for module in layer.modules()}.values()
+    weights = [module.weight for module in linears if isinstance(module, torch.nn.Linear)]
+    total = sum(weight.numel() for weight in weights)
+    for weight in weights:
+        flat = weight.detach().view(-1)
+        smallest = flat.abs().topk(int(step.share * flat.numel()), largest=False, sorted=False).indices
+        flat[smallest] = 0
+    zeros = sum(int((weight == 0).sum()) for weight in weights)
+    words = (
+        f"set {zeros / total:.1%} of the weights of {len(weights)} linear layers to zero; dense kernels gain nothing from it"
+    )
+    return Applied(step.name, words, {"weights": total, "zeros": zeros})

@@ -1,0 +1,263 @@
+"""Whether some steps go together and a model can take them: all that can be found before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.compression.heads import least_important
+from bertscope_service.compression.importance import masked_lm_objective
+from bertscope_service.compression.steps import (
+    Criterion,
+    EliminateTokens,
+    Half,
+    Heads,
+    Int8,
+    KeepLayers,
+    OnnxExport,
+    PruneMagnitude,
+    ReduceVocabulary,
+    RemoveFeedForward,
+    RemoveHeads,
+    Step,
+    WeightOnly,
+)
+from bertscope_service.compression.vocabulary import check_vocabulary
+from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.torch_int8 import check_int8
+from bertscope_service.encoders.torch_pruning import PARTS, remaining
+from bertscope_service.errors import InvalidArgument, Unsupported
+from bertscope_service.tokenization import TextTokenizer
+
+LAST = ("int8", "weight_only", "onnx")
+"""Steps whose result nothing else can be done to."""
+ONLY_TORCH = (Int8, WeightOnly, Half, EliminateTokens)
+"""Steps whose result, unless it is exported at once, has no graphs."""
+BLOCK_SIZES = (16, 32, 64, 128)
+USUAL_BLOCK_SIZE = 32
+ONNX_BITS = (4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is compressed. name: of the model, for errors. device: "cpu" or "cuda:0". has_mask: whether its tokenizer has a mask
+    token. checkpoint: whether it was read from a transformers checkpoint. steps: names of those that were done to it before."""
+
+    name: str
+    shape: Shape
+    device: str
+    has_mask: bool
+    checkpoint: bool = True
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps that can be done, in the order given, with every default spelled out; the runtime and the precision of the result,
+    None for those of the original."""
+
+    steps: tuple[Step, ...]
+    runtime: str | None
+    precision: str | None
+
+
+def plan(steps: Sequence[Step], subject: Subject) -> Plan:
+    """Check steps, each kind at most once, against a model.
+
+    Raises InvalidArgument, naming the field of CompressModelRequest, and Unsupported.
+    """
+    _check_subject(subject)
+    _check_formats(steps, subject)
+    onnx = any(isinstance(step, OnnxExport) for step in steps)
+    left = tuple(range(subject.shape.layers))
+    planned: list[Step] = []
+    for index, step in enumerate(steps):
+        field = f"steps[{index}].{step.name}"
+        match step:
+            case KeepLayers():
+                _check_layers(step, field, len(left), subject)
+                left = tuple(left[layer] for layer in step.kept)
+            case RemoveHeads():
+                _check_heads(step, field, len(left), subject)
+            case RemoveFeedForward():
+                _check_share(step.share, f"{field}.share")
+                if step.criterion is Criterion.IMPORTANCE:
+                    _check_texts(step.texts, f"{field}.texts")
+                    _check_masked_lm(subject)
+            case PruneMagnitude():
+                _check_share(step.share, f"{field}.share")
+            case EliminateTokens():
+                _check_tokens(step, field, len(left))
+            case ReduceVocabulary():
+                _check_texts(step.texts, f"{field}.texts")
+            case WeightOnly():
+                step = _weight_only(step, field, onnx=onnx)
+        planned.append(step)
+    runtime = "onnx" if onnx else "torch" if any(isinstance(step, ONLY_TORCH) for step in steps) else None
+    half = next((step.precision for step in steps if isinstance(step, Half)), None)
+    quantised = any(isinstance(step, (Int8, WeightOnly)) for step in steps)
+    return Plan(tuple(planned), runtime, half or ("fp32" if quantised or onnx else None))
+
+
+def check_texts(steps: Sequence[Step], tokenizer: TextTokenizer) -> None:
+    """Check steps against a model's tokenizer: texts for importance must have words to mask, a vocabulary must be of a kind
+    that can be reduced. With many texts this takes seconds.
+
+    Raises InvalidArgument, naming the text's field, and Unsupported.
+    """
+    for index, step in enumerate(steps):
+        field = f"steps[{index}].{step.name}.texts"
+        if isinstance(step, ReduceVocabulary):
+            check_vocabulary(tokenizer)
+        if isinstance(step, RemoveFeedForward) and step.criterion is Criterion.IMPORTANCE:
+            masked_lm_objective(step.texts, tokenizer, field)
+
+
+def with_heads(steps: Sequence[Step], importance: NDArray[np.float64], subject: Subject) -> tuple[Step, ...]:
+    """The same with a share of heads spelled out, by the importance [layers, heads] in the model as it is before all steps."""
+    layers, found = tuple(range(subject.shape.layers)), list[Step]()
+    gone: Heads = subject.shape.pruned
+    for step in steps:
+        if isinstance(step, KeepLayers):
+            layers = tuple(layers[layer] for layer in step.kept)
+            gone = {new: gone[old] for new, old in enumerate(step.kept) if old in gone}
+        if isinstance(step, RemoveHeads) and step.share is not None:
+            step = RemoveHeads(least_important(importance[list(layers)], gone, step.share))
+        found.append(step)
+    return tuple(found)
+
+
+def _check_subject(subject: Subject) -> None:
+    """An original that can't be changed."""
+    done = [name for name in subject.steps if name in LAST]
+    if done or not subject.checkpoint:
+        why = f"it was made by the step {done[-1]!r}" if done else "it was not read from a safetensors checkpoint"
+        message = f"{subject.name} can't be compressed further: {why}; start from the original and name all steps at once"
+        raise Unsupported(message, "ALREADY_COMPRESSED", model=subject.name)
+
+
+def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
+    """At most one number format, on a device that has it."""
+    formats = [(index, step) for index, step in enumerate(steps) if isinstance(step, (Int8, WeightOnly, Half))]
+    if len(formats) > 1:
+        (_, first), (index, second) = formats[:2]
+        message = f"{second.name} and {first.name} are both number formats; use one of int8, weight_only and half"
+        raise InvalidArgument(f"steps[{index}]", message, "FORMATS_EXCLUDE_EACH_OTHER")
+    onnx = any(isinstance(step, OnnxExport) for step in steps)
+    for _, step in formats:
+        if onnx and isinstance(step, Half):
+            message = "ONNX graphs are written in float32 or quantised: leave onnx out to use 16 bits, or half out to use onnx"
+            raise Unsupported(message, "HALF_ONNX_UNSUPPORTED", device=subject.device)
+        if not onnx and isinstance(step, Int8):
+            check_int8(torch.device(subject.device))
+    drops = "tokens" in subject.steps or any(isinstance(step, EliminateTokens) for step in steps)
+    if onnx and drops:
+        message = "tokens drops tokens while the model runs, which exported graphs can't; leave onnx or tokens out"
+        raise Unsupported(message, "TOKENS_ONNX_UNSUPPORTED", model=subject.name)
+
+
+def _check_layers(step: KeepLayers, field: str, layers: int, subject: Subject) -> None:
+    if subject.shape.architecture == "albert":
+        message = f"layers of {subject.name} can't be removed: they are runs of one set of weights; use another architecture"
+        raise Unsupported(message, "LAYERS_UNSUPPORTED", architecture="albert")
+    field = f"{field}.layers"
+    if not step.kept:
+        raise InvalidArgument(field, f"{field} is empty; list the layers to keep", "NO_LAYERS")
+    for index, layer in enumerate(step.kept):
+        _check_layer(layer, f"{field}[{index}]", layers, subject)
+        if index and layer <= step.kept[index - 1]:
+            message = f"{field} is not ascending at {layer}; list each layer once, the lowest first"
+            raise InvalidArgument(f"{field}[{index}]", message, "LAYERS_NOT_ASCENDING")
+    if subject.shape.architecture == "modernbert" and step.kept[0] != 0:
+        message = f"layer 0 of {subject.name} must stay: it alone has no norm before its attention; add 0 to {field}"
+        raise Unsupported(message, "FIRST_LAYER_NEEDED", architecture="modernbert")
+
+
+def _check_layer(layer: int, field: str, layers: int, subject: Subject) -> None:
+    if not 0 <= layer < layers:
+        message = f"layer {layer} is out of range: {subject.name} has layers 0 to {layers - 1} there"
+        raise InvalidArgument(field, message, "LAYER_OUT_OF_RANGE", model=subject.name)
+
+
+def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -> None:
+    if not subject.shape.prunable:
+        if subject.shape.architecture not in PARTS:
+            why = f"layers of {subject.shape.architecture} models share their weights; use interventions instead"
+        else:
+            why = "it drops tokens; start from the original and name all steps at once"
+        message = f"heads of {subject.name} can't be removed: {why}"
+        raise Unsupported(message, "PRUNING_UNSUPPORTED", model=subject.name)
+    if bool(step.heads) == (step.share is not None):
+        raise InvalidArgument(field, f"{field} must name heads or a share of them, one of the two", "HEADS_OR_SHARE")
+    if step.share is None:
+        for index, (layer, heads) in enumerate(step.heads.items()):
+            _check_layer(layer, f"{field}.heads[{index}].layer", layers, subject)
+            for place, head in enumerate(heads):
+                if not 0 <= head < subject.shape.heads:
+                    message = f"head {head} is out of range: {subject.name} has heads 0 to {subject.shape.heads - 1}"
+                    raise InvalidArgument(f"{field}.heads[{index}].heads[{place}]", message, "HEAD_OUT_OF_RANGE")
+        return
+    _check_share(step.share, f"{field}.share")
+    _check_texts(step.texts, f"{field}.texts")
+    _check_masked_lm(subject)
+    if not subject.shape.differentiable:
+        message = f"{subject.name} has no gradients to rank heads by; name the heads, or load it with the torch runtime"
+        raise Unsupported(message, "NO_GRADIENTS", model=subject.name)
+    if sum(len(remaining(subject.shape.heads, subject.shape.pruned.get(layer, ()))) for layer in range(layers)) < 2:
+        raise InvalidArgument(f"{field}.share", f"{subject.name} has no two heads left; leave the step out", "NO_HEADS")
+
+
+def _check_masked_lm(subject: Subject) -> None:
+    """Importance is that to the masked-LM loss."""
+    if not subject.shape.has_masked_lm_head:
+        message = f"{subject.name} has no masked-LM head, whose loss importance is taken of; choose by name or magnitude"
+        raise Unsupported(message, "NO_MASKED_LM_HEAD", model=subject.name)
+    if not subject.has_mask:
+        message = f"{subject.name} has no mask token, so nothing can be ranked by importance; choose by name or magnitude"
+        raise Unsupported(message, "NO_MASK_TOKEN", model=subject.name)
+
+
+def _check_texts(texts: Sequence[str], field: str) -> None:
+    if not texts:
+        raise InvalidArgument(field, f"{field} is empty; give at least one text", "NO_TEXT")
+
+
+def _check_share(share: float, field: str) -> None:
+    # Written so that NaN is refused.
+    if not 0 < share < 1:
+        raise InvalidArgument(field, f"{field} is {share}; use a number over 0 and below 1", "SHARE_OUT_OF_RANGE")
+
+
+def _check_tokens(step: EliminateTokens, field: str, layers: int) -> None:
+    field = f"{field}.kept_shares"
+    if len(step.kept_shares) != layers:
+        message = f"{field} has {len(step.kept_shares)} entries and the model {layers} layers then; give one for each"
+        raise InvalidArgument(field, message, "KEPT_SHARES_MISCOUNTED")
+    for index, share in enumerate(step.kept_shares):
+        if not 0 < share <= 1:
+            message = f"{field}[{index}] is {share}; use a number over 0, at most 1"
+            raise InvalidArgument(f"{field}[{index}]", message, "SHARE_OUT_OF_RANGE")
+        if index and share > step.kept_shares[index - 1]:
+            message = f"{field}[{index}] is {share}, more than the layer before keeps; give shares that don't increase"
+            raise InvalidArgument(f"{field}[{index}]", message, "KEPT_SHARES_INCREASE")
+
+
+def _weight_only(step: WeightOnly, field: str, *, onnx: bool) -> WeightOnly:
+    """The step with its block size spelled out."""
+    bits = ONNX_BITS if onnx else range(2, 9)
+    if step.bits not in bits:
+        known = "4 or 8 with onnx" if onnx else "2 to 8"
+        raise InvalidArgument(f"{field}.bits", f"{field}.bits is {step.bits}; use {known}", "BITS_OUT_OF_RANGE")
+    if not onnx:
+        if step.block_size:
+            message = f"{field}.block_size is for onnx alone; leave it out"
+            raise InvalidArgument(f"{field}.block_size", message, "BLOCK_SIZE_UNUSED")
+        return step
+    if step.block_size not in (0, *BLOCK_SIZES):
+        message = f"{field}.block_size is {step.block_size}; use {', '.join(map(str, BLOCK_SIZES))}"
+        raise InvalidArgument(f"{field}.block_size", message, "BLOCK_SIZE_OUT_OF_RANGE")
+    return replace(step, block_size=step.block_size or USUAL_BLOCK_SIZE)

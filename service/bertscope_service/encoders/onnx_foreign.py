@@ -1,0 +1,195 @@
+"""Runs ONNX files that other exporters wrote: token ids in, logits out, and nothing to look at in between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+
+from bertscope_service.encoders.base import BatchGates, Gates, See, Shape, State, Tap, TokenSequence, place_ids, valid_mask
+from bertscope_service.encoders.gating import pick
+from bertscope_service.encoders.onnx_parts import tensors_of
+from bertscope_service.encoders.onnx_sessions import Session, SessionSettings, unreadable
+from bertscope_service.errors import FailedPrecondition
+
+INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
+"""What such a graph may ask for; it must ask for the first two."""
+
+OUTPUT = "logits"
+
+EXAMPLE = (2, 3)
+"""Texts and tokens of a run that shows what a graph gives; a file need not say."""
+
+BEHIND_PADDING = ("camembert", "longformer", "mpnet")
+"""Architectures, beside RoBERTa's, whose positions count from behind the padding index, 1 if a config does not say it."""
+
+
+class ForeignOnnxEncoder:
+    """A graph with `INPUTS` -> logits, [rows, length, vocabulary] of a masked-LM or [rows, labels] of a classifier.
+
+    `State.hidden` holds what the graph reads, [rows, length, 2], until it has run, then what it gave.
+    """
+
+    runtime = "onnx"
+    dtype = torch.float32
+    precision = "fp32"
+    reads_first = False
+
+    def __init__(self, session: Session, shape: Shape, settings: SessionSettings, resident_bytes: int) -> None:
+        self.shape = shape
+        self.device = settings.device
+        self.resident_bytes = resident_bytes
+        self._session = session
+
+    @classmethod
+    def load(cls, file: Path, config: Mapping[str, Any], settings: SessionSettings) -> ForeignOnnxEncoder:
+        """`config` is the model's config.json. Raises FailedPrecondition for a file that can't be read, or a graph of another
+        form."""
+        model = _read(file)
+        graph, files = model.graph, _files_of(file, model)
+        session = Session(file, settings)
+        asked = set(session.inputs)
+        if not {"input_ids", "attention_mask"} <= asked <= INPUTS or OUTPUT not in session.outputs:
+            message = (
+                f"{file} reads {', '.join(sorted(asked))} and gives {', '.join(session.outputs)}; bertscope hosts graphs that "
+                f"read input_ids, attention_mask and, if they like, token_type_ids, and give {OUTPUT}"
+            )
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=file)
+        parameters = sum(math.prod(tensor.dims) for tensor in graph.initializer)
+        example = torch.zeros(EXAMPLE, dtype=torch.int64)
+        try:
+            found = session.shapes({name: example + (name == "attention_mask") for name in INPUTS})[OUTPUT]
+        except FailedPrecondition as error:
+            message = f"{error.message}; it must take any number of texts of any length"
+            raise FailedPrecondition(message, error.reason, source=file) from error
+        return cls(session, shape_of(file, config, found, parameters), settings, sum(path.stat().st_size for path in files))
+
+    def begin(self, sequences: Sequence[TokenSequence]) -> State:
+        lengths = tuple(len(sequence) for sequence in sequences)
+        ids = torch.stack(place_ids(sequences, self.device), dim=-1)
+        return State(ids, lengths, valid_mask(lengths, self.device))
+
+    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
+        return None
+
+    def advance(
+        self,
+        state: State,
+        stop: int,
+        gates: BatchGates | None = None,
+        watch: Mapping[int, See] | None = None,
+        *,
+        taps: Mapping[int, Tap] | None = None,
+        only: torch.Tensor | None = None,
+    ) -> None:
+        rows, length = state.hidden.shape[:2]
+        if stop == self.shape.layers and state.layer < stop:
+            valid = torch.ones((rows, length), dtype=torch.bool) if state.valid is None else state.valid
+            feeds = {
+                "input_ids": state.hidden[..., 0],
+                "token_type_ids": state.hidden[..., 1],
+                "attention_mask": valid.to(state.hidden.device, torch.int64),
+            }
+            if self.shape.labels:
+                scores = self._session.run(feeds, {OUTPUT: (rows, len(self.shape.labels))})[OUTPUT]
+                state.hidden = scores[:, None]
+            else:
+                scores = self._session.run(feeds, {OUTPUT: (rows, length, self.shape.vocabulary_size)})[OUTPUT]
+                state.hidden = pick(scores, only)
+        state.layer = stop
+
+    def attend(self, state: State) -> None:
+        """Nothing can be computed in parts."""
+
+    def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return state.hidden[rows, positions]
+
+    def classify(self, state: State) -> torch.Tensor:
+        return state.hidden[:, 0]
+
+
+def shape_of(file: Path, config: Mapping[str, Any], output: Sequence[int], parameters: int) -> Shape:
+    """The dimensions that a config.json names, whatever its architecture calls them, and what the shape of the logits of
+    `EXAMPLE` says. Raises FailedPrecondition."""
+
+    def read(*names: str) -> int:
+        found = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
+        if found < 1:
+            message = f"the config.json of {file} has no {names[0]}; add it"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=file)
+        return int(found)
+
+    kind = str(config.get("model_type", "unknown"))
+    longest = read("max_position_embeddings", "n_positions")
+    if "roberta" in kind or kind in BEHIND_PADDING:
+        padding = config.get("pad_token_id")
+        longest -= (padding if isinstance(padding, int) else 1) + 1
+    rows, length = EXAMPLE
+    labels = _labels(file, config, output[1]) if len(output) == 2 and output[0] == rows else ()
+    vocabulary = read("vocab_size")
+    if not labels and tuple(output) != (rows, length, output[-1]):
+        message = (
+            f"{file} gives logits of shape {list(output)} for {rows} texts of {length} tokens; they must be by text or token"
+        )
+        raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=file)
+    if not labels and output[-1] != vocabulary:
+        message = f"{file} gives {output[-1]} scores a token and its config.json says vocab_size {vocabulary}; correct it"
+        raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=file)
+    return Shape(
+        architecture=kind,
+        layers=read("num_hidden_layers", "n_layers", "n_layer"),
+        heads=read("num_attention_heads", "n_heads", "n_head"),
+        hidden_size=read("hidden_size", "dim", "n_embd"),
+        vocabulary_size=vocabulary,
+        max_tokens=longest,
+        parameters=parameters,
+        has_masked_lm_head=not labels,
+        labels=labels,
+        observable=False,
+    )
+
+
+def _labels(file: Path, config: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    """Names of the labels that a graph chooses from."""
+    # Where a config.json names none, they are called what transformers calls them.
+    names = config.get("id2label") or {str(number): f"LABEL_{number}" for number in range(count)}
+    if not isinstance(names, Mapping) or set(names) != {str(number) for number in range(count)}:
+        message = f"{file} gives {count} scores and its config.json does not name as many labels; correct id2label"
+        raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=file)
+    if count < 2 or config.get("problem_type") not in (None, "single_label_classification"):
+        message = f"{file} does not choose one of several labels, which is all that bertscope classifies by"
+        raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=file)
+    return tuple(str(names[str(number)]) for number in range(count))
+
+
+def foreign_files(file: Path) -> tuple[Path, ...]:
+    """The file, and those beside it that its tensors lie in. Raises FailedPrecondition if one is missing or lies elsewhere."""
+    return _files_of(file, _read(file))
+
+
+def _files_of(file: Path, model: onnx.ModelProto) -> tuple[Path, ...]:
+    names = {
+        entry.value
+        for tensor in tensors_of(model)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    for name in sorted(names):
+        path = file.parent / name
+        if Path(name).name != name or path.is_symlink():
+            raise unreadable(file, ValueError(f"its weights lie in {name!r}; they may only lie in a file beside it, no link"))
+        if not path.is_file():
+            raise unreadable(file, ValueError(f"its weights should lie in {name!r} beside it, which does not exist"))
+    return (file, *(file.parent / name for name in sorted(names)))
+
+
+def _read(file: Path) -> onnx.ModelProto:
+    try:
+        return onnx.load(str(file), load_external_data=False)
+    except Exception as error:  # protobuf has a class of its own for every kind of nonsense
+        raise unreadable(file, error) from error

@@ -1,0 +1,98 @@
+"""The graphs of an export, and the parts that they are cut into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx.utils import Extractor
+
+from bertscope_service.encoders.onnx_sessions import Session, SessionSettings, unreadable
+from bertscope_service.encoders.onnx_values import FAST, WEIGHTS
+
+
+class Parts:
+    """Sessions for parts of graphs, each made once, when it is first needed."""
+
+    def __init__(self, graphs: Mapping[str, onnx.ModelProto], settings: SessionSettings) -> None:
+        self._graphs = graphs
+        self._settings = settings
+        self._made: dict[tuple[str, tuple[str, ...]], Session] = {}
+        self.bytes = 0
+
+    def get(self, graph: str, inputs: Sequence[str], outputs: Sequence[str]) -> Session:
+        """The part that leads from some values to others."""
+        key = graph, (*inputs, "", *outputs)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self.make(graph, inputs, outputs)
+        return found
+
+    def make(self, graph: str, inputs: Sequence[str], outputs: Sequence[str]) -> Session:
+        """Raises FailedPrecondition if the graph has no such part, or if it can't be run."""
+        try:
+            part = cut(self._graphs[graph], inputs, outputs)
+        except ValueError as error:
+            raise unreadable(self._settings.weights / graph, error) from error
+        read = {name for node in part.graph.node for name in node.input}
+        for value in [value for value in part.graph.input if value.name not in read]:
+            part.graph.input.remove(value)
+        self.bytes += sum(length_of(tensor) for tensor in part.graph.initializer)
+        # There are dozens of parts for analysis; what each of them needed at most would be many times the weights.
+        return Session(part, self._settings, hoards=graph == FAST)
+
+
+def cut(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:
+    """The part of a graph that leads from some of its values to others. Raises ValueError if it needs more than these."""
+    part = Extractor(model).extract_model(list(inputs), list(outputs))
+    known = {*inputs, *(tensor.name for tensor in part.graph.initializer)}
+    for node in part.graph.node:
+        missing = [name for name in node.input if name and name not in known]
+        if missing:
+            raise ValueError(f"{', '.join(outputs)} can't be computed from {', '.join(inputs)} alone: {missing[0]} is missing")
+        known.update(node.output)
+    del part.graph.value_info[:]
+    return part
+
+
+def read_graph(folder: Path, name: str) -> onnx.ModelProto:
+    """A graph whose weights stay in the folder's weights file.
+
+    Raises FailedPrecondition if it is missing or broken, or refers to anything but that file.
+    """
+    path = folder / name
+    try:
+        graph = onnx.load(str(path), load_external_data=False)
+        size = (folder / WEIGHTS).stat().st_size
+    except Exception as error:  # protobuf has a class of its own for every kind of nonsense
+        raise unreadable(path, error) from error
+    for tensor in tensors_of(graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            where = {entry.key: entry.value for entry in tensor.external_data}
+            if where.get("location") != WEIGHTS:
+                message = f"{tensor.name} lies in {where.get('location')!r}, not in {WEIGHTS}"
+                raise unreadable(path, ValueError(message))
+            offset, length = where.get("offset", "0"), where.get("length", "")
+            if not (offset.isdecimal() and length.isdecimal()) or int(offset) + int(length) > size:
+                raise unreadable(path, ValueError(f"{WEIGHTS} ends before {tensor.name}, or it has no place there"))
+    return graph
+
+
+def tensors_of(message: Any) -> Iterator[onnx.TensorProto]:
+    """All tensors in a message of onnx: initialisers, sparse ones, attributes, those in graphs and functions inside it."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if field.is_repeated else (value,):
+                yield from tensors_of(part)
+
+
+def length_of(tensor: onnx.TensorProto) -> int:
+    """Bytes of a tensor that `read_graph` let pass, wherever it lies."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return sum(int(entry.value) for entry in tensor.external_data if entry.key == "length")
+    return len(tensor.raw_data)

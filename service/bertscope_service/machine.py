@@ -1,0 +1,104 @@
+"""The machine that measures: its processors, its memory, and who else is at work on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import torch
+
+FLAGS = ("avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
+"""Instruction sets that matrix products run on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """See bertscope.v1.Machine."""
+
+    cpu: str
+    cores: int
+    cpu_flags: tuple[str, ...]
+    gpus: tuple[str, ...]
+    threads: int
+    memory_bytes: int
+    system: str
+    other_load: float
+
+
+def describe(devices: Sequence[torch.device], threads: int, other_load: float) -> Machine:
+    """This machine; `devices` are those that were used, `threads` what a batch runs on, `other_load` a LoadMeter's."""
+    model, flags = _processor()
+    gpus = tuple(torch.cuda.get_device_name(device) for device in devices if device.type == "cuda")
+    return Machine(
+        model,
+        _usable_cores(),
+        tuple(flag for flag in FLAGS if flag in flags),
+        gpus,
+        threads,
+        psutil.virtual_memory().total,
+        platform.platform(),
+        other_load,
+    )
+
+
+def _processor() -> tuple[str, frozenset[str]]:
+    """Its model and flags, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine(), frozenset()
+    values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
+    return values.get("model name") or platform.machine(), frozenset(values.get("flags", "").split())
+
+
+def _usable_cores() -> int:
+    """Physical cores among the processors that this process may run on."""
+    if not hasattr(os, "sched_getaffinity"):
+        return psutil.cpu_count(logical=False) or 1
+    usable = os.sched_getaffinity(0)
+    siblings = Path("/sys/devices/system/cpu")
+    try:
+        return len({(siblings / f"cpu{cpu}/topology/thread_siblings_list").read_text() for cpu in usable})
+    except OSError:
+        return min(len(usable), psutil.cpu_count(logical=False) or 1)
+
+
+@dataclass(slots=True)
+class LoadMeter:
+    """What other processes took of the processors, over all the time spent in `running()`."""
+
+    _process: psutil.Process = field(default_factory=psutil.Process)
+    _others_seconds: float = 0.0
+    _total_seconds: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """0 to 1; 0 if no time was spent."""
+        return min(1.0, max(0.0, self._others_seconds / self._total_seconds)) if self._total_seconds else 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time in here."""
+        began, busy, own = time.monotonic(), _busy_seconds(), self._own_seconds()
+        try:
+            yield
+        finally:
+            self._total_seconds += (time.monotonic() - began) * (psutil.cpu_count() or 1)
+            self._others_seconds += (_busy_seconds() - busy) - (self._own_seconds() - own)
+
+    def _own_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+
+def _busy_seconds() -> float:
+    """Time that all processors together have worked. Guests are part of user."""
+    times = psutil.cpu_times()
+    parts = ("user", "nice", "system", "irq", "softirq", "steal")
+    return float(sum(getattr(times, part, 0.0) for part in parts))

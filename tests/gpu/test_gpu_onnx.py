@@ -1,0 +1,66 @@
+"""ONNX Runtime on a GPU: the numbers of the CPU, and never the CPU instead."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.integration.encoders.reference import Subject, assert_close
+from tests.tiny import ARCHITECTURES
+
+pytest.importorskip("onnxruntime", reason="needs onnxruntime-gpu")
+pytest.importorskip("onnxscript", reason="needs onnxscript to export")
+
+from bertscope_service.encoders.onnx_encoder import OnnxEncoder
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.sources import inspect
+
+from tests.gpu.test_gpu import DEVICE, rows_of, some_gates
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
+    return Subject(request.param, checkpoint(request.param))
+
+
+@pytest.fixture(scope="module")
+def onnx(subject: Subject, export_cache: Path) -> OnnxEncoder:
+    source, asked = inspect(subject.folder), Asked("onnx", "fp32", DEVICE)
+    try:
+        (encoder,) = read_encoders(source, source.digest(lambda _: None), asked, RuntimeSettings(export_cache))
+    except FailedPrecondition as error:
+        # The one reason to fail that is not ours: libraries of another CUDA version.
+        assert error.reason == "DEVICE_NOT_FOUND"
+        pytest.skip(error.message)
+    assert isinstance(encoder, OnnxEncoder)
+    return encoder
+
+
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_same_numbers_as_on_the_cpu(subject: Subject, onnx: OnnxEncoder, watch: bool, gated: bool) -> None:
+    gates = some_gates(subject) if gated else None
+    found = rows_of(subject.run(subject.sequences, gates, encoder=onnx, watch=watch))
+    expected = rows_of(subject.run(subject.sequences, gates, watch=watch))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_close(ours, theirs, 1e-3)
+
+
+@torch.inference_mode()
+def test_fast_graph_leaves_its_tensors_on_the_gpu(subject: Subject, onnx: OnnxEncoder) -> None:
+    batch = subject.sequences[:4]
+    only = torch.zeros((len(batch), 1), dtype=torch.int64, device=DEVICE)
+    state = onnx.begin(batch)
+    onnx.advance(state, onnx.shape.layers, only=only)
+    index = torch.zeros(len(batch), dtype=torch.int64, device=DEVICE)
+    logits = onnx.logits(state, torch.arange(len(batch), device=DEVICE), index)
+    assert state.hidden.device == logits.device == DEVICE
+    for row, sequence in enumerate(batch):
+        assert_close([logits[row].cpu()], [subject.reference.run([sequence]).logits[0, 0]], 1e-3)

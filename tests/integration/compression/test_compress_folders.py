@@ -1,0 +1,283 @@
+"""What compress writes: several steps at once, the manifest, nothing when it fails."""
+
+import errno
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bertscope_service.compression import compress as compressing
+from bertscope_service.compression.compress import compress
+from bertscope_service.compression.importance import BATCH_TOKENS
+from bertscope_service.compression.manifest import MANIFEST, read_manifest
+from bertscope_service.compression.plan import Subject, plan
+from bertscope_service.compression.steps import (
+    Criterion,
+    EliminateTokens,
+    Half,
+    Int8,
+    KeepLayers,
+    OnnxExport,
+    PruneMagnitude,
+    ReduceVocabulary,
+    RemoveFeedForward,
+    RemoveHeads,
+    Step,
+    StepProgress,
+    WeightOnly,
+)
+from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Unsupported
+from bertscope_service.sources import LoadAbandonedError, inspect
+from bertscope_service.tokenization import TextTokenizer
+from safetensors import SafetensorError
+from transformers import PreTrainedModel
+
+from tests.integration.compression.compressed import DIGEST, made
+from tests.integration.compression.pruned import gates, load, run, weights
+from tests.integration.encoders.reference import assert_close
+from tests.tiny import SENTENCES, write_checkpoint
+
+ALL: tuple[Step, ...] = (
+    RemoveHeads({1: (2,), 3: (0, 1)}),
+    RemoveFeedForward(0.5),
+    KeepLayers((0, 3)),
+    PruneMagnitude(0.2),
+    ReduceVocabulary(SENTENCES[:3]),
+    Half("bf16"),
+)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "modernbert", "roberta"])
+def test_steps_at_once_are_steps_one_after_another(architecture: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "whole")
+    steps = (KeepLayers((0, 2)), RemoveHeads({1: (2,)})) if architecture == "distilbert" else ALL
+    at_once = made(folder, tmp_path / "at once", *steps)
+    for number, step in enumerate(steps):
+        folder = made(folder, tmp_path / str(number), step)
+    assert weights(folder) == weights(at_once)
+    for name in ("config.json", "tokenizer.json", MANIFEST):
+        assert (folder / name).read_bytes() == (at_once / name).read_bytes()
+    one, other = (load(architecture, path) for path in (folder, at_once))
+    assert one.shape == other.shape
+    assert one.shape.layers == 2
+
+
+def test_heads_follow_their_layers(bert: Path, tmp_path: Path) -> None:
+    """Heads that are gone have the new layer's number, and their own."""
+    found = load("bert", made(bert, tmp_path / "made", RemoveHeads({1: (2,), 3: (0, 1)}), KeepLayers((1, 2, 3))))
+    assert found.shape.pruned == {0: (2,), 2: (0, 1)}
+    layers = load("bert", made(bert, tmp_path / "layers", KeepLayers((1, 2, 3))))
+    batch = [sequence_of(bert, text) for text in SENTENCES[:3]]
+    closed = gates(layers, {0: (2,), 2: (0, 1)})
+    for one, other in zip(run(found, batch), run(layers, batch, [closed] * 3), strict=True):
+        assert_close(one, other, 1e-5)
+    later = load("bert", made(bert, tmp_path / "later", KeepLayers((1, 2, 3)), RemoveHeads({0: (2,), 2: (0, 1)})))
+    assert later.shape == found.shape
+
+
+def sequence_of(folder: Path, text: str) -> Any:
+    return TextTokenizer.load(folder, 64).encode(text).sequence
+
+
+@pytest.mark.parametrize("labels", [0, 3])
+def test_a_classifier_and_a_model_without_a_head(tmp_path: Path, labels: int) -> None:
+    folder = write_checkpoint("bert", tmp_path / "whole", head=False, labels=labels)
+    batch = [sequence_of(folder, text) for text in SENTENCES[:3]]
+    steps = (RemoveHeads({1: (2,)}), RemoveFeedForward(0.25), PruneMagnitude(0.1), ReduceVocabulary(SENTENCES))
+    found = load("bert", made(folder, tmp_path / "made", *steps))
+    assert (len(found.shape.labels), found.shape.has_masked_lm_head) == (labels, False)
+    for step in (Int8(), WeightOnly(8, 0)):
+        near = load("bert", made(folder, tmp_path / step.name, step))
+        assert (len(near.shape.labels), near.shape.has_masked_lm_head) == (labels, False)
+        for one, other in zip(run(near, batch), run(load("bert", folder), batch), strict=True):
+            assert torch.nn.functional.cosine_similarity(one[-1].flatten(), other[-1].flatten(), dim=0) > 0.99
+
+
+def test_the_manifest(bert: Path, tmp_path: Path) -> None:
+    found = read_manifest(made(bert, tmp_path / "made", KeepLayers((0, 3)), RemoveFeedForward(0.5), RemoveHeads({1: (2,)})))
+    assert found is not None
+    assert (found.runtime, found.source_digest) == ("torch", DIGEST)
+    assert [(step.step, step.description, dict(step.numbers)) for step in found.steps] == [
+        ("layers", "kept layers 0, 3 of 4", {"layers_before": 4, "layers_after": 2}),
+        (
+            "feed_forward",
+            "removed 24 of 48 feed-forward units of every layer, by magnitude",
+            {"units_before": 48, "units_after": 24},
+        ),
+        ("heads", "removed 1 of 8 heads (layer 1: 2)", {"heads_before": 8, "heads_after": 7}),
+    ]
+    assert {"bertscope", "torch", "transformers", "tokenizers", "safetensors"} == found.versions.keys()
+    again = tmp_path / "again"
+    compress(inspect(tmp_path / "made"), (PruneMagnitude(0.5),), again, lambda _: None, "sha256:of the second")
+    later = read_manifest(again)
+    assert later is not None
+    assert later.source_digest == DIGEST  # of the first
+    assert later.steps[:3] == found.steps
+    assert later.steps[3].step == "magnitude"
+    assert later.steps[3].numbers["zeros"] == pytest.approx(0.5 * later.steps[3].numbers["weights"], abs=20)
+
+
+def test_progress(bert: Path, tmp_path: Path) -> None:
+    seen: list[StepProgress] = []
+    texts = SENTENCES * 3
+    batches = -(-sum(len(sequence_of(bert, text)) for text in texts) // BATCH_TOKENS)
+    steps = (RemoveFeedForward(0.5, Criterion.IMPORTANCE, texts), Half("bf16"), ReduceVocabulary(SENTENCES))
+    compress(inspect(bert), steps, tmp_path / "made", seen.append, DIGEST)
+    once = sorted(set(seen), key=seen.index)
+    assert once == [StepProgress(0, 4, "feed_forward"), StepProgress(1, 4, "vocabulary"), StepProgress(2, 4, "half")]
+    assert seen.count(once[0]) >= 1 + batches > 2  # so that it can be abandoned meanwhile
+
+
+@pytest.mark.parametrize("reports", [1, 2, 3])
+def test_abandoning_leaves_nothing(bert: Path, tmp_path: Path, reports: int) -> None:
+    seen: list[StepProgress] = []
+
+    def report(progress: StepProgress) -> None:
+        seen.append(progress)
+        if len(seen) == reports:
+            raise LoadAbandonedError
+
+    steps = (RemoveFeedForward(0.5, Criterion.IMPORTANCE, SENTENCES), Half("bf16"))
+    with pytest.raises(LoadAbandonedError):
+        compress(inspect(bert), steps, tmp_path / "new" / "made", report, DIGEST)
+    assert not list(tmp_path.iterdir())
+
+
+FULL: dict[str, Exception] = {
+    "no space": OSError(errno.ENOSPC, "No space left on device"),
+    "quota": OSError(errno.EDQUOT, "Disk quota exceeded"),
+    "safetensors": SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+}
+
+
+@pytest.mark.parametrize("error", FULL.values(), ids=FULL)
+@pytest.mark.parametrize(
+    ("steps", "owner", "name"),
+    [
+        ((KeepLayers((0,)),), PreTrainedModel, "save_pretrained"),
+        ((KeepLayers((0,)),), shutil, "copyfile"),
+        ((Int8(),), compressing.Workpiece, "save_as"),
+        ((Half("bf16"),), compressing, "write_manifest"),
+    ],
+    ids=["weights", "tokenizer", "integers", "manifest"],
+)
+def test_a_full_disk_leaves_nothing(
+    bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    steps: tuple[Step, ...],
+    owner: Any,
+    name: str,
+) -> None:
+    monkeypatch.setattr(owner, name, raising(error))
+    with pytest.raises(FailedPrecondition, match="is full; make room") as caught:
+        made(bert, tmp_path / "new" / "made", *steps)
+    assert caught.value.reason == "DISK_FULL"
+    assert not list(tmp_path.iterdir())
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_folder_that_somebody_makes_in_the_last_moment(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, replace = tmp_path / "made", Path.replace
+
+    def late(draft: Path, folder: Path) -> Path:
+        folder.mkdir()
+        (folder / "theirs").touch()
+        return replace(draft, folder)
+
+    monkeypatch.setattr(Path, "replace", late)
+    with pytest.raises(AlreadyExists) as caught:
+        made(bert, target, KeepLayers((0,)))
+    assert caught.value.reason == "FOLDER_NOT_EMPTY"
+    assert [path.name for path in tmp_path.rglob("*")] == ["made", "theirs"]
+
+
+def test_a_folder_that_can_not_be_written(bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine").touch()
+    for folder, kind, reason in (
+        (Path("/proc/bertscope/made"), FailedPrecondition, "FOLDER_UNWRITABLE"),
+        (tmp_path / "taken", AlreadyExists, "FOLDER_NOT_EMPTY"),
+    ):
+        with pytest.raises(kind) as caught:
+            made(bert, folder, Half("bf16"))
+        assert caught.value.reason == reason
+    assert [path.name for path in tmp_path.rglob("*")] == ["taken", "mine"]
+
+
+def test_tokens_follow_layers(bert: Path, tmp_path: Path) -> None:
+    """Whatever comes first, each layer that stays keeps its share."""
+    first = made(bert, tmp_path / "first", EliminateTokens((1.0, 0.75, 0.5, 0.25)), KeepLayers((1, 3)))
+    last = made(bert, tmp_path / "last", KeepLayers((1, 3)), EliminateTokens((0.75, 0.25)))
+    written = [json.loads((folder / "config.json").read_text()) for folder in (first, last)]
+    assert written[0] == written[1]
+    assert written[0]["bertscope_kept_shares"] == [0.75, 0.25]
+
+
+def test_export_after_other_steps(bert: Path, tmp_path: Path) -> None:
+    """Graphs, tokenizer and config of the changed model, and no checkpoint beside them."""
+    target = made(bert, tmp_path / "made", OnnxExport(), ReduceVocabulary(SENTENCES[:2]), KeepLayers((3,)))
+    found = read_manifest(target)
+    assert found is not None
+    assert found.runtime == "onnx"
+    assert [step.step for step in found.steps] == ["vocabulary", "layers", "onnx"]
+    assert found.details["shape"]["layers"] == 1
+    assert "onnx" in found.versions
+    config = json.loads((target / "config.json").read_text())
+    assert (config["num_hidden_layers"], config["vocab_size"]) == (1, found.details["shape"]["vocabulary_size"])
+    assert not any(path.is_dir() or path.suffix == ".safetensors" for path in target.iterdir())
+    assert len(json.loads((target / "tokenizer.json").read_text())["model"]["vocab"]) == config["vocab_size"]
+
+
+FORMATS: tuple[Step, ...] = (Half("fp16"), Half("bf16"), Int8())
+
+
+def drawn(rng: random.Random, layers: int) -> tuple[Step, ...]:
+    """A few steps in any order, often some that don't go together or that the model can't take."""
+    units, bits = rng.choice([0.01, 0.3, 0.99]), rng.choice([2, 3, 8])
+    shares = sorted((rng.choice([1.0, 0.9, 0.5, 0.01]) for _ in range(rng.choice([layers, 2]))), reverse=True)
+    pool: list[Step] = [
+        KeepLayers(tuple(sorted(rng.sample(range(layers), rng.randint(1, layers))))),
+        RemoveHeads({layer: tuple(rng.sample(range(4), rng.randint(1, 4))) for layer in rng.sample(range(layers), 2)}),
+        RemoveFeedForward(units) if rng.random() < 0.5 else RemoveFeedForward(units, Criterion.IMPORTANCE, SENTENCES[:3]),
+        PruneMagnitude(rng.choice([0.1, 0.99])),
+        EliminateTokens(tuple(shares)),
+        ReduceVocabulary(tuple(rng.sample(SENTENCES, 2)), rng.choice([1, 3])),
+        rng.choice((*FORMATS, WeightOnly(bits, 0))),
+    ]
+    return tuple(rng.sample(pool, rng.randint(1, 4)))
+
+
+@pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "mobilebert", "modernbert", "xlm-roberta"])
+def test_any_steps_make_a_model_that_answers_or_are_refused_at_once(architecture: str, tmp_path: Path) -> None:
+    whole = write_checkpoint(architecture, tmp_path / "whole")
+    shape, rng, made_models = load(architecture, whole).shape, random.Random(architecture), 0
+    for number in range(8):
+        steps = drawn(rng, shape.layers)
+        try:
+            plan(steps, Subject("models/whole", shape, "cpu", has_mask=True))
+        except (InvalidArgument, Unsupported):
+            continue
+        target = made(whole, tmp_path / str(number), *steps)
+        precision = next((step.precision for step in steps if isinstance(step, Half)), "fp32")
+        encoder, tokenizer = load(architecture, target, precision=precision, pack=True), TextTokenizer.load(target, 64)
+        batch = [tokenizer.encode(text, truncate=True).sequence for text in (SENTENCES[3], "", SENTENCES[1])]
+        with torch.inference_mode():
+            state = encoder.begin(batch)
+            encoder.advance(state, encoder.shape.layers, only=torch.tensor([[0]] * 3))
+            scores = encoder.logits(state, torch.arange(3), torch.zeros(3, dtype=torch.int64))
+        assert scores.shape == (3, tokenizer.size if "vocabulary" in {step.name for step in steps} else shape.vocabulary_size)
+        assert torch.isfinite(scores).all(), steps
+        made_models += 1
+    assert made_models >= 2

@@ -1,0 +1,248 @@
+"""Weights in few bits: saved, read again, run, and compared with the model that they were made from."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.compression.compress import compress
+from bertscope_service.compression.manifest import read_manifest
+from bertscope_service.compression.steps import Int8, KeepLayers, Step, WeightOnly
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch_int8 import Int8Embedding, Int8Linear, check_int8, has_kernel
+from bertscope_service.encoders.torch_quantization import IntegerMatrix, Quantization, decode_weights, read_quantization
+from bertscope_service.errors import FailedPrecondition, Unsupported
+from bertscope_service.sources import inspect
+from bertscope_service.tokenization import TextTokenizer
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig
+
+from tests.integration.compression.pruned import load, prune, run
+from tests.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
+
+STEPS: dict[str, Step] = {"int8": Int8(), "weight_only": WeightOnly(8, 0)}
+CLOSE = 0.98
+"""Least cosine between the scores of a model and what 8 bits leave of it. Attention is far sharper than a trained model's."""
+
+
+def make(folder: Path, target: Path, *steps: Step) -> Path:
+    source = inspect(folder)
+    compress(source, steps, target, lambda _: None, source.digest(lambda _: None))
+    return target
+
+
+@dataclass
+class Made:
+    """A checkpoint, and the same in few bits."""
+
+    architecture: str
+    kind: str
+    whole: Path
+    folder: Path
+
+    @cached_property
+    def batch(self) -> list[TokenSequence]:
+        tokenizer = TextTokenizer.load(self.whole, 64)
+        return [tokenizer.encode(text, truncate=True).sequence for text in SENTENCES[:5]]
+
+    @cached_property
+    def encoder(self) -> TorchEncoder:
+        return load(self.architecture, self.folder, pack=True)
+
+
+KINDS = [
+    *((name, 0, "int8") for name in ARCHITECTURES),
+    *((name, 3, "int8") for name in ("bert", "modernbert")),
+    *((name, 0, "weight_only") for name in ARCHITECTURES),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda it: "-".join(map(str, it)))
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    architecture, labels, kind = request.param
+    root = tmp_path_factory.mktemp("quantized")
+    whole = write_checkpoint(architecture, root / "whole", labels=labels)
+    return Made(architecture, kind, whole, make(whole, root / "made", STEPS[kind]))
+
+
+def cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float(torch.nn.functional.cosine_similarity(one.flatten().double(), other.flatten().double(), dim=0))
+
+
+def decoded(made: Made, target: Path) -> TorchEncoder:
+    """A plain fp32 checkpoint of the numbers that the stored ones stand for."""
+    quantization = read_quantization(AutoConfig.from_pretrained(made.folder))
+    assert quantization is not None
+    weights, _ = decode_weights(load_file(made.folder / "model.safetensors"), quantization)
+    target.mkdir()
+    save_file({name: values.contiguous() for name, values in weights.items()}, target / "model.safetensors", {"format": "pt"})
+    config = json.loads((made.folder / "config.json").read_text())
+    del config["bertscope_quantization"]
+    (target / "config.json").write_text(json.dumps(config))
+    return load(made.architecture, target, pack=True)
+
+
+def test_scores_stay_close(made: Made) -> None:
+    before, after = run(load(made.architecture, made.whole, pack=True), made.batch), run(made.encoder, made.batch)
+    found = [cosine(one[-1], other[-1]) for one, other in zip(after, before, strict=True)]
+    assert CLOSE < min(found) < 1 - 1e-9
+    assert made.encoder.precision == made.kind
+    assert made.encoder.dtype is torch.float32
+    assert not made.encoder.shape.prunable
+    assert made.encoder.shape.differentiable == (made.kind == "weight_only")
+    assert made.encoder.shape.parameters == load(made.architecture, made.whole).shape.parameters
+
+
+def test_read_again_it_answers_the_same(made: Made) -> None:
+    again = run(load(made.architecture, made.folder, pack=True), made.batch)
+    for one, other in zip(run(made.encoder, made.batch), again, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_it_computes_with_the_stored_numbers(made: Made, tmp_path: Path) -> None:
+    """Weights are exactly the decoded ones; with integers, inputs are rounded too."""
+    plain, found = run(decoded(made, tmp_path / "plain"), made.batch), run(made.encoder, made.batch)
+    for one, other in zip(found, plain, strict=True):
+        if made.kind == "weight_only":
+            assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+        else:
+            assert cosine(one[0], other[0]) > 0.999
+            assert cosine(one[-1], other[-1]) > CLOSE
+
+
+def test_padding_changes_nothing_but_rounding(made: Made) -> None:
+    together = run(made.encoder, made.batch)
+    for index, sequence in enumerate(made.batch):
+        (alone,) = run(made.encoder, [sequence])
+        assert cosine(alone[-1], together[index][-1]) > 1 - 1e-4
+
+
+def test_every_matrix_is_stored_once_and_small(made: Made) -> None:
+    file = load_file(made.folder / "model.safetensors")
+    whole = load_file(made.whole / "model.safetensors")
+    matrices = {name for name, values in whole.items() if values.ndim == 2}
+    if made.kind == "int8":
+        assert {name for name, values in file.items() if values.dtype is torch.int8} == matrices
+        assert sum(file[name].numel() for name in matrices) == sum(whole[name].numel() for name in matrices)
+    else:
+        assert {name.removesuffix("_codes") for name in file if name.endswith("_codes")} == matrices
+        codes = sum(file[f"{name}_codes"].numel() for name in matrices)
+        assert codes == sum(whole[name].numel() for name in matrices)
+    (applied,) = (read_manifest(made.folder) or pytest.fail("no manifest")).steps
+    assert applied.numbers["matrices"] == len(matrices)
+    assert applied.numbers["bytes_after"] == sum(tensor.numel() * tensor.element_size() for tensor in file.values())
+    assert applied.numbers["bytes_before"] == sum(tensor.numel() * tensor.element_size() for tensor in whole.values())
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_product_is_that_of_the_integers(bias: bool) -> None:
+    rng = np.random.default_rng(0)
+    matrix = IntegerMatrix(
+        torch.from_numpy(rng.integers(-127, 128, (48, 200)).astype(np.int8)),
+        torch.from_numpy(rng.uniform(0.001, 0.1, 48).astype(np.float32)),
+    )
+    x = rng.normal(size=(3, 7, 200)).astype(np.float32) * rng.uniform(0.01, 100, (3, 7, 1)).astype(np.float32)
+    x[0, 0], x[1, 1] = 0, 1e-35
+    added = rng.normal(size=48).astype(np.float32) if bias else None
+    found = Int8Linear(matrix, torch.from_numpy(added) if added is not None else None)(torch.from_numpy(x)).numpy()
+    steps = np.maximum(np.abs(x).max(axis=-1, keepdims=True), np.float32(1e-30)) / np.float32(127)
+    codes = np.rint(x * (1 / steps)).astype(np.int64)
+    assert np.abs(codes).max() == 127
+    exact = (codes @ matrix.values.numpy().astype(np.int64).T) * steps.astype(np.float64) * matrix.scales.numpy()
+    expected = exact + (0 if added is None else added)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(exact).max(axis=-1, keepdims=True).max())
+
+
+def test_a_row_is_quantised_without_regard_to_the_others() -> None:
+    layer = Int8Linear(IntegerMatrix.of(torch.randn(16, 64, generator=torch.Generator().manual_seed(0))), None)
+    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(1))
+    loud = x.clone()
+    loud[1:] *= 1000
+    assert torch.equal(layer(x)[0], layer(loud)[0])
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (1,), (1, 1), ()])
+def test_inputs_of_any_shape(shape: tuple[int, ...]) -> None:
+    layer = Int8Linear(IntegerMatrix.of(torch.randn(16, 64, generator=torch.Generator().manual_seed(0))), torch.ones(16))
+    assert layer(torch.zeros(*shape, 64)).tolist() == torch.ones(*shape, 16).tolist()
+
+
+def test_what_is_no_number_stays_in_its_row() -> None:
+    layer = Int8Linear(IntegerMatrix.of(torch.randn(16, 64, generator=torch.Generator().manual_seed(0))), None)
+    x = torch.randn(3, 64, generator=torch.Generator().manual_seed(1))
+    odd = x.clone()
+    odd[1, 5], odd[2, 5] = torch.nan, torch.inf
+    assert torch.equal(layer(odd)[0], layer(x)[0])
+    assert not layer(odd)[1:].isfinite().any()
+
+
+def test_matrices_are_rounded_to_the_nearest() -> None:
+    exact = torch.randn(9, 33, generator=torch.Generator().manual_seed(0))
+    exact[4] = 0
+    matrix = IntegerMatrix.of(exact)
+    assert matrix.values.abs().amax(dim=1).tolist() == [127] * 4 + [0] + [127] * 4
+    assert bool(((matrix.decode() - exact).abs() <= matrix.scales[:, None] * 0.50001).all())
+    torch.testing.assert_close(Int8Embedding(matrix)(torch.tensor([[4, 2]])), matrix.decode()[torch.tensor([[4, 2]])])
+
+
+def test_changed_once_more_it_is_plain_again(bert: Path, tmp_path: Path) -> None:
+    first = make(bert, tmp_path / "int8", Int8())
+    second = make(first, tmp_path / "layers", KeepLayers((0, 2)))
+    encoder = load("bert", second)
+    assert (encoder.precision, encoder.shape.layers) == ("fp32", 2)
+    assert load("bert", second, precision="int8").precision == "fp32"
+    weights = load_file(second / "model.safetensors")
+    stored, _ = decode_weights(load_file(first / "model.safetensors"), Quantization("int8"))
+    name = "bert.encoder.layer.{}.output.dense.weight"
+    assert torch.equal(weights[name.format(1)], stored[name.format(2)])
+
+
+def test_heads_may_be_gone(bert: Path, tmp_path: Path) -> None:
+    pruned = prune(bert, {0: (1,), 2: (0, 1, 2, 3)}, tmp_path / "pruned")
+    small = make(pruned, tmp_path / "small", Int8())
+    batch = [TextTokenizer.load(bert, 64).encode(SENTENCES[1]).sequence]
+    assert cosine(run(load("bert", small), batch)[0][-1], run(load("bert", pruned), batch)[0][-1]) > CLOSE
+
+
+def test_half_precision_and_gpus_are_refused(bert: Path, tmp_path: Path) -> None:
+    small = make(bert, tmp_path / "small", Int8())
+    with pytest.raises(Unsupported, match="load them in fp32") as refused:
+        load("bert", small, precision="bf16")
+    assert refused.value.reason == "PRECISION_UNSUPPORTED"
+    assert has_kernel()
+    with pytest.raises(Unsupported, match="with device cpu") as refused:
+        check_int8(torch.device("cuda:0"))
+    assert refused.value.reason == "INT8_UNSUPPORTED"
+
+
+Edit = Callable[[dict[str, torch.Tensor]], object]
+DAMAGE: dict[str, Edit] = {
+    "no scale": lambda file: file.pop("bert.encoder.layer.0.output.dense.weight_scale"),
+    "a short scale": lambda file: file.update({"bert.encoder.layer.0.output.dense.weight_scale": torch.ones(3)}),
+    "no matrix": lambda file: file.pop("bert.encoder.layer.0.output.dense.weight"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_broken_files_are_refused(bert: Path, tmp_path: Path, damage: str) -> None:
+    small = make(bert, tmp_path / "small", Int8())
+    file = load_file(small / "model.safetensors")
+    DAMAGE[damage](file)
+    save_file(file, small / "model.safetensors", {"format": "pt"})
+    with pytest.raises(FailedPrecondition) as refused:
+        load("bert", small)
+    assert refused.value.reason == "SOURCE_UNREADABLE"
+
+
+@pytest.mark.parametrize("written", [{"kind": "int7"}, {"kind": "weight_only"}, {"kind": "weight_only", "bits": 9}, "int8", 8])
+def test_configs_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, written: object) -> None:
+    small = make(bert, tmp_path / "small", Int8())
+    path = small / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"bertscope_quantization": written}))
+    with pytest.raises(FailedPrecondition, match="bertscope_quantization"):
+        load("bert", small)

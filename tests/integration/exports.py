@@ -1,0 +1,27 @@
+"""Exported graphs of tiny checkpoints, made once in a test run."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+from bertscope_service.encoders.onnx_encoder import OnnxEncoder
+from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.sources import inspect
+
+CPU = torch.device("cpu")
+
+
+def load_exported(folder: Path, cache: Path, optimisation: str = "all") -> OnnxEncoder:
+    """A checkpoint folder by ONNX Runtime, on one thread."""
+    source, settings = inspect(folder), RuntimeSettings(cache, threads=1, optimisation=optimisation)
+    (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked("onnx", "fp32", CPU), settings)
+    assert isinstance(encoder, OnnxEncoder)
+    return encoder
+
+
+def digest_of(folder: Path) -> str:
+    """Of all files of a folder, by name."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,172 @@
+"""How far predictions are apart: the numbers by another way, the same words for all models, vocabularies that differ."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from bertscope_service.analyses import agreement as module
+from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.agreement import (
+    Shared,
+    Tally,
+    compare,
+    label_questions,
+    mask_questions,
+    shared_pieces,
+)
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.tokenization import TextTokenizer
+from numpy.typing import NDArray
+from scipy.stats import entropy
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+FEW = Bootstrap(resamples=200)
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = ["the", "cat", "sat", "on", "mat", "waiting", "nobody", ".", "wait", "##ing", "no", "##body"]
+TEXTS = ("the cat sat on the mat .", "nobody sat waiting on the cat .", "the [MASK] sat on [MASK] .")
+
+
+def tokenizer(words: list[str], max_tokens: int = 64) -> TextTokenizer:
+    """A WordPiece tokenizer of these pieces, in this order after the special ones."""
+    vocabulary = {piece: number for number, piece in enumerate(SPECIALS + words)}
+
+    def build() -> Tokenizer:
+        backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.add_special_tokens(SPECIALS)
+        backend.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+        return backend
+
+    return TextTokenizer(build(), build(), "[MASK]", 4, 1, max_tokens)
+
+
+WHOLE = tokenizer(WORDS)
+REDUCED = tokenizer([".", "mat", "wait", "on", "##ing", "no", "##body", "sat", "cat", "the"])
+"""Knows "waiting" and "nobody" in two pieces each, and has other ids."""
+
+
+def logs(*shape: int, seed: int) -> NDArray[Any]:
+    scores = np.random.default_rng(seed).normal(size=shape, scale=2)
+    found: NDArray[np.float64] = scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+    return found
+
+
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_the_numbers_by_another_way(k: int) -> None:
+    one, other = logs(40, 9, seed=1), logs(40, 9, seed=2)
+    other[::2] = one[::2] + 0.1 * other[::2]
+    other -= np.logaddexp.reduce(other, axis=1, keepdims=True)
+    found = compare(one, other, k)
+    for place in range(40):
+        first, second = one[place].argsort()[::-1], other[place].argsort()[::-1]
+        assert found[place, 0] == (first[0] == second[0])
+        assert found[place, 1] == pytest.approx(len(set(first[:k]) & set(second[:k])) / k)
+        assert found[place, 2] == pytest.approx(entropy(np.exp(one[place]), np.exp(other[place])), rel=1e-9)
+    assert found[:, 0].any() and not found[:, 0].all()
+
+
+def test_the_same_predictions_agree_fully() -> None:
+    same = logs(5, 9, seed=3)
+    assert compare(same, same, 4).tolist() == [[1, 1, 0]] * 5
+
+
+def test_a_tally_is_over_places_and_its_interval_over_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMPARED_PLACES", 2)
+    sizes = (1, 5, 2, 7)
+    one = [logs(size, 9, seed=size) for size in sizes]
+    other = [logs(size, 9, seed=10 + size) for size in sizes]
+    tally = Tally(3, Shared())
+    tally.add(one[:2], other[:2])
+    tally.add(one[2:], other[2:])
+    found = tally.agreement(FEW)
+    expected = compare(np.concatenate(one), np.concatenate(other), 3).mean(axis=0)
+    assert [found.top_1, found.top_k, found.divergence] == pytest.approx(expected.tolist())
+    assert (found.places, found.k) == (15, 3)
+    assert found.low < found.divergence < found.high
+    single = Tally(3, Shared())
+    single.add(one[3:], other[3:])
+    assert single.agreement(FEW).low < single.agreement(FEW).high
+
+
+def test_scores_that_are_not_finite_are_refused() -> None:
+    broken = logs(2, 9, seed=1)
+    broken[1, 3] = math.nan
+    with pytest.raises(FailedPrecondition):
+        Tally(1, Shared()).add([logs(2, 9, seed=1)], [broken])
+
+
+def test_words_are_the_same_for_all_models_whatever_they_are_asked_with() -> None:
+    alone, both = mask_questions(TEXTS, [WHOLE], seed=3), mask_questions(TEXTS, [WHOLE, WHOLE], seed=3)
+    assert [question.sequences[0].ids for question in alone] == [question.sequences[1].ids for question in both]
+    other = mask_questions(TEXTS[:1] * 20, [WHOLE], seed=4)
+    assert len({tuple(question.sequences[0].ids) for question in other}) > 1
+    for question in alone:
+        assert [place for place, token in enumerate(question.sequences[0].ids) if token == 4] == [
+            *question.observers[0].positions  # type: ignore[attr-defined]
+        ]
+    assert [question.places for question in alone] == [1, 1, 2]
+
+
+def test_only_words_in_the_same_pieces_are_masked() -> None:
+    """ "nobody" and "waiting" are one piece for one model and two for the other; words stand at other places then."""
+    questions = mask_questions(TEXTS[1:2] * 40, [WHOLE, REDUCED], seed=0)
+    masked = set()
+    for question in questions:
+        words = []
+        for own, sequence, observer in zip((WHOLE, REDUCED), question.sequences, question.observers, strict=True):
+            (place,) = observer.positions  # type: ignore[attr-defined]
+            original = own.encode(TEXTS[1]).sequence.ids
+            assert sequence.ids[place] == 4
+            assert [*sequence.ids[:place], original[place], *sequence.ids[place + 1 :]] == original
+            words.append(own.piece(original[place]))
+        assert words[0] == words[1]
+        masked.add(words[0])
+    assert masked == {"sat", "on", "the", "cat", "."}
+
+
+def test_shared_pieces_are_compared_and_renormalised() -> None:
+    shared = shared_pieces(WHOLE, REDUCED, (20, 15), 3)
+    assert shared.baseline is not None and shared.model is not None
+    assert [WHOLE.piece(number) for number in shared.baseline] == [REDUCED.piece(number) for number in shared.model]
+    assert len(shared.model) == REDUCED.size
+    whole = logs(3, 20, seed=1)
+    reduced = np.full((3, 15), -50.0)
+    reduced[:, shared.model] = whole[:, shared.baseline]
+    fitted = shared.fit(whole, reduced)
+    assert np.exp(fitted[0]).sum(axis=1) == pytest.approx(1)
+    assert compare(*fitted, 3)[:, 2] == pytest.approx(0, abs=1e-5)
+    assert shared_pieces(WHOLE, tokenizer(WORDS), (20, 20), 3) == Shared()
+    assert shared_pieces(WHOLE, WHOLE, (20, 24), 3).baseline is not None, "another size of output is another vocabulary"
+
+
+@pytest.mark.parametrize(("words", "k"), [(["of", "and", "to", "a", "in", "for", "is", "with", "at"], 1), (WORDS[:9], 16)])
+def test_vocabularies_that_share_too_little_are_refused(words: list[str], k: int) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        shared_pieces(WHOLE, tokenizer(words), (17, 14), k)
+    assert caught.value.reason == "VOCABULARIES_DIFFER"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("the cat " * 40, "TEXT_TOO_LONG"), ("dog dog", "NO_WORD"), ("waiting nobody", "NO_WORD"), ("\u200b", "EMPTY_TEXT")],
+)
+def test_texts_that_can_not_be_compared_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        mask_questions(["the cat", text], [WHOLE, REDUCED], seed=0)
+    assert caught.value.field == "agreement_texts[1]"
+    assert caught.value.reason in (reason, "NO_WORD")
+    if reason == "TEXT_TOO_LONG":
+        with pytest.raises(InvalidArgument):
+            label_questions(["the cat", text], [WHOLE])
+
+
+def test_masks_that_only_one_model_knows_are_refused() -> None:
+    other = TextTokenizer(WHOLE.backend, WHOLE.truncating, "[PAD]", 0, 1, 64)
+    with pytest.raises(InvalidArgument) as caught:
+        mask_questions(["the [PAD] sat"], [WHOLE, other], seed=0)
+    assert caught.value.reason == "MASKS_DIFFER"

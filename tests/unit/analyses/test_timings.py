@@ -1,0 +1,172 @@
+"""Ratios of timings whose truth is known: intervals cover it, equal models are not told apart, drift does no harm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.timings import (
+    MAX_GRID,
+    Ratio,
+    Timings,
+    Verdict,
+    interval_of_mean,
+    ratio_of_means,
+    ratio_of_medians,
+)
+from numpy.typing import NDArray
+
+SIMULATIONS = 200
+FEW = Bootstrap(resamples=300, seed=1)
+
+
+def even(rounds: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """A quiet machine."""
+    return np.ones(rounds)
+
+
+def drifting(rounds: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """A machine that gets three times as slow, in fits and starts."""
+    return np.exp(np.linspace(0, np.log(3), rounds) + 0.1 * generator.standard_normal(rounds))
+
+
+def timings(
+    median: float, runs: int, machine: NDArray[np.float64], generator: np.random.Generator, tail: float = 0.0
+) -> Timings:
+    """Some runs in each round; `tail` is the part of them that take very long (Pareto: their variance is infinite)."""
+    shape = (len(machine), runs)
+    slow = (generator.random(shape) < tail) * 5 * generator.pareto(1.2, shape)
+    times = median * machine[:, None] * (generator.lognormal(0, 0.1, shape) + slow)
+    return Timings.of(times.tolist())
+
+
+@pytest.mark.parametrize("tail", [0.0, 0.05])
+@pytest.mark.parametrize("machine", [even, drifting])
+@pytest.mark.parametrize(("rounds", "runs"), [(8, (1, 1)), (20, (1, 7)), (60, (3, 1))])
+def test_intervals_cover_the_truth(
+    rounds: int, runs: tuple[int, int], machine: Callable[..., NDArray[np.float64]], tail: float
+) -> None:
+    """About as often as they promise, 95 %; with a drift the median itself is blurred, and they cover more."""
+    covered, values = 0, list[float]()
+    for seed in range(SIMULATIONS):
+        generator = np.random.default_rng([seed, rounds])
+        pace = machine(rounds, generator)
+        slow, fast = timings(1.3, runs[0], pace, generator, tail), timings(1.0, runs[1], pace, generator, tail)
+        ratio = ratio_of_medians(slow, fast, FEW)
+        assert ratio.low <= ratio.value <= ratio.high
+        covered += ratio.low <= 1.3 <= ratio.high
+        values.append(ratio.value)
+    # Binomial: 4 standard deviations below.
+    assert covered / SIMULATIONS >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / SIMULATIONS)
+    if machine is even and not tail:
+        assert covered < SIMULATIONS, "never wrong is too wide"
+    assert np.median(values) == pytest.approx(1.3, rel=0.03)
+
+
+@pytest.mark.parametrize("machine", [even, drifting])
+def test_equal_models_are_not_told_apart_and_different_ones_are(machine: Callable[..., NDArray[np.float64]]) -> None:
+    verdicts: dict[float, list[Verdict]] = {}
+    for truth in (1.0, 2.0, 0.5):
+        for seed in range(60):
+            generator = np.random.default_rng(seed)
+            pace = machine(20, generator)
+            ratio = ratio_of_medians(timings(truth, 2, pace, generator), timings(1.0, 2, pace, generator), FEW)
+            verdicts.setdefault(truth, []).append(ratio.verdict)
+    assert verdicts[1.0].count(Verdict.NOT_DISTINGUISHABLE) >= 52
+    assert set(verdicts[2.0]) == {Verdict.ABOVE}
+    assert set(verdicts[0.5]) == {Verdict.BELOW}
+
+
+def test_the_same_bootstrap_gives_the_same_interval_and_another_seed_another() -> None:
+    generator = np.random.default_rng(5)
+    both = timings(1.2, 3, even(20, generator), generator), timings(1.0, 3, even(20, generator), generator)
+    first, again, other = (ratio_of_medians(*both, Bootstrap(300, seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    scaled = ratio_of_medians(*both, FEW, factor=4.0)
+    assert [scaled.value, scaled.low, scaled.high] == pytest.approx([4 * first.value, 4 * first.low, 4 * first.high])
+
+
+def test_a_wider_confidence_gives_a_wider_interval() -> None:
+    generator = np.random.default_rng(6)
+    both = timings(1.2, 3, even(20, generator), generator), timings(1.0, 3, even(20, generator), generator)
+    narrow, wide = (ratio_of_medians(*both, Bootstrap(2000, 0, confidence)) for confidence in (0.5, 0.99))
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+def test_resampled_medians_are_those_of_numpy(rounds: int) -> None:
+    """Of so few rounds every resample is drawn, and the widest interval is from the least to the greatest ratio."""
+    generator = np.random.default_rng(rounds)
+    times = [[generator.lognormal(size=generator.integers(1, 5)).tolist() for _ in range(rounds)] for _ in range(2)]
+    ratio = ratio_of_medians(Timings.of(times[0]), Timings.of(times[1]), Bootstrap(5000, 0, 0.999))
+    drawn = [
+        np.median(np.concatenate([times[0][place] for place in pick]))
+        / np.median(np.concatenate([times[1][place] for place in pick]))
+        for pick in product(range(rounds), repeat=rounds)
+    ]
+    assert (ratio.low, ratio.high) == pytest.approx((min(drawn), max(drawn)))
+
+
+def test_a_great_many_times_are_counted_on_a_grid() -> None:
+    """Whose medians differ from the exact ones by less than the interval is wide."""
+    generator = np.random.default_rng(1)
+    rounds = [generator.lognormal(0, 0.2, 200).tolist() for _ in range(100)]
+    assert sum(map(len, rounds)) > 4 * MAX_GRID
+    ratio = ratio_of_medians(Timings.of(rounds), Timings.of([[1.0]] * 100), FEW)
+    assert ratio.low <= 1.0 <= ratio.high
+    assert ratio.high / ratio.low < 1.02
+
+
+def test_a_single_round_says_nothing() -> None:
+    ratio = ratio_of_medians(Timings.of([[4.0, 4.0]]), Timings.of([[1.0]]), FEW)
+    assert ratio == Ratio(4.0, 0.0, math.inf)
+    assert ratio.verdict is Verdict.NOT_DISTINGUISHABLE
+
+
+def test_percentiles_are_over_all_runs() -> None:
+    times = Timings.of([[float(number)] for number in range(1, 102)])
+    assert times.percentiles((50, 90, 95, 99)) == [51.0, 91.0, 96.0, 100.0]
+    assert times.median == 51.0
+
+
+def test_ratios_of_means_cover_the_truth() -> None:
+    covered = 0
+    for seed in range(SIMULATIONS):
+        generator = np.random.default_rng(seed)
+        baseline = generator.random(100) < 0.8
+        kept = baseline & (generator.random(100) < 0.9)
+        ratio = ratio_of_means(kept.astype(float), baseline.astype(float), FEW)
+        assert ratio is not None
+        covered += ratio.low <= 0.9 <= ratio.high
+    assert 0.89 <= covered / SIMULATIONS < 1
+
+
+def test_a_model_keeps_all_of_its_own_scores() -> None:
+    values = np.random.default_rng(0).random(50)
+    assert ratio_of_means(values, values, FEW) == Ratio(1.0, 1.0, 1.0)
+    assert Ratio(1.0, 1.0, 1.0).verdict is Verdict.NOT_DISTINGUISHABLE
+
+
+def test_nothing_to_divide_by() -> None:
+    """A baseline that is never right has nothing to keep; one that is rarely right may be kept any number of times."""
+    right, never, once = np.ones(5), np.zeros(5), np.array([1.0, 0, 0, 0, 0])
+    assert ratio_of_means(right, never, FEW) is None
+    ratio = ratio_of_means(right, once, FEW)
+    assert ratio is not None
+    assert (ratio.value, ratio.high) == (5.0, math.inf)
+    assert ratio.verdict is Verdict.NOT_DISTINGUISHABLE
+    lost = ratio_of_means(never, once, FEW)
+    assert lost == Ratio(0.0, 0.0, 1.0)
+    assert ratio_of_means(np.ones(1), np.ones(1), FEW) == Ratio(1.0, 0.0, math.inf)
+
+
+def test_means_over_places_of_texts() -> None:
+    """Texts are what is drawn: ten of one place weigh as much as one of ten."""
+    totals, sizes = np.array([10.0] * 20 + [0.0] * 20), np.array([10.0] * 20 + [1.0] * 20)
+    low, high = interval_of_mean(totals, sizes, FEW)
+    assert low < 200 / 220 < high
+    assert interval_of_mean(sizes, sizes, FEW) == (1.0, 1.0)

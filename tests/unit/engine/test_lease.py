@@ -1,0 +1,253 @@
+"""A device that is lent: what runs, what waits, who is refused, and that it always comes back."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+import torch
+from bertscope_service.encoders.base import State
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.lease import Lease
+from bertscope_service.engine.rows import Row
+from bertscope_service.engine.worker import Limits
+from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
+from bertscope_service.metrics import Metrics
+
+from tests.unit.engine.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+
+pytestmark = pytest.mark.asyncio
+ENCODER = FakeEncoder()
+CPU = torch.device("cpu")
+NO_STATE = State(torch.zeros(0), (), None)
+
+
+class Rig:
+    """An engine, and rows to run on it."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), self.metrics)
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def run(
+        self, length: int, observer: SumObserver | None = None, *, deadline: float | None = None, admitted: bool = False
+    ) -> asyncio.Task[list[float]]:
+        rows = [Row(ENCODER, sequence(length), observer or SumObserver())]
+        return asyncio.create_task(self.engine.run(rows, client="client", deadline=deadline, admitted=admitted))
+
+    @property
+    def waiting(self) -> float:
+        return self.value("bertscope_queue_rows", device="cpu")
+
+
+@pytest_asyncio.fixture
+async def rig() -> AsyncIterator[Rig]:
+    rig = Rig()
+    yield rig
+    await rig.engine.close()
+
+
+async def begun(*tasks: asyncio.Task[list[float]]) -> None:
+    """Let tasks submit what they have."""
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in tasks)
+
+
+async def test_calls_run_on_the_worker_in_inference_mode_and_others_wait(rig: Rig) -> None:
+    assert await rig.run(1) == [1.0]
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        one, other = rig.run(3), rig.run(4)
+        await begun(one, other)
+        assert await lease.call(lambda: threading.current_thread().name) == "bertscope-cpu"
+        assert await lease.call(torch.is_inference_mode_enabled)
+        assert not one.done() and not other.done()
+        assert rig.waiting == 2
+    assert (await one, await other) == ([3.0], [4.0])
+    assert (lease.waited, lease.refused) == (2, 0)
+
+
+async def test_what_a_call_raises_comes_back_and_harms_nothing(rig: Rig) -> None:
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        with pytest.raises(ZeroDivisionError):
+            await lease.call(lambda: 1 // 0)
+        assert await lease.call(lambda: "next") == "next"
+    assert await rig.run(3) == [3.0]
+
+
+async def test_the_batch_at_work_finishes_first_and_those_behind_it_are_counted(rig: Rig) -> None:
+    blocker, ran = Blocker(), list[str]()
+    running = rig.run(1, SumObserver(blocker, group="blocker"))
+    await begun(running)
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    behind = rig.run(2, SumObserver(lambda _: ran.append("row")))
+    await begun(behind)
+    async with rig.engine.lease(CPU, refuse=True) as lease:
+        call = asyncio.create_task(lease.call(lambda: ran.append("call")))
+        await asyncio.sleep(0)
+        assert not call.done()
+        blocker.release.set()
+        await call
+        assert await running == [1.0]
+        assert not behind.done()
+    assert await behind == [2.0]
+    assert ran == ["call", "row"]
+    assert (lease.waited, lease.refused) == (1, 0)
+
+
+async def test_those_who_are_refused_are_told_when_to_come_back(rig: Rig) -> None:
+    async with rig.engine.lease(CPU, refuse=True) as lease:
+        lease.expect(12.5)
+        with pytest.raises(Overloaded) as caught:
+            await rig.run(3)
+        continued = rig.run(4, admitted=True)
+        await begun(continued)
+        lease.expect(1e9)
+        assert lease.retry_after == 600.0
+    assert caught.value.reason == "DEVICE_BUSY"
+    assert 11 < caught.value.retry_after <= 12.5
+    assert await continued == [4.0]
+    assert (lease.waited, lease.refused) == (1, 1)
+    assert rig.value("bertscope_rejected_total", reason="device_busy") == 1
+    assert await rig.run(3) == [3.0]
+
+
+async def test_a_deadline_ends_who_waits_at_once(rig: Rig) -> None:
+    """Also while a call keeps the worker's thread."""
+    blocker = Blocker()
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        call = asyncio.create_task(lease.call(lambda: blocker(NO_STATE)))
+        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+        late, patient = rig.run(3, deadline=time.monotonic() + 0.01), rig.run(4, deadline=time.monotonic() + 3600)
+        with pytest.raises(DeadlineExceeded) as caught:
+            await late
+        assert not call.done()
+        assert caught.value.reason == "DEADLINE_IN_QUEUE"
+        assert rig.waiting == 1
+        assert rig.value("bertscope_rows_dropped_total", reason="deadline") == 1
+        blocker.release.set()
+        await call
+    assert await patient == [4.0]
+
+
+async def test_who_waits_may_go_away(rig: Rig) -> None:
+    ran: list[object] = []
+    async with rig.engine.lease(CPU, refuse=False):
+        gone = rig.run(3, SumObserver(ran.append))
+        await begun(gone)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        assert rig.waiting == 0
+    assert await rig.run(4) == [4.0]
+    assert ran == []
+
+
+async def test_the_queue_stays_bounded(rig: Rig) -> None:
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        first = rig.run(150)
+        await begun(first)
+        lease.expect(300)
+        with pytest.raises(Overloaded) as caught:
+            await rig.run(60)
+        assert caught.value.reason == "QUEUE_FULL"
+        assert caught.value.retry_after > 290, "there is no room before the device is back"
+    assert await first == [150.0]
+    assert (lease.waited, lease.refused) == (1, 0)
+
+
+async def test_a_second_lease_waits_for_the_first(rig: Rig) -> None:
+    order: list[str] = []
+
+    async def borrow(name: str) -> None:
+        async with rig.engine.lease(CPU, refuse=False) as lease:
+            await lease.call(lambda: order.append(name))
+            order.append(f"{name} again")
+
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        others = [asyncio.create_task(borrow(name)) for name in "bcd"]
+        await asyncio.sleep(0)
+        others[1].cancel()
+        await lease.call(lambda: order.append("a"))
+    await asyncio.wait(others)
+    assert order == ["a", "b", "b again", "d", "d again"]
+    assert others[1].cancelled()
+
+
+async def test_who_waited_for_one_lease_does_not_wait_for_the_next(rig: Rig) -> None:
+    order, blocker = list[str](), Blocker()
+
+    async def borrow() -> None:
+        async with rig.engine.lease(CPU, refuse=True) as lease:
+            await lease.call(lambda: order.append("next"))
+
+    async with rig.engine.lease(CPU, refuse=False):
+        first, second = (
+            rig.run(1, SumObserver(blocker, group=1)),
+            rig.run(2, SumObserver(lambda _: order.append("row"), group=2)),
+        )
+        await begun(first, second)
+        borrower = asyncio.create_task(borrow())
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    blocker.release.set()
+    await asyncio.gather(first, second, borrower)
+    assert order == ["row", "next"]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_a_borrower_that_fails_gives_the_device_back(rig: Rig, cancelled: bool) -> None:
+    """While its call runs, and while another one has not begun: that never does."""
+    blocker, ran, waits = Blocker(), list[str](), asyncio.Event()
+
+    async def borrow(lease: Lease) -> None:
+        running = asyncio.create_task(lease.call(lambda: blocker(NO_STATE)))
+        pending = asyncio.create_task(lease.call(lambda: ran.append("pending")))
+        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+        if not cancelled:
+            raise ValueError("broken")
+        waits.set()
+        try:
+            await asyncio.gather(running, pending)
+        finally:
+            ran.append("left")
+
+    async def whole() -> None:
+        async with rig.engine.lease(CPU, refuse=False) as lease:
+            await borrow(lease)
+
+    task = asyncio.create_task(whole())
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    waiting = rig.run(3)
+    await begun(waiting)
+    if cancelled:
+        await asyncio.wait_for(waits.wait(), SECONDS)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else ValueError):
+        await task
+    blocker.release.set()
+    assert await waiting == [3.0]
+    assert ran == ["left"] * cancelled
+
+
+async def test_closing_while_lent_ends_everybody() -> None:
+    rig, blocker = Rig(), Blocker()
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        running = asyncio.create_task(lease.call(lambda: blocker(NO_STATE)))
+        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+        pending, waiting = asyncio.create_task(lease.call(lambda: None)), rig.run(3)
+        await begun(waiting)
+        closing = asyncio.create_task(rig.engine.close())
+        for task in (pending, waiting):
+            with pytest.raises(Unavailable):
+                await task
+        blocker.release.set()
+        await asyncio.gather(closing, running)
+        with pytest.raises(Unavailable):
+            await lease.call(lambda: None)
+    with pytest.raises(Unavailable):
+        async with rig.engine.lease(CPU, refuse=False):
+            raise AssertionError("a closed engine lends nothing")
