@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 import time
@@ -10,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import psutil
 import torch
+from bertscope_service.machine import describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +77,9 @@ def per_second(count: int, unit: str) -> Callable[[float], str]:
 
 def machine() -> str:
     """The machine and the versions, in one line."""
-    flags = ""
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo") as file:
-            lines = dict(line.split(":", 1) for line in file.read().split("\n\n")[0].splitlines() if ":" in line)
-        lines = {name.strip(): value.strip() for name, value in lines.items()}
-        wanted = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
-        flags = f"{lines.get('model name', '')}, {' '.join(flag for flag in wanted if flag in lines.get('flags', '').split())}"
-    cores = f"{psutil.cpu_count(logical=True)} cores"
+    found = describe([], torch.get_num_threads(), 0.0)
     versions = ", ".join(
         f"{name} {version(name)}" for name in ("torch", "transformers", "onnxruntime-gpu", "grpcio", "protobuf")
     )
-    threads = f"{torch.get_num_threads()} threads"
-    return f"{flags or platform.processor()}, {cores}, {threads}; Python {platform.python_version()}, {versions}"
+    hardware = f"{found.cpu}, {' '.join(found.cpu_flags)}, {found.cores} cores, {found.threads} threads"
+    return f"{hardware}; Python {platform.python_version()}, {versions}"

@@ -14,7 +14,8 @@ from pathlib import Path
 from bertscope import __version__
 
 from bertscope_service.compression.drafts import DRAFT_PREFIX, draft
-from bertscope_service.compression.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from bertscope_service.compression.manifest import FORMAT, Manifest, exporter_versions, read_manifest, write_manifest
+from bertscope_service.compression.onnx_export import export_onnx
 from bertscope_service.compression.workpiece import copy_description
 from bertscope_service.errors import AlreadyExists, FailedPrecondition
 from bertscope_service.sources import Source
@@ -32,9 +33,6 @@ def exported(source: Source, digest: str, cache: Path) -> Path:
     while another process writes into the cache. Raises FailedPrecondition for a source that can't be exported, or a cache that
     can't be written.
     """
-    # Takes a second to import, and most servers find their graphs in the cache.
-    from bertscope_service.compression.onnx_export import export_onnx, exporter_versions
-
     versions = {"bertscope": __version__, **exporter_versions()}
     config = (source.folder / "config.json").read_bytes()
     key = json.dumps([FORMAT, digest, hashlib.sha256(config).hexdigest(), sorted(versions.items())])

@@ -25,10 +25,8 @@ from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
 from bertscope_service.sources import Kind, Progress, Source, Stage, inspect, locate
 from bertscope_service.tokenization import TextTokenizer
 
-DEFAULT_RUNTIMES = RuntimeSettings(Path("~/.cache/bertscope"))
 
-
-def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings = DEFAULT_RUNTIMES) -> LoadedModel:
+def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings) -> LoadedModel:
     """Find, check and read a model, which is made first if its spec says how. Blocks for seconds, or for a download; `report`
     may raise to abandon it.
 

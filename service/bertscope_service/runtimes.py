@@ -16,14 +16,13 @@ from bertscope_service.encoders.onnx_foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx_sessions import SessionSettings, unreadable
 from bertscope_service.encoders.torch_encoder import TorchEncoder
 from bertscope_service.encoders.torch_pruning import PARTS
+from bertscope_service.encoders.torch_quantization import QUANTIZATION_KEY, QUANTIZED
+from bertscope_service.encoders.torch_tokens import KEPT_SHARES_KEY
 from bertscope_service.errors import FailedPrecondition, ServiceError, Unsupported
 from bertscope_service.exporting import discard, exported
 from bertscope_service.sources import Kind, Source, inspect, read_config
 
 logger = logging.getLogger(__name__)
-
-WEIGHT_FORMATS = {"int8": "int8", "weight_only": "weight_only"}
-"""Precision of a model by the step that quantised it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,8 @@ def _why_not_exported(source: Source, asked: Asked) -> str:
         return f"its graphs compute in fp32, not {asked.precision}"
     config = read_config(source.folder)
     for key, what in (
-        ("bertscope_quantization", "its weights are quantised for torch"),
-        ("bertscope_kept_shares", "it drops tokens"),
+        (QUANTIZATION_KEY, "its weights are quantised for torch"),
+        (KEPT_SHARES_KEY, "it drops tokens"),
     ):
         if key in config:
             return what
@@ -125,7 +124,8 @@ def _read_graphs(source: Source, asked: Asked, settings: RuntimeSettings) -> Enc
 def _load(folder: Path, manifest: Manifest | None, asked: Asked, settings: RuntimeSettings) -> OnnxEncoder:
     if manifest is None or manifest.runtime != "onnx":
         raise unreadable(folder, ValueError("there is no manifest (bertscope.json) that says what they are"))
-    precision = next((WEIGHT_FORMATS[step.step] for step in manifest.steps if step.step in WEIGHT_FORMATS), "fp32")
+    # Precisions are named after the steps that choose them.
+    precision = next((step.step for step in manifest.steps if step.step in QUANTIZED), "fp32")
     details: Mapping[str, object] = manifest.details
     return OnnxEncoder.load(folder, details, settings.sessions(asked.device, folder), precision)
 

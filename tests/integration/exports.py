@@ -1,14 +1,20 @@
 """Exported graphs of tiny checkpoints, made once in a test run."""
 
 import hashlib
+import os
+from functools import partial
 from pathlib import Path
 
 import torch
 from bertscope_service.encoders.onnx_encoder import OnnxEncoder
+from bertscope_service.loading import read_model
 from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
 from bertscope_service.sources import inspect
 
 CPU = torch.device("cpu")
+
+READ = partial(read_model, runtimes=RuntimeSettings(Path(os.devnull)))
+"""Reads models as a server does that has no cache to export into."""
 
 
 def load_exported(folder: Path, cache: Path, optimisation: str = "all") -> OnnxEncoder:

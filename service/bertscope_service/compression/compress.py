@@ -21,7 +21,8 @@ from bertscope_service.compression.heads import remove_heads
 from bertscope_service.compression.int8 import quantize_int8
 from bertscope_service.compression.layers import keep_layers
 from bertscope_service.compression.magnitude import prune_magnitude
-from bertscope_service.compression.manifest import Manifest, read_manifest, write_manifest
+from bertscope_service.compression.manifest import Manifest, exporter_versions, read_manifest, write_manifest
+from bertscope_service.compression.onnx_export import export_onnx
 from bertscope_service.compression.steps import (
     Applied,
     EliminateTokens,
@@ -149,9 +150,6 @@ def _export(
     checkpoint: Path, architecture: str, steps: Sequence[Step], folder: Path
 ) -> tuple[tuple[Applied, ...], Mapping[str, Any]]:
     """Write ONNX graphs; what was done, and what the manifest must keep."""
-    # Takes a second to import, which most servers can save.
-    from bertscope_service.compression.onnx_export import export_onnx
-
     weight_only = next((step for step in steps if isinstance(step, WeightOnly)), None)
     int8 = any(isinstance(step, Int8) for step in steps)
     return export_onnx(checkpoint, architecture, folder, int8=int8, weight_only=weight_only)
@@ -160,8 +158,4 @@ def _export(
 def written_by(export: bool) -> dict[str, str]:
     """Versions of what shapes a folder, by name."""
     used = {"bertscope": __version__, **{library: version(library) for library in LIBRARIES}}
-    if not export:
-        return used
-    from bertscope_service.compression.onnx_export import exporter_versions
-
-    return used | exporter_versions()
+    return used | exporter_versions() if export else used

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from bertscope_service.compression.steps import Applied
 from bertscope_service.errors import FailedPrecondition
 
 MANIFEST = "bertscope.json"
+EXPORTERS = ("onnx", "onnxscript", "torch", "transformers")
+"""Libraries whose versions shape an exported graph."""
+
 FORMAT = 1
 """Raised whenever an older server could not read what a newer one writes."""
 
@@ -29,6 +33,11 @@ class Manifest:
     steps: tuple[Applied, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def exporter_versions() -> dict[str, str]:
+    """Version of each of `EXPORTERS`, without importing any."""
+    return {library: version(library) for library in EXPORTERS}
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -6,7 +6,6 @@ import logging
 import threading
 import warnings
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +45,6 @@ OPSET = 20
 
 TEXT = (IDS, SEGMENTS, VALID, POSITIONS)
 GATES = (KEEP, UNIFORM, CONSTANT)
-EXPORTERS = ("onnx", "onnxscript", "torch", "transformers")
-"""Libraries whose versions shape a graph."""
-
-
-def exporter_versions() -> dict[str, str]:
-    return {library: version(library) for library in EXPORTERS}
 
 
 def export_onnx(

@@ -32,8 +32,8 @@ from bertscope_service.engine.engine import Engine
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.jobs.benchmark import Measurement
 from bertscope_service.loaded import LoadedModel, LoadSpec
-from bertscope_service.loading import read_model
 
+from tests.integration.exports import READ
 from tests.integration.jobs.hosted import running
 
 BASE = Transformer("bert", 2, 32, 48, 4, vocabulary=300)
@@ -41,7 +41,7 @@ SMALL = Transformer("distilbert", 1, 16, 24, 2, vocabulary=200)
 BASELINES = {"BERT-base": BASE, "mBERT": Transformer("bert", 2, 32, 48, 4, vocabulary=900)}
 BRIEF = Measurement(lengths=(4,), batch_sizes=(1, 2), min_runs=3, min_seconds=0.0, bootstrap=Bootstrap(resamples=100))
 LONG = Measurement(lengths=(4,), batch_sizes=(1,), min_runs=100_000, min_seconds=0.0)
-BUILDER = Builder(torch.device("cpu"), "fp32", read_model)
+BUILDER = Builder(torch.device("cpu"), "fp32", READ)
 
 
 def system(name: str, recipe: Recipe | None, not_measured: str = "") -> System:
@@ -211,7 +211,7 @@ def test_onnx_gets_the_same_model() -> None:
     def read(spec: LoadSpec, report: Any) -> LoadedModel:
         asked.append(spec)
         assert spec.made is not None
-        return read_model(replace(spec, runtime="torch", source=spec.made.source, made=None), report)
+        return READ(replace(spec, runtime="torch", source=spec.made.source, made=None), report)
 
     shape, rows = replace(BASE, layers=1), [TokenSequence(list(range(2, 2 + length)), [0] * length) for length in (9, 5)]
     scores = []

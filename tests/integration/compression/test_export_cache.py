@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.compression import onnx_export
+from bertscope_service import exporting
 from bertscope_service.compression.manifest import MANIFEST, read_manifest
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx_values import ANALYSIS, FAST, WEIGHTS
@@ -54,7 +54,7 @@ def bert(checkpoint: Callable[[str], Path]) -> Source:
 @pytest.fixture
 def exporter(bert: Source, export_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Exporter:
     copying = Exporter(exported(bert, bert.digest(lambda _: None), export_cache))
-    monkeypatch.setattr(onnx_export, "export_onnx", copying)
+    monkeypatch.setattr(exporting, "export_onnx", copying)
     return copying
 
 

@@ -13,7 +13,6 @@ from bertscope_service import loading
 from bertscope_service.encoders.torch_encoder import TorchEncoder
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, ServiceError, Unsupported
 from bertscope_service.loaded import LoadedModel, LoadSpec
-from bertscope_service.loading import read_model
 from bertscope_service.messages.model import render_model
 from bertscope_service.metrics import Metrics
 from bertscope_service.registry import Registry
@@ -21,6 +20,7 @@ from bertscope_service.sources import Progress, inspect
 
 from tests.integration.compression.pruned import gates, run
 from tests.integration.encoders.reference import assert_close
+from tests.integration.exports import READ
 from tests.tiny import corrupt_weights, write_checkpoint
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Models:
 
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
-        self.registry = Registry(Metrics(), read_model, no_warm_up)
+        self.registry = Registry(Metrics(), READ, no_warm_up)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
