@@ -38,19 +38,15 @@ check: $(READY)  ## Formatting, lint, types, import arrows, protos
 	$(BIN)/ruff check .
 	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks examples
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python protos/generate.py --check
-	cd protos && ../$(BIN)/buf lint
-	@if git rev-parse --verify --quiet 'main^{commit}' >/dev/null && git cat-file -e main:protos/buf.yaml 2>/dev/null; then \
-	  echo "cd protos && buf breaking --against main"; \
-	  cd protos && ../$(BIN)/buf breaking --against '../.git#branch=main,subdir=protos'; \
-	else echo "buf breaking: no main branch to compare with"; fi
+	$(BIN)/python -m protos.generate --check
+	$(BIN)/python -m protos.lint
 
 format: $(READY)  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-protos: $(READY)  ## Generate client/bertscope/v1 from protos/
-	$(BIN)/python protos/generate.py
+protos: $(READY)  ## Generate what is made from protos/
+	$(BIN)/python -m protos.generate
 
 bench: $(READY)  ## Measure against peers, side by side; a few minutes
 	$(BIN)/python -m benchmarks

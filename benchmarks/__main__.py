@@ -11,8 +11,23 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import attention, cloze, interactive, onnx_serving, overhead, padding, pruning, runtimes, sweep, sweep64
+from benchmarks import (
+    attention,
+    cloze,
+    interactive,
+    onnx_serving,
+    overhead,
+    overload,
+    padding,
+    pruning,
+    runtimes,
+    sweep,
+    sweep64,
+)
+from benchmarks.load import command as load
 from benchmarks.measure import Claim, machine
+from benchmarks.peers import command as peers
+from benchmarks.soak import command as soak
 
 SCRIPTS = {
     "cloze": cloze,
@@ -21,6 +36,7 @@ SCRIPTS = {
     "padding": padding,
     "sweep": sweep,
     "interactive": interactive,
+    "overload": overload,
     "pruning": pruning,
     "runtimes": runtimes,
     "onnx": onnx_serving,
@@ -28,9 +44,15 @@ SCRIPTS = {
 LONG_SCRIPTS = {"sweep-64": sweep64}
 """Run only when they are named: half an hour each."""
 
+REPORTS = {"load": load.main, "soak": soak.main, "peers": peers.main}
+"""Have flags and tables of their own: `python -m benchmarks load --help`."""
+
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    if sys.argv[1:] and sys.argv[1] in REPORTS:
+        return REPORTS[sys.argv[1]](sys.argv[2:])
+    also = f"With flags of their own: {', '.join(REPORTS)}."
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=also)
     parser.add_argument(
         "names", nargs="*", choices=[[], *SCRIPTS, *LONG_SCRIPTS], help="which ones; none means all but sweep-64"
     )

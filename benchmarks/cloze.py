@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 import bertscope
@@ -54,16 +55,17 @@ def claims(rounds: int) -> Iterator[Claim]:
 class Direct:
     """Our encoder in-process, with perfect batches: all texts sorted by length, tokenized before."""
 
-    def __init__(self) -> None:
-        self._encoder = TorchEncoder.load(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32")
-        self._tokenizer = TextTokenizer.load(EMBEDDED_FOLDER, self._encoder.shape.max_tokens)
+    def __init__(self, folder: Path = EMBEDDED_FOLDER, top_k: int = TOP_K) -> None:
+        self._encoder = TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32")
+        self._tokenizer = TextTokenizer.load(folder, self._encoder.shape.max_tokens)
+        self._top_k = top_k
         self._plans: dict[tuple[str, ...], ClozePlan] = {}
 
     @torch.inference_mode()
     def __call__(self, texts: list[str]) -> list[FilledText]:
         key = tuple(texts)
         if key not in self._plans:
-            self._plans[key] = ClozePlan(ClozeQuery(key, TOP_K, (), truncate=False), self._tokenizer)
+            self._plans[key] = ClozePlan(ClozeQuery(key, self._top_k, (), truncate=False), self._tokenizer)
         plan = self._plans[key]
         order = sorted(range(len(plan.rows)), key=lambda row: len(plan.rows[row][0]))
         scores: dict[int, MaskScores] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 from bertscope_service.sources import EMBEDDED_FOLDER
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 CAPITALS = Path(__file__).parent / "data" / "capitals.tsv"
 """Countries and their capitals, from the CIA World Factbook; public domain."""
@@ -38,4 +38,17 @@ def write_bert_base(folder: Path, *, layers: int = 12) -> Path:
     torch.manual_seed(5)
     AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
     BertForMaskedLM(BertConfig(num_hidden_layers=layers)).save_pretrained(folder)
+    return folder
+
+
+def write_small_bert(folder: Path, *, seed: int, labels: int = 0) -> Path:
+    """A checkpoint of 2 layers x 128 with random weights, a classifier with `labels`; it speaks the embedded vocabulary.
+
+    Its weights are large enough that attention is far from uniform and that two seeds never give the same answer.
+    """
+    torch.manual_seed(seed)
+    shape = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
+    config = BertConfig(**shape, initializer_range=0.1, num_labels=labels or 2)
+    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
+    (BertForSequenceClassification if labels else BertForMaskedLM)(config).save_pretrained(folder)
     return folder

@@ -1,10 +1,11 @@
-"""Generate client/bertscope/v1 from the .proto files, or check that it is fresh.
+"""Generate what is made from the .proto files, or check that it is fresh.
 
-    python protos/generate.py           write the generated modules and their type stubs
-    python protos/generate.py --check   exit 1, naming the files, if what is committed is not what would be written
+    python -m protos.generate           write it
+    python -m protos.generate --check   exit 1, naming the files, if what is committed is not what would be written
 
-The proto path is the wire package is the import path: `protos/bertscope/v1/cloze.proto` becomes `bertscope.v1.cloze_pb2`, so no
-import needs mending afterwards. The generator is pinned in pyproject.toml: code from newer ones refuses protobuf 6.
+The proto path is the import path: `protos/bertscope/v1/cloze.proto` becomes `bertscope.v1.cloze_pb2` in `client/`, so no import
+needs mending afterwards. The generator is pinned in pyproject.toml: code from newer ones refuses protobuf 6. Beside the modules
+and their type stubs it writes the descriptors by which Envoy turns JSON into calls.
 """
 
 from __future__ import annotations
@@ -16,49 +17,74 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-PROTOS = Path(__file__).resolve().parent
-TARGET = PROTOS.parent / "client" / "bertscope" / "v1"
-INIT = '"""Generated from protos/bertscope/v1: messages and stubs of the wire contract. Do not edit; run `make protos`."""\n'
+from google.api import annotations_pb2
+
+ROOT = Path(__file__).resolve().parents[1]
+PROTOS = ROOT / "protos"
+GOOGLEAPIS = Path(annotations_pb2.__file__).parents[2]
+"""Where googleapis-common-protos has put google/api/annotations.proto, which says how a call looks over plain HTTP."""
+
+DESCRIPTORS = Path("deploy/envoy/bertscope.binpb")
+ERROR_DETAILS = "google/rpc/error_details.proto"
+"""Part of the descriptors: without it Envoy could not write what an error carries."""
+
+INIT = '"""Generated from protos/{package}: messages and stubs of the wire contract. Do not edit; run `make protos`."""\n'
 
 
-def generate(into: Path) -> dict[str, bytes]:
-    """Run protoc; the generated files by name, with the package's `__init__.py`."""
-    sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("bertscope/v1/*.proto"))
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={PROTOS}"]
+def protoc(protos: Path, *arguments: str) -> None:
+    """Run protoc on all .proto files of a folder, and on those of googleapis among the arguments."""
+    paths = [f"--proto_path={folder}" for folder in (protos, GOOGLEAPIS)]
+    sources = sorted(str(path.relative_to(protos)) for path in protos.rglob("*.proto"))
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *paths, *arguments, *sources], check=True)
+
+
+def generate(into: Path) -> dict[Path, bytes]:
+    """Run protoc; the generated files by their paths in the repository, each package with its `__init__.py`."""
+    client = into / "client"
+    for folder in (client, (into / DESCRIPTORS).parent):
+        folder.mkdir(parents=True)
     # protoc looks for plugins on PATH, where a virtual environment need not be.
-    command += [
-        f"--plugin={name}={Path(sysconfig.get_path('scripts')) / name}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")
-    ]
-    command += [
-        f"--python_out={into}",
-        f"--grpc_python_out={into}",
-        f"--mypy_out=quiet:{into}",
-        f"--mypy_grpc_out=quiet:{into}",
-    ]
-    subprocess.run([*command, *sources], check=True)
-    files = {path.name: path.read_bytes() for path in sorted((into / "bertscope" / "v1").iterdir()) if path.is_file()}
-    return {"__init__.py": INIT.encode(), **files}
+    scripts = Path(sysconfig.get_path("scripts"))
+    protoc(
+        PROTOS,
+        *(f"--plugin={name}={scripts / name}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")),
+        f"--python_out={client}",
+        f"--grpc_python_out={client}",
+        f"--mypy_out=quiet:{client}",
+        f"--mypy_grpc_out=quiet:{client}",
+    )
+    protoc(PROTOS, "--include_imports", f"--descriptor_set_out={into / DESCRIPTORS}", ERROR_DETAILS)
+    for package in {path.parent for path in client.rglob("*.py")}:
+        (package / "__init__.py").write_text(INIT.format(package=package.relative_to(client).as_posix()))
+    return {path.relative_to(into): path.read_bytes() for path in into.rglob("*") if path.is_file()}
+
+
+def committed(folders: set[Path]) -> dict[Path, bytes]:
+    """What lies where the generated files do."""
+    modules = (path for folder in folders - {DESCRIPTORS.parent} for path in (ROOT / folder).glob("*.py*"))
+    files = [path for path in (*modules, ROOT / DESCRIPTORS) if path.is_file()]
+    return {path.relative_to(ROOT): path.read_bytes() for path in files}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the committed code is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is stale")
     check = parser.parse_args().check
     with tempfile.TemporaryDirectory() as folder:
         wanted = generate(Path(folder))
-    found = {path.name: path.read_bytes() for path in TARGET.glob("*.py*") if path.is_file()} if TARGET.is_dir() else {}
-    stale = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    found = committed({path.parent for path in wanted})
+    stale = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))
     if check:
-        for name in stale:
-            print(f"stale: {TARGET / name}; run `make protos`", file=sys.stderr)
+        for path in stale:
+            print(f"stale: {path}; run `make protos`", file=sys.stderr)
         return 1 if stale else 0
-    TARGET.mkdir(parents=True, exist_ok=True)
-    for name in stale:
-        if name in wanted:
-            (TARGET / name).write_bytes(wanted[name])
+    for path in stale:
+        if path in wanted:
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / path).write_bytes(wanted[path])
         else:
-            (TARGET / name).unlink()
-    print(f"{len(wanted)} files in {TARGET.relative_to(PROTOS.parent)}, {len(stale)} changed")
+            (ROOT / path).unlink()
+    print(f"{len(wanted)} files, {len(stale)} changed")
     return 0
 
 

@@ -32,7 +32,9 @@ RETRY_POLICY = {
     "initialBackoff": "0.1s",
     "maxBackoff": "2s",
     "backoffMultiplier": 3,
-    "retryableStatusCodes": ["UNAVAILABLE"],
+    # CANCELLED is what a gRPC server says to a call that reaches it before its client has heard that it stops. What the caller
+    # cancels is not asked again, nor is what already brought a message.
+    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
 }
 
 MAX_REPLY_BYTES = 2**30

@@ -125,6 +125,7 @@ def load_model(
     precision: str | None,
     revision: str | None,
     runtime: str | None,
+    replace: bool,
 ) -> model_pb2.LoadModelRequest:
     """Request of LoadModel."""
     number_format = None if precision is None else _encoding.choice("precision", precision, PRECISIONS)
@@ -135,6 +136,7 @@ def load_model(
         precision=number_format or common_pb2.PRECISION_UNSPECIFIED,
         revision=_encoding.text("revision", revision or ""),
         runtime=runtime_of(runtime),
+        replace=_encoding.flag("replace", replace),
     )
 
 

@@ -121,12 +121,13 @@ class AsyncClient(AsyncAblationCalls, AsyncCompressionCalls, AsyncBenchmarkCalls
         precision: str | None = None,
         revision: str | None = None,
         runtime: str | None = None,
+        replace: bool = False,
         on_progress: Callable[[LoadProgress], object] | None = None,
         timeout: float | None = None,
     ) -> Model:
         """Loads a model and waits until it is ready, see `Client.load_model`."""
         request = _requests.load_model(
-            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
         )
         messages = self._stream(self._stubs.models.LoadModel, request, timeout)
         found = await _events.last_of(messages, _replies.load_event, LoadProgress, on_progress)
@@ -141,11 +142,12 @@ class AsyncClient(AsyncAblationCalls, AsyncCompressionCalls, AsyncBenchmarkCalls
         precision: str | None = None,
         revision: str | None = None,
         runtime: str | None = None,
+        replace: bool = False,
         timeout: float | None = None,
     ) -> AsyncGenerator[LoadProgress | Model, None]:
         """`load_model` as a stream, see `Client.load_model_events`."""
         request = _requests.load_model(
-            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
         )
         return self._load_model_events(request, timeout)
 

@@ -148,6 +148,7 @@ class Client(AblationCalls, CompressionCalls, BenchmarkCalls):
         precision: str | None = None,
         revision: str | None = None,
         runtime: str | None = None,
+        replace: bool = False,
         on_progress: Callable[[LoadProgress], object] | None = None,
         timeout: float | None = None,
     ) -> Model:
@@ -156,11 +157,13 @@ class Client(AblationCalls, CompressionCalls, BenchmarkCalls):
         `model` is the id that it gets, the last part of the source unless set. `source` is a hub id, or a folder or .onnx
         file on the server; `device` "auto", "cpu" or "cuda:N"; `precision` "fp32", "bf16" or "fp16"; `revision` a branch,
         tag or commit of a hub id; `runtime` "torch", "onnx" or "auto", the one that a short measurement finds
-        faster. An exception in `on_progress`, or Ctrl-C, abandons the load.
-        Raises AlreadyExists for an id in use and FailedPrecondition for a source that cannot be loaded.
+        faster. With `replace`, a model that has the id answers until the new one is ready and takes its place; calls that run
+        then finish on the old weights. An exception in `on_progress`, or Ctrl-C, abandons the load.
+        Raises AlreadyExists for an id in use, unless `replace` is set, and FailedPrecondition for a source that cannot be
+        loaded; the model that was to be replaced then serves on.
         """
         request = _requests.load_model(
-            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
         )
         messages = self._stream(self._models.LoadModel, request, timeout)
         return _replies.loaded(_events.last(messages, _replies.load_event, LoadProgress, on_progress))
@@ -174,11 +177,12 @@ class Client(AblationCalls, CompressionCalls, BenchmarkCalls):
         precision: str | None = None,
         revision: str | None = None,
         runtime: str | None = None,
+        replace: bool = False,
         timeout: float | None = None,
     ) -> Generator[LoadProgress | Model, None, None]:
         """`load_model` as a stream: progress any number of times, then the model. Closing the generator abandons it."""
         request = _requests.load_model(
-            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime
+            model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
         )
         return self._load_model_events(request, timeout)
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
+import threading
 from collections.abc import Sequence
 
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
 
 from bertscope_service.settings import Settings
+
+LEAVE_SECONDS = 3.0
+"""Time for threads at work to end after the server has stopped. Python would wait for them without limit, and one that reads a
+model from a disk that does not answer, or exports one, can't be interrupted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,16 +40,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     # Only now: these take seconds to import, and a wrong flag should be told at once.
     from bertscope_service import logs
+
+    logs.configure(settings.log_format, settings.log_level)
+    return asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> int:
+    """Run the server; the process ends soon after it, whatever its threads do."""
     from bertscope_service.errors import ServiceError
     from bertscope_service.server import serve
 
-    logs.configure(settings.log_format, settings.log_level)
+    status = 0
+    # What was imported stays, some 450,000 objects that the collector would look through for half a second each time. Models
+    # come later, for they may go.
+    gc.freeze()
     try:
-        asyncio.run(serve(settings))
+        await serve(settings)
     except (ServiceError, OSError) as error:
-        print(f"bertscope serve: {error}", file=sys.stderr)
-        return 1
-    return 0
+        print(f"bertscope serve: {error}", file=sys.stderr, flush=True)
+        status = 1
+    finally:
+        gc.unfreeze()  # or libraries would write that objects of theirs leaked
+    leaving = threading.Timer(LEAVE_SECONDS, os._exit, (status,))
+    leaving.daemon = True
+    leaving.start()
+    return status
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
     ├── AlreadyExists               ALREADY_EXISTS        the model id is in use, or the folder to save in is not empty
     ├── FailedPrecondition          FAILED_PRECONDITION   the model is still loading, or its source can't be hosted
     ├── Unsupported                 UNIMPLEMENTED         this model or runtime can't do it
-    ├── Overloaded                  RESOURCE_EXHAUSTED    the queue is full, or the device's memory is; try again later
-    ├── Unavailable                 UNAVAILABLE           the server is stopping, or the hub can't be reached
+    ├── Overloaded                  RESOURCE_EXHAUSTED    no room, too late, or too many calls; try again later
+    ├── Unavailable                 UNAVAILABLE           the server is stopping or broken, or the hub can't be reached
     └── DeadlineExceeded            DEADLINE_EXCEEDED     nobody waits for the answer any more
 
 The code that finds a problem raises one of these; `interceptors.py` is the one place that turns them into a status. Messages

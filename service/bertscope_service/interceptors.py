@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -15,14 +15,21 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
-from bertscope_service.errors import InvalidArgument, Unavailable
-from bertscope_service.metrics import Metrics
+from bertscope_service import callers
+from bertscope_service.door import PROBES, Door, RefusalLog
+from bertscope_service.engine.lease import stopping
+from bertscope_service.errors import InvalidArgument, Overloaded
+from bertscope_service.metrics import MethodMetrics, Metrics
+from bertscope_service.running import RunningCalls
 from bertscope_service.statuses import to_status
 
 logger = logging.getLogger("bertscope.requests")
 
-PREFIX = "/bertscope."
+PREFIXES = ("/bertscope.", "/inference.")
 REQUEST_ID = "x-request-id"
+QUIET_SECONDS = 0.02
+"""No call came for so long: none waits to be accepted, and who waits for an answer has it."""
+
 GOOD_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -36,34 +43,55 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     * A request that is not valid protobuf (text that is not UTF-8, for one) is INVALID_ARGUMENT; grpc itself would say UNKNOWN.
     * What a servicer raises becomes a status, once, here.
     * While `draining`, new calls get UNAVAILABLE.
+    * Calls that the door turns away are refused before their requests are parsed. All that are refused for want of room share
+      a line of the log each second; at the debug level they have their own.
     * Every call has a request id, the caller's `x-request-id` or a new one; it comes back in the trailing metadata. Not in the
       initial one: once that is sent, gRPC clients no longer try a call again.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, door: Door, identity: callers.Identity) -> None:
         self._metrics = metrics
+        self._door = door
+        self._identity = identity
+        self._refusals = RefusalLog()
         self._wrapped: dict[str, Handler] = {}
-        self._running = 0
-        self._idle = asyncio.Event()
+        self._answering = asyncio.Event()
+        self._answering.set()
+        self._arrived = False
+        self.running = RunningCalls()
         self.draining = False
 
-    async def drain(self, grace_seconds: float) -> None:
-        """Refuse new calls from now on; wait until no call runs, at most so long."""
-        self.draining = True
-        if self._running:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), grace_seconds)
+    async def settle(self, seconds: float) -> None:
+        """Wait for a moment in which no call runs and none comes in, at most so long.
+
+        Calls wait inside gRPC until the loop takes them, under load for a second. All that came are accepted then.
+        """
+        end = time.monotonic() + seconds
+        self._arrived = True
+        while (self._arrived or self.running) and time.monotonic() < end:
+            self._arrived = False
+            await asyncio.sleep(QUIET_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def holding(self) -> AsyncIterator[None]:
+        """Let calls wait for their answers and refusals: who has one asks again at once, and that may be a bad moment."""
+        self._answering.clear()
+        try:
+            yield
+        finally:
+            self._answering.set()
 
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
+        self._arrived = True
         method = handler_call_details.method
         wrapped = self._wrapped.get(method)
         if wrapped is None:
             wrapped = await continuation(handler_call_details)
-            if wrapped is not None and method.startswith(PREFIX):
+            if wrapped is not None and method.startswith(PREFIXES):
                 # Only methods that exist get here, so this grows no further than the contract.
                 wrapped = self._wrapped[method] = self._wrap(wrapped, method.rpartition("/")[2])
         return wrapped
@@ -74,15 +102,19 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return make(call, response_serializer=handler.response_serializer)
 
     def _unary(self, handler: Handler, method: str) -> Callable[[bytes, Context], Awaitable[Any]]:
+        counted = MethodMetrics(self._metrics, method)
+
         async def call(raw: bytes, context: Context) -> Any:
-            async with self._observed(method, context):
+            async with self._observed(method, context, counted):
                 return await handler.unary_unary(_parse(handler, raw), context)
 
         return call
 
     def _streaming(self, handler: Handler, method: str) -> Callable[[bytes, Context], AsyncIterator[Any]]:
+        counted = MethodMetrics(self._metrics, method)
+
         async def call(raw: bytes, context: Context) -> AsyncIterator[Any]:
-            async with self._observed(method, context):
+            async with self._observed(method, context, counted):
                 responses = handler.unary_stream(_parse(handler, raw), context)
                 try:
                     async for response in responses:
@@ -93,38 +125,51 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     @contextlib.asynccontextmanager
-    async def _observed(self, method: str, context: Context) -> AsyncIterator[None]:
-        """Count, time and log a call, and turn its error into a status."""
+    async def _observed(self, method: str, context: Context, counted: MethodMetrics) -> AsyncIterator[None]:
+        """Let a call in, count, time and log it, and turn its error into a status."""
         request_id = _request_id(context)
-        began, code = time.perf_counter(), grpc.StatusCode.OK
-        self._metrics.in_flight.labels(method).inc()
-        self._running += 1
+        began, code, level = time.perf_counter(), grpc.StatusCode.OK, logging.INFO
+        counted.began()
         try:
             context.set_trailing_metadata(((REQUEST_ID, request_id),))
-            if self.draining:
+            if self.draining and method not in PROBES:
                 self._metrics.rejected.labels("draining").inc()
-                raise Unavailable("the server is stopping; ask another one", "DRAINING")
-            yield
+                await self._answering.wait()
+                raise stopping()
+            client = callers.identify(context, self._identity)
+            callers.current.set(client)
+            with self._door.passed(method, client, context.time_remaining()):
+                self.running.begin(context)
+                yield
+                await self._answering.wait()
         except (asyncio.CancelledError, GeneratorExit):
             late = context.time_remaining() == 0
             code = grpc.StatusCode.DEADLINE_EXCEEDED if late else grpc.StatusCode.CANCELLED
+            if self.draining and context not in self.running:
+                code = grpc.StatusCode.UNAVAILABLE
             raise
         except Exception as error:
+            self.running.end(context)
             status = rpc_status.to_status(to_status(error, request_id))
             code = status.code
             if code is grpc.StatusCode.INTERNAL:
                 logger.exception("%s failed", method, extra={"request_id": request_id})
-            await context.abort(code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
+            if isinstance(error, Overloaded):
+                level = logging.DEBUG
+                self._refusals.note(error)
+            try:
+                await context.abort(code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
+            except grpc.aio.InternalError:
+                # The caller is gone: its deadline passes there in the same moment as here.
+                raise asyncio.CancelledError from error
         finally:
             seconds = time.perf_counter() - began
-            self._running -= 1
-            if self.draining and not self._running:
-                self._idle.set()
-            self._metrics.in_flight.labels(method).dec()
-            self._metrics.requests.labels(method, code.name).inc()
-            self._metrics.request_seconds.labels(method).observe(seconds)
-            fields = {"method": method, "code": code.name, "milliseconds": round(seconds * 1000, 2), "request_id": request_id}
-            logger.info("request", extra=fields)
+            self.running.end(context)
+            counted.ended(code.name, seconds)
+            if logger.isEnabledFor(level):
+                milliseconds = round(seconds * 1000, 2)
+                fields = {"method": method, "code": code.name, "milliseconds": milliseconds, "request_id": request_id}
+                logger.log(level, "request", extra=fields)
 
 
 def _parse(handler: Handler, raw: bytes) -> Any:
@@ -141,4 +186,4 @@ def _request_id(context: Context) -> str:
     for name, value in context.invocation_metadata() or ():
         if name == REQUEST_ID and isinstance(value, str) and GOOD_REQUEST_ID.fullmatch(value):
             return value
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()

@@ -19,10 +19,13 @@ METRIC_NAMES = frozenset(
         "bertscope_requests_in_flight",
         "bertscope_queue_rows",
         "bertscope_queue_tokens",
+        "bertscope_queue_seconds",
         "bertscope_queue_limit_tokens",
         "bertscope_batch_rows",
         "bertscope_batch_seconds",
         "bertscope_batch_tokens_total",
+        "bertscope_batches_failed_total",
+        "bertscope_device_broken",
         "bertscope_rows_dropped_total",
         "bertscope_rejected_total",
         "bertscope_models",
@@ -53,6 +56,9 @@ class Metrics:
         self.in_flight = Gauge("bertscope_requests_in_flight", "Calls at work", ["method"], registry=registry)
         self.queue_rows = Gauge("bertscope_queue_rows", "Rows that wait for a device", ["device"], registry=registry)
         self.queue_tokens = Gauge("bertscope_queue_tokens", "Tokens that wait for a device", ["device"], registry=registry)
+        self.queue_seconds = Gauge(
+            "bertscope_queue_seconds", "Time that what waits is expected to take", ["device"], registry=registry
+        )
         self.queue_limit_tokens = Gauge(
             "bertscope_queue_limit_tokens", "Most tokens that may wait", ["device"], registry=registry
         )
@@ -65,6 +71,12 @@ class Metrics:
         self.batch_tokens = Counter(
             "bertscope_batch_tokens", "Tokens that ran, real ones and padding", ["device", "kind"], registry=registry
         )
+        self.batches_failed = Counter(
+            "bertscope_batches_failed", "Batches, and parts of them run again, that failed", ["device"], registry=registry
+        )
+        self.device_broken = Gauge(
+            "bertscope_device_broken", "1 once a device has failed for good", ["device"], registry=registry
+        )
         self.rows_dropped = Counter(
             "bertscope_rows_dropped", "Rows that nobody waited for any more", ["reason"], registry=registry
         )
@@ -74,6 +86,30 @@ class Metrics:
             "bertscope_model_weight_bytes", "Size of a loaded model's weight files", ["model"], registry=registry
         )
         self.build_info = Gauge("bertscope_build_info", "Always 1; the version is a label", ["version"], registry=registry)
+
+
+class MethodMetrics:
+    """What is counted of one method's calls. Its children are looked up once: each look-up takes microseconds."""
+
+    def __init__(self, metrics: Metrics, method: str) -> None:
+        self._requests = metrics.requests
+        self._method = method
+        self._in_flight = metrics.in_flight.labels(method)
+        self._seconds = metrics.request_seconds.labels(method)
+        self._ended: dict[str, Counter] = {}
+
+    def began(self) -> None:
+        """A call is at work."""
+        self._in_flight.inc()
+
+    def ended(self, code: str, seconds: float) -> None:
+        """A call ended with a status, so long after it came."""
+        self._in_flight.dec()
+        self._seconds.observe(seconds)
+        ended = self._ended.get(code)
+        if ended is None:
+            ended = self._ended[code] = self._requests.labels(self._method, code)
+        ended.inc()
 
 
 class _DeviceMemory(Collector):

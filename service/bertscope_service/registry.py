@@ -9,8 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,39 +21,19 @@ from numpy.typing import NDArray
 from bertscope_service.compression.drafts import check_vacant
 from bertscope_service.compression.plan import check_texts, plan, with_heads
 from bertscope_service.compression.steps import Heads, RemoveHeads, Step, StepProgress
-from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
+from bertscope_service.entry import Entry, ModelState
+from bertscope_service.errors import AlreadyExists, InvalidArgument, NotFound
 from bertscope_service.loaded import LoadedModel, LoadSpec, Made
 from bertscope_service.metrics import Metrics
 from bertscope_service.runtimes import Asked, gradient_encoder
 from bertscope_service.sources import LoadAbandonedError, Progress, Stage
 
 T = TypeVar("T")
+UNLOAD, REPLACE = "unload that one first", "set replace to put it in that one's place"
+"""What to do about a name that is taken."""
+
 Report = Callable[[Progress | StepProgress], None]
 """Called from the loading thread: with steps while a model is made, else with stages. May raise, which abandons the load."""
-
-
-class ModelState(Enum):
-    """Where a model is in its life."""
-
-    LOADING = "loading"
-    READY = "ready"
-    UNLOADING = "unloading"
-
-
-@dataclass(slots=True, eq=False)
-class Entry:
-    """A model at any point of its life; `loaded` is None while it loads, `ready_time` (seconds since 1970) 0.
-
-    `users` counts the calls that run on it; `gradients` reads or has read the same model by a runtime with gradients.
-    """
-
-    spec: LoadSpec
-    state: ModelState = ModelState.LOADING
-    loaded: LoadedModel | None = None
-    ready_time: float = 0.0
-    users: int = 0
-    gradients: asyncio.Task[LoadedModel] | None = None
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Registry:
@@ -71,6 +50,7 @@ class Registry:
     ) -> None:
         """`read` reads a model from its source, in a thread; `warm_up` runs it a first time and decides between rivals."""
         self._entries: dict[str, Entry] = {}
+        self._retired: dict[Entry, asyncio.Task[None]] = {}
         self._metrics = metrics
         self._read = read
         self._warm_up = warm_up
@@ -95,28 +75,47 @@ class Registry:
     @contextmanager
     def use(self, name: str) -> Iterator[LoadedModel]:
         """Hold a ready model while a call runs on it. Raises NotFound, FailedPrecondition."""
-        entry = self.find(name)
-        if entry.state is ModelState.UNLOADING:
-            raise NotFound(f"{entry.spec.name} is being unloaded; use another model", "MODEL_NOT_FOUND", model=entry.spec.name)
-        if entry.loaded is None:
-            message = f"{entry.spec.name} is {entry.state.value}; wait until it is ready, or use another model"
-            raise FailedPrecondition(message, "MODEL_NOT_READY", model=entry.spec.name, state=entry.state.value)
-        entry.users += 1
-        try:
-            yield entry.loaded
-        finally:
-            entry.users -= 1
-            if not entry.users:
-                entry.idle.set()
+        with self.find(name).use() as loaded:
+            yield loaded
 
-    async def load(self, spec: LoadSpec, report: Report) -> LoadedModel:
+    async def load(self, spec: LoadSpec, report: Report, *, replacing: bool = False) -> LoadedModel:
         """Read a model, warm it up and list it; `report` is called from the loading thread, and at last from the loop.
 
-        Cancelling abandons the load. Raises AlreadyExists, InvalidArgument, FailedPrecondition, Unavailable.
+        With `replacing`, a model that has the name answers on until the new one takes its name and its place in the order; its
+        calls finish on it, then its memory goes. Cancelling abandons the load, and so does a failure: the old model stays as
+        it was. Raises AlreadyExists, InvalidArgument, FailedPrecondition, Unavailable.
         """
-        self._check_free(spec)
-        entry = self._entries[spec.name] = Entry(spec)
+        old = self._entries.get(spec.name)
+        if old is not None:
+            if not replacing:
+                raise _taken(spec.name, UNLOAD if spec.made else REPLACE)
+            old.require_settled()
+        entry = Entry(spec)
+        if old is None:
+            self._entries[spec.name] = entry
+        else:
+            old.successor = entry
         self._count()
+        try:
+            loaded = await self._prepare(spec, report)
+        except BaseException:
+            if old is None:
+                del self._entries[spec.name]
+            else:
+                old.successor = None
+            self._count()
+            raise
+        entry.loaded, entry.state, entry.ready_time = loaded, ModelState.READY, time.time()
+        # Under its old key, so that the order stays; between the last call on the old one and the first on the new is nothing.
+        self._entries[spec.name] = entry
+        if old is not None:
+            self._retire(old)
+        self._count()
+        self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
+        return loaded
+
+    async def _prepare(self, spec: LoadSpec, report: Report) -> LoadedModel:
+        """Read a model and warm it up, unless that is cancelled."""
         abandoned = threading.Event()
 
         def report_unless_abandoned(progress: Progress | StepProgress) -> None:
@@ -128,16 +127,10 @@ class Registry:
             loaded = await in_own_thread(partial(self._read, spec, report_unless_abandoned))
             if spec.made is None:
                 report(Progress(Stage.WARMING_UP, detail="first run"))
-            loaded = await self._first_run(loaded)
+            return await self._first_run(loaded)
         except BaseException:
             abandoned.set()
-            del self._entries[spec.name]
-            self._count()
             raise
-        entry.loaded, entry.state, entry.ready_time = loaded, ModelState.READY, time.time()
-        self._count()
-        self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
-        return loaded
 
     async def _first_run(self, loaded: LoadedModel) -> LoadedModel:
         """Warm a model up; one that was made for this load and can't run is not left on the disk."""
@@ -155,7 +148,9 @@ class Registry:
         What was read is kept as long as the model is loaded. Raises FailedPrecondition for a checkpoint that is gone or has
         changed.
         """
-        entry, source = self._entries.get(loaded.name), loaded.source
+        # Not by its name, which another model may have taken meanwhile.
+        entry = next((entry for entry in self._held() if entry.loaded is loaded), None)
+        source = loaded.source
         if loaded.encoder.runtime == "torch" or entry is None or source is None:
             return loaded
         if entry.gradients is None or (entry.gradients.done() and (entry.gradients.cancelled() or entry.gradients.exception())):
@@ -208,7 +203,8 @@ class Registry:
             planned.precision or loaded.encoder.precision,
             runtime=planned.runtime or spec.runtime,
         )
-        self._check_free(new)
+        if new.name in self._entries:
+            raise _taken(new.name, UNLOAD)
         if any(getattr(step, "texts", ()) for step in planned.steps):
             await asyncio.to_thread(check_texts, planned.steps, loaded.tokenizer)
         chosen = planned.steps
@@ -223,44 +219,58 @@ class Registry:
         new = replace(new, made=replace(made, steps=(*made.steps, *chosen), folder=folder))
         return await self.load(new, report)
 
-    def _check_free(self, spec: LoadSpec) -> None:
-        """Raise AlreadyExists for a name in use."""
-        if spec.name in self._entries:
-            message = f"{spec.name} is taken; give the model another name, or unload that one first"
-            raise AlreadyExists(message, "MODEL_EXISTS", model=spec.name)
-
     async def unload(self, name: str) -> None:
         """Take no new calls for a model, wait for those that run, give its memory back. Raises NotFound, FailedPrecondition."""
         entry = self.find(name)
-        if entry.state is not ModelState.READY:
-            what = (
-                "is already being unloaded"
-                if entry.state is ModelState.UNLOADING
-                else "is still loading; wait until it is ready"
-            )
-            message = f"{name} {what}"
-            raise FailedPrecondition(message, "MODEL_NOT_READY", model=name, state=entry.state.value)
+        entry.require_settled()
         entry.state = ModelState.UNLOADING
         self._count()
         try:
-            while entry.users:
-                entry.idle.clear()
-                await entry.idle.wait()
+            await entry.drained()
         except asyncio.CancelledError:
             entry.state = ModelState.READY
             self._count()
             raise
         del self._entries[name]
-        entry.loaded = entry.gradients = None
         self._count()
         self._metrics.model_weight_bytes.remove(name)
-        if torch.cuda.is_initialized():
-            # Waits for what runs on the device, so not on the loop.
-            await asyncio.to_thread(torch.cuda.empty_cache)
+        await _free(entry)
+
+    def _retire(self, entry: Entry) -> None:
+        """Let the calls finish that run on a model whose name another one has, then give its memory back."""
+        entry.state, entry.successor = ModelState.UNLOADING, None
+
+        async def release() -> None:
+            await entry.drained()
+            await _free(entry)
+            del self._retired[entry]
+            self._count()
+
+        self._retired[entry] = asyncio.create_task(release())
+
+    def _held(self) -> Iterator[Entry]:
+        """All models that take memory: those that have a name, those that lost it, and those that will take one."""
+        for entry in (*self._entries.values(), *self._retired):
+            yield entry
+            if entry.successor is not None:
+                yield entry.successor
 
     def _count(self) -> None:
         for state in ModelState:
-            self._metrics.models.labels(state.value).set(sum(entry.state is state for entry in self._entries.values()))
+            self._metrics.models.labels(state.value).set(sum(entry.state is state for entry in self._held()))
+
+
+async def _free(entry: Entry) -> None:
+    """Give a model's memory back."""
+    entry.loaded = entry.gradients = None
+    if torch.cuda.is_initialized():
+        # Waits for what runs on the device, so not on the loop.
+        await asyncio.to_thread(torch.cuda.empty_cache)
+
+
+def _taken(name: str, remedy: str) -> AlreadyExists:
+    message = f"{name} is taken; give the model another name, or {remedy}"
+    return AlreadyExists(message, "MODEL_EXISTS", model=name)
 
 
 async def in_own_thread(work: Callable[[], T]) -> T:

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import os
 import signal
 import socket
+import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +20,7 @@ from typing import Any
 import bertscope
 import grpc
 import torch
+from bertscope.inference import open_inference_pb2
 from bertscope.v1 import (
     ablation_pb2,
     ablation_pb2_grpc,
@@ -34,9 +37,10 @@ from bertscope.v1 import (
 )
 from google.protobuf.descriptor import FileDescriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
+from bertscope_service.connections import server_options
+from bertscope_service.door import CallLimits, Door
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import InvalidArgument
@@ -46,7 +50,9 @@ from bertscope_service.loading import read_model
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.messages.model import load_spec
 from bertscope_service.metrics import Metrics
+from bertscope_service.reflection import add_reflection
 from bertscope_service.registry import Registry
+from bertscope_service.reply_room import ReplyRoom
 from bertscope_service.runtimes import RuntimeSettings
 from bertscope_service.servicers.ablation import AblationServicer
 from bertscope_service.servicers.attention import AttentionServicer
@@ -54,6 +60,7 @@ from bertscope_service.servicers.base import Backend
 from bertscope_service.servicers.benchmark import BenchmarkServicer
 from bertscope_service.servicers.classification import ClassificationServicer
 from bertscope_service.servicers.cloze import ClozeServicer
+from bertscope_service.servicers.inference import InferenceServicer, add_inference_servicer
 from bertscope_service.servicers.model import ModelServicer
 from bertscope_service.settings import Settings
 from bertscope_service.sources import EMBEDDED
@@ -68,10 +75,18 @@ PROTOS: Sequence[FileDescriptor] = (
     classification_pb2.DESCRIPTOR,
     ablation_pb2.DESCRIPTOR,
     benchmark_pb2.DESCRIPTOR,
+    open_inference_pb2.DESCRIPTOR,
 )
 SERVICES = tuple(name for proto in PROTOS for name in (service.full_name for service in proto.services_by_name.values()))
+SETTLE_SECONDS = 1.0
+"""Time for calls to end before connections are told that we stop. gRPC cancels, unexplained, calls that it has not handed over
+when it is stopped, and those that come in before their clients hear of it: so everybody is refused for a while first."""
+
+HOLD_SECONDS = 0.02
+"""Who is kept waiting for an answer or a refusal so long before gRPC's stop and after it does not ask again meanwhile."""
+
 FAREWELL_SECONDS = 0.5
-"""Time for those who watch our health to hear that we stop, before their calls are ended."""
+"""Time for what was said last to arrive."""
 
 CPU_BATCH_TOKENS = 1024
 GPU_BATCH_TOKENS = 16_384
@@ -100,25 +115,24 @@ class Server:
         self._settings = settings
         self.metrics = Metrics()
         self.metrics.build_info.labels(bertscope.__version__).set(1)
-        self.engine = Engine(self._limits, self.metrics)
+        self.engine = Engine(self._limits, self.metrics, self._device_broke)
         runtimes = RuntimeSettings(settings.cache_folder, settings.threads, settings.onnx_optimisation)
         read = partial(read_model, runtimes=runtimes)
         self.registry = Registry(self.metrics, read, self._warm_up)
-        self._interceptor = CallInterceptor(self.metrics)
+        self._serving = False
+        limits = CallLimits(settings.max_calls, settings.max_client_calls)
+        door = Door(limits, self.metrics, self.engine.crowded)
+        self._interceptor = CallInterceptor(self.metrics, door, settings.client_identity)
+        self._hurried = asyncio.Event()
         self._health = health.aio.HealthServicer()
+        self._broken = False
         self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
         self._server = grpc.aio.server(
             interceptors=[self._interceptor],
-            options=[
-                ("grpc.max_receive_message_length", settings.max_message_bytes),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.max_concurrent_streams", settings.max_streams),
-                # Two servers on one port would each get some of the calls, and nobody would be told.
-                ("grpc.so_reuseport", 0),
-            ],
+            options=server_options(settings),
         )
-        limits = RequestLimits(settings.max_texts, settings.max_text_characters)
-        backend = Backend(self.engine, self.registry, limits)
+        request_limits = RequestLimits(settings.max_texts, settings.max_text_characters)
+        backend = Backend(self.engine, self.registry, request_limits)
         model_pb2_grpc.add_ModelServiceServicer_to_server(ModelServicer(backend, settings), self._server)
         attention_pb2_grpc.add_AttentionServiceServicer_to_server(AttentionServicer(backend), self._server)
         cloze_pb2_grpc.add_ClozeServiceServicer_to_server(ClozeServicer(backend), self._server)
@@ -127,19 +141,34 @@ class Server:
         ablation_pb2_grpc.add_AblationServiceServicer_to_server(ablation, self._server)
         benchmark = BenchmarkServicer(backend, settings, read)
         benchmark_pb2_grpc.add_BenchmarkServiceServicer_to_server(benchmark, self._server)
+        inference = InferenceServicer(backend, ReplyRoom(self.metrics), lambda: self._serving)
+        add_inference_servicer(inference, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
+        add_reflection(self._server, (*SERVICES, health.SERVICE_NAME), PROTOS)
 
     def _limits(self, device: torch.device) -> Limits:
         default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
-        return Limits(self._settings.batch_tokens or default, self._settings.queue_tokens, self._settings.threads)
+        settings = self._settings
+        return Limits(
+            settings.batch_tokens or default,
+            settings.queue_tokens,
+            queue_seconds=settings.queue_seconds,
+            threads=settings.threads,
+        )
+
+    def _device_broke(self, device: torch.device) -> None:
+        """From a device's thread: let balancers ask another server, and supervisors start a new one."""
+        logger.critical("%s has failed for good; health says NOT_SERVING from now on", device)
+        self._broken, self._serving = True, False
+        # Kept, for the loop itself holds its tasks weakly.
+        self._last_words = asyncio.run_coroutine_threadsafe(self._announce(Status.NOT_SERVING), self._loop)
 
     async def _warm_up(self, model: LoadedModel) -> LoadedModel:
         return await warm_up(self.engine, model)
 
     async def start(self) -> Ports:
         """Listen. Raises OSError if a port is taken."""
+        self._loop = asyncio.get_running_loop()
         await self._announce(Status.NOT_SERVING)
         host, family = self._settings.host, socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET
         name = f"[{host}]" if family is socket.AF_INET6 else host
@@ -169,17 +198,36 @@ class Server:
             model = await self.registry.load(spec, lambda _: None)
             encoder = model.encoder
             logger.info("%s is ready on %s in %s, run by %s", model.name, encoder.device, encoder.precision, encoder.runtime)
-        await self._announce(Status.SERVING)
+        if not self._broken:
+            await self._announce(Status.SERVING)
+            self._serving = True
 
-    async def stop(self, grace_seconds: float) -> None:
-        """Health says NOT_SERVING, new calls get UNAVAILABLE, running ones may finish within the grace period."""
+    async def stop(self, grace_seconds: float, drain_seconds: float = 0.0) -> None:
+        """Health says NOT_SERVING, after `drain_seconds` new calls get UNAVAILABLE, those that run after the grace period."""
+        was_serving, self._serving = self._serving, False
         await self._health.enter_graceful_shutdown()
-        # Not gRPC's own grace: in it, a call that just arrives is cancelled unexplained, and an open health watch, which never
-        # ends, is waited for.
-        await self._interceptor.drain(grace_seconds)
+        if was_serving:
+            await _unless(self._hurried, asyncio.sleep(drain_seconds))
+        self._interceptor.draining = True
+        running, end = self._interceptor.running, time.monotonic() + grace_seconds
+        await _unless(self._hurried, self._interceptor.settle(min(grace_seconds, SETTLE_SECONDS)))
+        async with self._interceptor.holding():
+            await asyncio.sleep(HOLD_SECONDS)
+            # From here on connections take no more calls: their clients turn to another server. Calls that run go on; when they
+            # have ended is ours to say, since gRPC would wait for open health watches, which never end. If none runs, it
+            # closes the connections at once, and what is on its way gets UNAVAILABLE.
+            farewell = asyncio.create_task(self._server.stop(math.inf if running else 0))
+            await asyncio.sleep(HOLD_SECONDS)
+        await _unless(self._hurried, running.finish(end - time.monotonic()))
+        await running.cut_off()
         await self._server.stop(FAREWELL_SECONDS)
+        await farewell
         await self.engine.close()
         await asyncio.to_thread(self._metrics_server.close)
+
+    def hurry(self) -> None:
+        """Cut short what a stop waits for."""
+        self._hurried.set()
 
     async def _announce(self, status: int) -> None:
         for service in ("", *SERVICES):
@@ -198,11 +246,17 @@ def parse_model(entry: str, settings: Settings) -> LoadSpec:
 
 
 async def serve(settings: Settings) -> None:
-    """Run a server until SIGTERM or SIGINT. Raises OSError and ServiceError if it can't begin."""
+    """Run a server until SIGTERM or SIGINT; a second one ends it at once. Raises OSError and ServiceError if it can't begin."""
     server, stopped = Server(settings), asyncio.Event()
+
+    def signalled() -> None:
+        if stopped.is_set():
+            server.hurry()
+        stopped.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+        loop.add_signal_handler(number, signalled)
     ports = await server.start()
     try:
         write_ports(settings.port_file, ports)
@@ -212,11 +266,11 @@ async def serve(settings: Settings) -> None:
             await stopped.wait()
         logger.info("stopping: running calls have %g s to finish", settings.grace_seconds)
     finally:
-        await server.stop(settings.grace_seconds)
+        await server.stop(settings.grace_seconds, settings.drain_seconds)
 
 
 async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do some work unless, or until, the server is told to stop; whether it was done."""
+    """Do some work unless, or until, the server is told to stop, or to hurry; whether it was done."""
     doing, stopping = asyncio.create_task(work), asyncio.create_task(stopped.wait())
     await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -10,6 +10,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Positive = Annotated[int, Field(gt=0)]
+Seconds = Annotated[float, Field(ge=0, le=2_000_000)]
+"""gRPC counts milliseconds in 32 bits."""
 
 
 class Settings(BaseSettings):
@@ -67,7 +69,22 @@ class Settings(BaseSettings):
     """Most tokens in a batch, padding included; 0 means 1024 on a CPU, 16384 on a GPU. A longer text runs alone."""
 
     queue_tokens: Positive = 262_144
-    """Most tokens that wait on a device; a request that finds no room gets RESOURCE_EXHAUSTED with a delay."""
+    """Most tokens that wait on a device; a request that finds no room gets RESOURCE_EXHAUSTED with a delay. Bulk work takes no
+    room from interactive calls."""
+
+    queue_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
+    """Longest that a request may have to wait for others, seconds, going by how fast the last batches were; one that would
+    wait longer gets RESOURCE_EXHAUSTED with a delay."""
+
+    client_identity: Literal["connection", "address"] = "connection"
+    """By what clients that send no `authorization` metadata are told apart, to share evenly: their connection, or their address
+    (for clients that open many connections)."""
+
+    max_client_calls: Annotated[int, Field(ge=0)] = 0
+    """Most calls of one client at a time; 0 means no limit. One more gets RESOURCE_EXHAUSTED with a delay."""
+
+    max_calls: Annotated[int, Field(ge=0)] = 4096
+    """Most calls of all clients at a time; 0 means no limit. One more gets RESOURCE_EXHAUSTED with a delay."""
 
     sweep_memory_bytes: Positive = 512 * 1024 * 1024
     """Most memory that a sweep keeps hidden states in, on the model's device; beyond it they are computed anew."""
@@ -84,8 +101,30 @@ class Settings(BaseSettings):
     max_streams: Positive = 1024
     """Most calls at a time on one connection."""
 
+    keepalive_seconds: Seconds = 60.0
+    """A connection on which nothing came for so long is pinged, also when no call runs; 0 means never."""
+
+    keepalive_timeout_seconds: Annotated[float, Field(gt=0, le=2_000_000)] = 20.0
+    """A connection whose ping is not answered within so long is closed, and its calls are cancelled."""
+
+    min_ping_seconds: Seconds = 10.0
+    """A client may ping no more often than once in so long while it has nothing to send; one that does it three times is
+    disconnected (GOAWAY, too_many_pings)."""
+
+    max_connection_idle_seconds: Seconds = 3600.0
+    """A connection without calls is closed after so long; 0 means never. Clients connect again with their next call."""
+
+    max_connection_age_seconds: Seconds = 0.0
+    """A connection takes no new calls after about so long, so that clients come back through the balancer; 0 means never."""
+
+    max_connection_age_grace_seconds: Seconds = 0.0
+    """How long calls may still run on a connection that became too old, before they are cancelled; 0 means to their end."""
+
     grace_seconds: Annotated[float, Field(ge=0)] = 20.0
     """How long running calls may go on after SIGTERM."""
+
+    drain_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """How long new calls are still taken after SIGTERM, while health says NOT_SERVING: balancers need seconds to notice."""
 
     log_format: Literal["text", "json"] = "text"
     """text for people, json for machines."""

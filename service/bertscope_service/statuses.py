@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from itertools import accumulate
 from urllib.parse import quote
 
 import grpc
@@ -55,12 +56,10 @@ def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:
 def _shorten(text: str, limit: int = MAX_MESSAGE_BYTES) -> str:
     """The text, cut if it were longer than `limit` bytes in a header; what UTF-8 can't write is escaped."""
     text = text[: limit + 1].encode("utf-8", "backslashreplace").decode()
-    size = 0
-    for index, character in enumerate(text):
-        size += len(quote(character, safe=SAFE))
-        if size > limit:
-            return f"{text[:index]}..."
-    return text
+    if len(quote(text, safe=SAFE)) <= limit:
+        return text
+    sizes = accumulate(len(quote(character, safe=SAFE)) for character in text)
+    return f"{text[: sum(size <= limit for size in sizes)]}..."
 
 
 def _status(code: grpc.StatusCode, message: str, *details: Message) -> status_pb2.Status:

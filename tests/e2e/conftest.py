@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.process import Process
+from tests.e2e.proxy import Proxy
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,13 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def target(embedded: Process) -> str:
     """Where the server with the embedded model listens, HOST:PORT."""
     return embedded.target
+
+
+@pytest.fixture(scope="session")
+def gateway(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where an Envoy before that server listens, HOST:PORT."""
+    with Proxy(tmp_path_factory.mktemp("envoy"), [target]) as proxy:
+        yield proxy.target
 
 
 @pytest.fixture

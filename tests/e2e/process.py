@@ -14,7 +14,7 @@ import grpc
 from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-START_SECONDS = 60.0
+START_SECONDS = 90.0
 """Importing PyTorch takes a while on a busy machine."""
 
 _numbers = itertools.count()

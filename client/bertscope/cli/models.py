@@ -76,6 +76,9 @@ def load(
         Literal["auto", "torch", "onnx"] | None,
         typer.Option("--runtime", help="The library that runs it; auto takes the faster one."),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put it in the place of a model of that name, which answers until then.")
+    ] = False,
     target: options.Target = options.TARGET,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long the load may take.")
@@ -91,6 +94,7 @@ def load(
             precision=precision,
             revision=revision,
             runtime=runtime,
+            replace=replace,
             on_progress=show,
             timeout=timeout,
         )

@@ -25,53 +25,58 @@ _sym_db = _symbol_database.Default()
 from bertscope.v1 import ablation_pb2 as bertscope_dot_v1_dot_ablation__pb2
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import compression_pb2 as bertscope_dot_v1_dot_compression__pb2
+from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x62\x65rtscope/v1/benchmark.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1b\x62\x65rtscope/v1/ablation.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1e\x62\x65rtscope/v1/compression.proto\"\xfa\x01\n\x0bMeasurement\x12\x0f\n\x07lengths\x18\x01 \x03(\r\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x13\n\x0b\x62\x61tch_sizes\x18\x03 \x03(\r\x12\x10\n\x08min_runs\x18\x04 \x01(\r\x12\x18\n\x0bmin_seconds\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bmax_seconds\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12*\n\tbootstrap\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12$\n\x06others\x18\x08 \x01(\x0e\x32\x14.bertscope.v1.OthersB\x0e\n\x0c_min_secondsB\x0e\n\x0c_max_seconds\"\xbe\x01\n\x16\x42\x65nchmarkModelsRequest\x12\x0e\n\x06models\x18\x01 \x03(\t\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12\x17\n\x0f\x61greement_texts\x18\x04 \x03(\t\x12\r\n\x05top_k\x18\x05 \x01(\r\x12*\n\tobjective\x18\x06 \x01(\x0b\x32\x17.bertscope.v1.Objective\"\x88\x01\n\x17\x42\x65nchmarkModelsResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.BenchmarkReportH\x00\x42\x07\n\x05\x65vent\"0\n\x11\x42\x65nchmarkProgress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x01\"\x91\x01\n\x07Machine\x12\x0b\n\x03\x63pu\x18\x01 \x01(\t\x12\r\n\x05\x63ores\x18\x02 \x01(\r\x12\x11\n\tcpu_flags\x18\x03 \x03(\t\x12\x0c\n\x04gpus\x18\x04 \x03(\t\x12\x0f\n\x07threads\x18\x05 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06system\x18\x07 \x01(\t\x12\x12\n\nother_load\x18\x08 \x01(\x01\"\xca\x01\n\x05Ratio\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0b\n\x03low\x18\x02 \x01(\x01\x12\x0c\n\x04high\x18\x03 \x01(\x01\x12,\n\x07verdict\x18\x04 \x01(\x0e\x32\x1b.bertscope.v1.Ratio.Verdict\"i\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n\rVERDICT_ABOVE\x10\x01\x12\x11\n\rVERDICT_BELOW\x10\x02\x12\x1f\n\x1bVERDICT_NOT_DISTINGUISHABLE\x10\x03\"\x91\x02\n\x05Speed\x12\x0e\n\x06length\x18\x01 \x01(\r\x12\x13\n\x0bp50_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bp90_seconds\x18\x03 \x01(\x01\x12\x13\n\x0bp95_seconds\x18\x04 \x01(\x01\x12\x13\n\x0bp99_seconds\x18\x05 \x01(\x01\x12\x0c\n\x04runs\x18\x06 \x01(\r\x12\x12\n\nbest_batch\x18\x07 \x01(\r\x12\x12\n\nthroughput\x18\x08 \x01(\x01\x12\x0f\n\x07\x62\x61tches\x18\t \x01(\r\x12,\n\x0flatency_speedup\x18\n \x01(\x0b\x32\x13.bertscope.v1.Ratio\x12/\n\x12throughput_speedup\x18\x0b \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x89\x01\n\tAgreement\x12\r\n\x05top_1\x18\x01 \x01(\x01\x12\r\n\x05top_k\x18\x02 \x01(\x01\x12\t\n\x01k\x18\x03 \x01(\r\x12\x12\n\ndivergence\x18\x04 \x01(\x01\x12\x16\n\x0e\x64ivergence_low\x18\x05 \x01(\x01\x12\x17\n\x0f\x64ivergence_high\x18\x06 \x01(\x01\x12\x0e\n\x06places\x18\x07 \x01(\r\"c\n\x05Score\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05value\x18\x02 \x01(\x01\x12%\n\x08retained\x18\x03 \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x81\x03\n\x0bModelReport\x12,\n\nprovenance\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x12\n\nparameters\x18\x02 \x01(\x04\x12\x1f\n\x12nonzero_parameters\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cweight_bytes\x18\x04 \x01(\x04\x12\x16\n\x0eresident_bytes\x18\x05 \x01(\x04\x12\x15\n\rworking_bytes\x18\x06 \x01(\x04\x12\x13\n\x0b\x63ompression\x18\x07 \x01(\x01\x12#\n\x06speeds\x18\x08 \x03(\x0b\x32\x13.bertscope.v1.Speed\x12*\n\tagreement\x18\t \x01(\x0b\x32\x17.bertscope.v1.Agreement\x12#\n\x06scores\x18\n \x03(\x0b\x32\x13.bertscope.v1.Score\x12(\n\x05steps\x18\x0b \x03(\x0b\x32\x19.bertscope.v1.AppliedStepB\x15\n\x13_nonzero_parameters\"/\n\x0c\x44isturbances\x12\x0e\n\x06waited\x18\x01 \x01(\r\x12\x0f\n\x07refused\x18\x02 \x01(\r\"\xcc\x01\n\x0f\x42\x65nchmarkReport\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12)\n\x06models\x18\x03 \x03(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x30\n\x0c\x64isturbances\x18\x04 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x11\n\tcut_short\x18\x06 \x01(\x08\"\x91\x01\n\x17\x42\x65nchmarkStudiesRequest\x12\x0f\n\x07systems\x18\x01 \x03(\t\x12\r\n\x05heavy\x18\x02 \x01(\x08\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12&\n\x07runtime\x18\x04 \x01(\x0e\x32\x15.bertscope.v1.Runtime\"\xb0\x01\n\x18\x42\x65nchmarkStudiesResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12%\n\x03row\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.StudyRowH\x00\x12/\n\x07summary\x18\x03 \x01(\x0b\x32\x1c.bertscope.v1.StudiesSummaryH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\tPublished\x12\x0e\n\x06system\x18\x01 \x01(\t\x12\x11\n\ttechnique\x18\x02 \x01(\t\x12\x13\n\x0b\x63ompression\x18\x03 \x01(\t\x12\x13\n\x0bperformance\x18\x04 \x01(\t\x12\x0f\n\x07speedup\x18\x05 \x01(\t\x12\x13\n\x0brelative_to\x18\x06 \x01(\t\x12\x14\n\x0c\x65valuated_on\x18\x07 \x01(\t\"\xd0\x01\n\x08StudyRow\x12*\n\tpublished\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.Published\x12\x14\n\x0cnot_measured\x18\x02 \x01(\t\x12\r\n\x05\x62uilt\x18\x03 \x01(\t\x12+\n\x08measured\x18\x04 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x10\n\x08\x62\x61seline\x18\x05 \x01(\t\x12\x34\n\x11\x62\x61seline_measured\x18\x06 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\"{\n\x0eStudiesSummary\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x30\n\x0c\x64isturbances\x18\x02 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x03 \x01(\x01*D\n\x06Others\x12\x16\n\x12OTHERS_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOTHERS_WAIT\x10\x01\x12\x11\n\rOTHERS_REFUSE\x10\x02\x32\xd9\x01\n\x10\x42\x65nchmarkService\x12`\n\x0f\x42\x65nchmarkModels\x12$.bertscope.v1.BenchmarkModelsRequest\x1a%.bertscope.v1.BenchmarkModelsResponse0\x01\x12\x63\n\x10\x42\x65nchmarkStudies\x12%.bertscope.v1.BenchmarkStudiesRequest\x1a&.bertscope.v1.BenchmarkStudiesResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x62\x65rtscope/v1/benchmark.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1b\x62\x65rtscope/v1/ablation.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1e\x62\x65rtscope/v1/compression.proto\x1a\x1cgoogle/api/annotations.proto\"\xfa\x01\n\x0bMeasurement\x12\x0f\n\x07lengths\x18\x01 \x03(\r\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x13\n\x0b\x62\x61tch_sizes\x18\x03 \x03(\r\x12\x10\n\x08min_runs\x18\x04 \x01(\r\x12\x18\n\x0bmin_seconds\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bmax_seconds\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12*\n\tbootstrap\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12$\n\x06others\x18\x08 \x01(\x0e\x32\x14.bertscope.v1.OthersB\x0e\n\x0c_min_secondsB\x0e\n\x0c_max_seconds\"\xbe\x01\n\x16\x42\x65nchmarkModelsRequest\x12\x0e\n\x06models\x18\x01 \x03(\t\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12\x17\n\x0f\x61greement_texts\x18\x04 \x03(\t\x12\r\n\x05top_k\x18\x05 \x01(\r\x12*\n\tobjective\x18\x06 \x01(\x0b\x32\x17.bertscope.v1.Objective\"\x88\x01\n\x17\x42\x65nchmarkModelsResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.BenchmarkReportH\x00\x42\x07\n\x05\x65vent\"0\n\x11\x42\x65nchmarkProgress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x01\"\x91\x01\n\x07Machine\x12\x0b\n\x03\x63pu\x18\x01 \x01(\t\x12\r\n\x05\x63ores\x18\x02 \x01(\r\x12\x11\n\tcpu_flags\x18\x03 \x03(\t\x12\x0c\n\x04gpus\x18\x04 \x03(\t\x12\x0f\n\x07threads\x18\x05 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06system\x18\x07 \x01(\t\x12\x12\n\nother_load\x18\x08 \x01(\x01\"\xca\x01\n\x05Ratio\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0b\n\x03low\x18\x02 \x01(\x01\x12\x0c\n\x04high\x18\x03 \x01(\x01\x12,\n\x07verdict\x18\x04 \x01(\x0e\x32\x1b.bertscope.v1.Ratio.Verdict\"i\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n\rVERDICT_ABOVE\x10\x01\x12\x11\n\rVERDICT_BELOW\x10\x02\x12\x1f\n\x1bVERDICT_NOT_DISTINGUISHABLE\x10\x03\"\x91\x02\n\x05Speed\x12\x0e\n\x06length\x18\x01 \x01(\r\x12\x13\n\x0bp50_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bp90_seconds\x18\x03 \x01(\x01\x12\x13\n\x0bp95_seconds\x18\x04 \x01(\x01\x12\x13\n\x0bp99_seconds\x18\x05 \x01(\x01\x12\x0c\n\x04runs\x18\x06 \x01(\r\x12\x12\n\nbest_batch\x18\x07 \x01(\r\x12\x12\n\nthroughput\x18\x08 \x01(\x01\x12\x0f\n\x07\x62\x61tches\x18\t \x01(\r\x12,\n\x0flatency_speedup\x18\n \x01(\x0b\x32\x13.bertscope.v1.Ratio\x12/\n\x12throughput_speedup\x18\x0b \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x89\x01\n\tAgreement\x12\r\n\x05top_1\x18\x01 \x01(\x01\x12\r\n\x05top_k\x18\x02 \x01(\x01\x12\t\n\x01k\x18\x03 \x01(\r\x12\x12\n\ndivergence\x18\x04 \x01(\x01\x12\x16\n\x0e\x64ivergence_low\x18\x05 \x01(\x01\x12\x17\n\x0f\x64ivergence_high\x18\x06 \x01(\x01\x12\x0e\n\x06places\x18\x07 \x01(\r\"c\n\x05Score\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05value\x18\x02 \x01(\x01\x12%\n\x08retained\x18\x03 \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x81\x03\n\x0bModelReport\x12,\n\nprovenance\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x12\n\nparameters\x18\x02 \x01(\x04\x12\x1f\n\x12nonzero_parameters\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cweight_bytes\x18\x04 \x01(\x04\x12\x16\n\x0eresident_bytes\x18\x05 \x01(\x04\x12\x15\n\rworking_bytes\x18\x06 \x01(\x04\x12\x13\n\x0b\x63ompression\x18\x07 \x01(\x01\x12#\n\x06speeds\x18\x08 \x03(\x0b\x32\x13.bertscope.v1.Speed\x12*\n\tagreement\x18\t \x01(\x0b\x32\x17.bertscope.v1.Agreement\x12#\n\x06scores\x18\n \x03(\x0b\x32\x13.bertscope.v1.Score\x12(\n\x05steps\x18\x0b \x03(\x0b\x32\x19.bertscope.v1.AppliedStepB\x15\n\x13_nonzero_parameters\"/\n\x0c\x44isturbances\x12\x0e\n\x06waited\x18\x01 \x01(\r\x12\x0f\n\x07refused\x18\x02 \x01(\r\"\xcc\x01\n\x0f\x42\x65nchmarkReport\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12)\n\x06models\x18\x03 \x03(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x30\n\x0c\x64isturbances\x18\x04 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x11\n\tcut_short\x18\x06 \x01(\x08\"\x91\x01\n\x17\x42\x65nchmarkStudiesRequest\x12\x0f\n\x07systems\x18\x01 \x03(\t\x12\r\n\x05heavy\x18\x02 \x01(\x08\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12&\n\x07runtime\x18\x04 \x01(\x0e\x32\x15.bertscope.v1.Runtime\"\xb0\x01\n\x18\x42\x65nchmarkStudiesResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12%\n\x03row\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.StudyRowH\x00\x12/\n\x07summary\x18\x03 \x01(\x0b\x32\x1c.bertscope.v1.StudiesSummaryH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\tPublished\x12\x0e\n\x06system\x18\x01 \x01(\t\x12\x11\n\ttechnique\x18\x02 \x01(\t\x12\x13\n\x0b\x63ompression\x18\x03 \x01(\t\x12\x13\n\x0bperformance\x18\x04 \x01(\t\x12\x0f\n\x07speedup\x18\x05 \x01(\t\x12\x13\n\x0brelative_to\x18\x06 \x01(\t\x12\x14\n\x0c\x65valuated_on\x18\x07 \x01(\t\"\xd0\x01\n\x08StudyRow\x12*\n\tpublished\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.Published\x12\x14\n\x0cnot_measured\x18\x02 \x01(\t\x12\r\n\x05\x62uilt\x18\x03 \x01(\t\x12+\n\x08measured\x18\x04 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x10\n\x08\x62\x61seline\x18\x05 \x01(\t\x12\x34\n\x11\x62\x61seline_measured\x18\x06 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\"{\n\x0eStudiesSummary\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x30\n\x0c\x64isturbances\x18\x02 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x03 \x01(\x01*D\n\x06Others\x12\x16\n\x12OTHERS_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOTHERS_WAIT\x10\x01\x12\x11\n\rOTHERS_REFUSE\x10\x02\x32\x9e\x02\n\x10\x42\x65nchmarkService\x12\x81\x01\n\x0f\x42\x65nchmarkModels\x12$.bertscope.v1.BenchmarkModelsRequest\x1a%.bertscope.v1.BenchmarkModelsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/v1/models:benchmark:\x01*0\x01\x12\x85\x01\n\x10\x42\x65nchmarkStudies\x12%.bertscope.v1.BenchmarkStudiesRequest\x1a&.bertscope.v1.BenchmarkStudiesResponse\" \x82\xd3\xe4\x93\x02\x1a\"\x15/v1/studies:benchmark:\x01*0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.benchmark_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OTHERS']._serialized_start=3097
-  _globals['_OTHERS']._serialized_end=3165
-  _globals['_MEASUREMENT']._serialized_start=135
-  _globals['_MEASUREMENT']._serialized_end=385
-  _globals['_BENCHMARKMODELSREQUEST']._serialized_start=388
-  _globals['_BENCHMARKMODELSREQUEST']._serialized_end=578
-  _globals['_BENCHMARKMODELSRESPONSE']._serialized_start=581
-  _globals['_BENCHMARKMODELSRESPONSE']._serialized_end=717
-  _globals['_BENCHMARKPROGRESS']._serialized_start=719
-  _globals['_BENCHMARKPROGRESS']._serialized_end=767
-  _globals['_MACHINE']._serialized_start=770
-  _globals['_MACHINE']._serialized_end=915
-  _globals['_RATIO']._serialized_start=918
-  _globals['_RATIO']._serialized_end=1120
-  _globals['_RATIO_VERDICT']._serialized_start=1015
-  _globals['_RATIO_VERDICT']._serialized_end=1120
-  _globals['_SPEED']._serialized_start=1123
-  _globals['_SPEED']._serialized_end=1396
-  _globals['_AGREEMENT']._serialized_start=1399
-  _globals['_AGREEMENT']._serialized_end=1536
-  _globals['_SCORE']._serialized_start=1538
-  _globals['_SCORE']._serialized_end=1637
-  _globals['_MODELREPORT']._serialized_start=1640
-  _globals['_MODELREPORT']._serialized_end=2025
-  _globals['_DISTURBANCES']._serialized_start=2027
-  _globals['_DISTURBANCES']._serialized_end=2074
-  _globals['_BENCHMARKREPORT']._serialized_start=2077
-  _globals['_BENCHMARKREPORT']._serialized_end=2281
-  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_start=2284
-  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_end=2429
-  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_start=2432
-  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_end=2608
-  _globals['_PUBLISHED']._serialized_start=2611
-  _globals['_PUBLISHED']._serialized_end=2759
-  _globals['_STUDYROW']._serialized_start=2762
-  _globals['_STUDYROW']._serialized_end=2970
-  _globals['_STUDIESSUMMARY']._serialized_start=2972
-  _globals['_STUDIESSUMMARY']._serialized_end=3095
-  _globals['_BENCHMARKSERVICE']._serialized_start=3168
-  _globals['_BENCHMARKSERVICE']._serialized_end=3385
+  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkModels']._loaded_options = None
+  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkModels']._serialized_options = b'\202\323\344\223\002\031\"\024/v1/models:benchmark:\001*'
+  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkStudies']._loaded_options = None
+  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkStudies']._serialized_options = b'\202\323\344\223\002\032\"\025/v1/studies:benchmark:\001*'
+  _globals['_OTHERS']._serialized_start=3127
+  _globals['_OTHERS']._serialized_end=3195
+  _globals['_MEASUREMENT']._serialized_start=165
+  _globals['_MEASUREMENT']._serialized_end=415
+  _globals['_BENCHMARKMODELSREQUEST']._serialized_start=418
+  _globals['_BENCHMARKMODELSREQUEST']._serialized_end=608
+  _globals['_BENCHMARKMODELSRESPONSE']._serialized_start=611
+  _globals['_BENCHMARKMODELSRESPONSE']._serialized_end=747
+  _globals['_BENCHMARKPROGRESS']._serialized_start=749
+  _globals['_BENCHMARKPROGRESS']._serialized_end=797
+  _globals['_MACHINE']._serialized_start=800
+  _globals['_MACHINE']._serialized_end=945
+  _globals['_RATIO']._serialized_start=948
+  _globals['_RATIO']._serialized_end=1150
+  _globals['_RATIO_VERDICT']._serialized_start=1045
+  _globals['_RATIO_VERDICT']._serialized_end=1150
+  _globals['_SPEED']._serialized_start=1153
+  _globals['_SPEED']._serialized_end=1426
+  _globals['_AGREEMENT']._serialized_start=1429
+  _globals['_AGREEMENT']._serialized_end=1566
+  _globals['_SCORE']._serialized_start=1568
+  _globals['_SCORE']._serialized_end=1667
+  _globals['_MODELREPORT']._serialized_start=1670
+  _globals['_MODELREPORT']._serialized_end=2055
+  _globals['_DISTURBANCES']._serialized_start=2057
+  _globals['_DISTURBANCES']._serialized_end=2104
+  _globals['_BENCHMARKREPORT']._serialized_start=2107
+  _globals['_BENCHMARKREPORT']._serialized_end=2311
+  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_start=2314
+  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_end=2459
+  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_start=2462
+  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_end=2638
+  _globals['_PUBLISHED']._serialized_start=2641
+  _globals['_PUBLISHED']._serialized_end=2789
+  _globals['_STUDYROW']._serialized_start=2792
+  _globals['_STUDYROW']._serialized_end=3000
+  _globals['_STUDIESSUMMARY']._serialized_start=3002
+  _globals['_STUDIESSUMMARY']._serialized_end=3125
+  _globals['_BENCHMARKSERVICE']._serialized_start=3198
+  _globals['_BENCHMARKSERVICE']._serialized_end=3484
 # @@protoc_insertion_point(module_scope)

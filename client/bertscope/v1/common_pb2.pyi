@@ -8,6 +8,8 @@ Conventions of the whole contract:
   * Positions in a text are Unicode code points, not bytes and not UTF-16 units.
   * Errors are google.rpc.Status with one google.rpc.ErrorInfo (domain "bertscope"), google.rpc.BadRequest for
     fields of the request, and google.rpc.RetryInfo where trying again later helps.
+  * Over HTTP, through a proxy that transcodes JSON, a path names the model ("/v1/models/{id}:fillMask") or, where a server's
+    default model may answer, none ("/v1:fillMask").
 """
 
 from collections import abc as _abc

@@ -315,6 +315,7 @@ class LoadModelRequest(_message.Message):
     PRECISION_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     RUNTIME_FIELD_NUMBER: _builtins.int
+    REPLACE_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """Id the model gets: it becomes "models/{model_id}". 1 to 63 of a-z, A-Z, 0-9, '.', '_' and '-', a letter or digit first.
     Empty: the last part of the source.
@@ -331,6 +332,11 @@ class LoadModelRequest(_message.Message):
     """Branch, tag or commit of a hub id; empty means its main branch. Must be empty for a folder."""
     runtime: _common_pb2.Runtime.ValueType
     """The library to run it with. RUNTIME_ONNX exports the model first, once, into the server's cache."""
+    replace: _builtins.bool
+    """Whether the model may take the place of one that has its id; without such a one it is simply loaded. The old model answers, and is
+    what GetModel and ListModels show, until the new one has been read and run once beside it; from then on calls get the new one. Calls
+    that run at that moment finish on the old weights, whose memory goes with the last of them. A default model stays the default one.
+    """
     def __init__(
         self,
         *,
@@ -340,10 +346,11 @@ class LoadModelRequest(_message.Message):
         precision: _common_pb2.Precision.ValueType = ...,
         revision: _builtins.str = ...,
         runtime: _common_pb2.Runtime.ValueType = ...,
+        replace: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "model_id", b"model_id", "precision", b"precision", "revision", b"revision", "runtime", b"runtime", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "model_id", b"model_id", "precision", b"precision", "replace", b"replace", "revision", b"revision", "runtime", b"runtime", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

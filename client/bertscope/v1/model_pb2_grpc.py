@@ -85,12 +85,14 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LoadModel(self, request, context):
-        """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
+        """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use. With replace, a
+        model that has the id is replaced without a gap.
 
-        Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-        device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
-        is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
-        be reached.
+        Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
+        malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
+        device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
+        itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
+        replaced serves on as before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,7 +102,7 @@ class ModelServiceServicer(object):
         """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
         Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
-        still loading or already being unloaded.
+        still loading, being replaced or already being unloaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

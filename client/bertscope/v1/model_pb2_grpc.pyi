@@ -44,18 +44,20 @@ class ModelServiceStub:
     Errors: NOT_FOUND for a model that the server does not have.
     """
     LoadModel: _grpc.UnaryStreamMultiCallable[_model_pb2.LoadModelRequest, _model_pb2.LoadModelResponse]
-    """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
+    """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use. With replace, a
+    model that has the id is replaced without a gap.
 
-    Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-    device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
-    is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
-    be reached.
+    Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
+    malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
+    device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
+    itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
+    replaced serves on as before.
     """
     UnloadModel: _grpc.UnaryUnaryMultiCallable[_model_pb2.UnloadModelRequest, _model_pb2.UnloadModelResponse]
     """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
     Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
-    still loading or already being unloaded.
+    still loading, being replaced or already being unloaded.
     """
     CompressModel: _grpc.UnaryStreamMultiCallable[_model_pb2.CompressModelRequest, _model_pb2.CompressModelResponse]
     """Makes a smaller or faster model of a loaded one, streams progress and ends with the new model, ready to use. The steps and what
@@ -83,18 +85,20 @@ class ModelServiceAsyncStub(ModelServiceStub):
     Errors: NOT_FOUND for a model that the server does not have.
     """
     LoadModel: _aio.UnaryStreamMultiCallable[_model_pb2.LoadModelRequest, _model_pb2.LoadModelResponse]  # type: ignore[assignment]
-    """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
+    """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use. With replace, a
+    model that has the id is replaced without a gap.
 
-    Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-    device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
-    is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
-    be reached.
+    Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
+    malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
+    device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
+    itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
+    replaced serves on as before.
     """
     UnloadModel: _aio.UnaryUnaryMultiCallable[_model_pb2.UnloadModelRequest, _model_pb2.UnloadModelResponse]  # type: ignore[assignment]
     """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
     Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
-    still loading or already being unloaded.
+    still loading, being replaced or already being unloaded.
     """
     CompressModel: _aio.UnaryStreamMultiCallable[_model_pb2.CompressModelRequest, _model_pb2.CompressModelResponse]  # type: ignore[assignment]
     """Makes a smaller or faster model of a loaded one, streams progress and ends with the new model, ready to use. The steps and what
@@ -137,12 +141,14 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_pb2.LoadModelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_model_pb2.LoadModelResponse], _abc.AsyncIterator[_model_pb2.LoadModelResponse]]:
-        """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use.
+        """Loads a model from a hub id or a folder on the server, streams progress and ends with the model, ready to use. With replace, a
+        model that has the id is replaced without a gap.
 
-        Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use, INVALID_ARGUMENT for a malformed id,
-        device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a device that
-        is not there or has too little memory (the message names the file or the network step), UNAVAILABLE for a hub that can't
-        be reached.
+        Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
+        malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
+        device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
+        itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
+        replaced serves on as before.
         """
 
     @_abc_1.abstractmethod
@@ -154,7 +160,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
 
         Errors: NOT_FOUND for a model that is not loaded, INVALID_ARGUMENT for an empty name, FAILED_PRECONDITION for a model that is
-        still loading or already being unloaded.
+        still loading, being replaced or already being unloaded.
         """
 
     @_abc_1.abstractmethod

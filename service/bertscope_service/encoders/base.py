@@ -54,6 +54,12 @@ class Shape:
     """Whether the runtime has gradients."""
     observable: bool = True
     """Whether attention maps can be watched and heads gated; without, `advance` takes neither gates nor watchers."""
+    hidden_states: bool = True
+    """Whether `State.hidden` holds hidden states after the last layer, and not what a whole model gave."""
+    drops_tokens: bool = False
+    """Whether some tokens of a text are dropped on the way, so that not all have a vector after the last layer."""
+    segments: int = 2
+    """How many segments (token types) it tells apart, 1 if none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class BilstmEncoder:
             has_masked_lm_head=False,
             labels=tuple(f"LABEL_{number}" for number in range(module.outer.out_features)),
             observable=False,
+            segments=1,
         )
 
     @property

@@ -1,13 +1,13 @@
 """Runs exported graphs in steps, with ONNX Runtime.
 
-Rows that nobody gates or watches go through the fast graph, from their embeddings to the positions asked for. Everything else
-runs the analysis graph layer by layer, cut in two where the gates act: contexts from hidden states, the next hidden states from
+Rows that nobody gates or watches go through the fast graph, from their ids to the positions asked for. Everything else runs
+the analysis graph layer by layer, cut in two where the gates act: contexts from hidden states, the next hidden states from
 gated contexts. Attention is fused in both; maps are computed beside it. Parts are made when they are first needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,35 @@ from bertscope_service.encoders.onnx_values import (
 )
 
 
+class _Unembedded(State):
+    """Rows whose ids are at hand: they are embedded when somebody wants to see them, and not at all if the fast graph runs them
+    to the end. `feeds` is None from then on."""
+
+    __slots__ = ("_embed", "_embedded", "feeds")
+
+    def __init__(
+        self,
+        feeds: Mapping[str, torch.Tensor],
+        lengths: tuple[int, ...],
+        valid: torch.Tensor | None,
+        embed: Callable[[Mapping[str, torch.Tensor]], torch.Tensor],
+    ) -> None:
+        self.feeds: Mapping[str, torch.Tensor] | None = feeds
+        self.lengths, self.valid, self.layer = lengths, valid, 0
+        self.context = self.survivors = None
+        self._embed = embed
+
+    @property
+    def hidden(self) -> torch.Tensor:
+        if self.feeds is not None:
+            self.hidden = self._embed(self.feeds)
+        return self._embedded
+
+    @hidden.setter
+    def hidden(self, hidden: torch.Tensor) -> None:
+        self.feeds, self._embedded = None, hidden
+
+
 class OnnxEncoder:
     """A folder that bertscope exported; the `Encoder` of the ONNX runtime."""
 
@@ -67,9 +96,12 @@ class OnnxEncoder:
         self._head_size = head_size
         self._parts = parts
         self._last = at(HIDDEN, shape.layers)
-        # Made now, so that a broken file is found when it is loaded.
-        self._embed = parts.make(FAST, (IDS, SEGMENTS, VALID), (at(HIDDEN, 0),))
-        self._body = parts.make(FAST, (at(HIDDEN, 0), VALID, POSITIONS), (LAST,))
+        # A model that is read at chosen positions goes only there in its last layer; one that is read whole need not choose.
+        self._chooses = shape.has_masked_lm_head or (bool(shape.labels) and reads_first)
+        inputs, self._end = ((IDS, SEGMENTS, VALID, POSITIONS), LAST) if self._chooses else ((IDS, SEGMENTS, VALID), self._last)
+        # Made now, so that a broken file is found when it is loaded. One session from ids to the end is a third faster, for a
+        # small model, than one to the embeddings and another from there.
+        self._body = parts.make(FAST, inputs, (self._end,))
 
     @classmethod
     def load(cls, folder: Path, details: Mapping[str, Any], settings: SessionSettings, precision: str) -> OnnxEncoder:
@@ -93,10 +125,13 @@ class OnnxEncoder:
         lengths = tuple(len(sequence) for sequence in sequences)
         ids, segments = place_ids(sequences, self.device)
         valid = valid_mask(lengths, self.device)
-        feeds = {IDS: ids, SEGMENTS: segments, VALID: self._valid(valid, ids.shape)}
-        hidden = at(HIDDEN, 0)
-        output = self._embed.run(feeds, {hidden: (*ids.shape, self.shape.hidden_size)})
-        return State(output[hidden], lengths, valid)
+        return _Unembedded({IDS: ids, SEGMENTS: segments, VALID: self._valid(valid, ids.shape)}, lengths, valid, self._embed)
+
+    def _embed(self, feeds: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The hidden states before the first layer."""
+        first = at(HIDDEN, 0)
+        embeddings = self._parts.get(FAST, (IDS, SEGMENTS, VALID), (first,))
+        return embeddings.run(feeds, {first: (*feeds[IDS].shape, self.shape.hidden_size)})[first]
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         return place_gates(gates, self.shape, self._place)
@@ -115,8 +150,8 @@ class OnnxEncoder:
         only: torch.Tensor | None = None,
     ) -> None:
         touched = bool(watch or taps or (gates is not None and gates.layers))
-        if not touched and state.layer == 0 and stop == self.shape.layers and state.context is None:
-            self._run_body(state, only)
+        if not touched and stop == self.shape.layers and isinstance(state, _Unembedded) and state.feeds is not None:
+            self._run_body(state, state.feeds, only)
             return
         while state.layer < stop:
             layer = state.layer
@@ -127,13 +162,15 @@ class OnnxEncoder:
             state.context = None
             state.layer += 1
 
-    def _run_body(self, state: State, only: torch.Tensor | None) -> None:
-        """All layers, the last one only at the positions asked for."""
-        rows, length = state.hidden.shape[:2]
-        if only is None:
-            only = torch.arange(length, device=self.device).expand(rows, length)
-        feeds = {at(HIDDEN, 0): state.hidden, VALID: self._valid(state.valid, (rows, length)), POSITIONS: only}
-        state.hidden = self._body.run(feeds, {LAST: (*only.shape, self.shape.hidden_size)})[LAST]
+    def _run_body(self, state: State, feeds: Mapping[str, torch.Tensor], only: torch.Tensor | None) -> None:
+        """From ids through all layers, the last one only at the positions asked for."""
+        rows, length = feeds[IDS].shape
+        if self._chooses:
+            if only is None:
+                only = torch.arange(length, device=self.device).expand(rows, length)
+            feeds, length = {**feeds, POSITIONS: only}, only.shape[1]
+        found = self._body.run(feeds, {self._end: (rows, length, self.shape.hidden_size)})[self._end]
+        state.hidden = found if self._chooses else pick(found, only)
         state.layer = self.shape.layers
 
     def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None) -> torch.Tensor:

@@ -66,7 +66,8 @@ class ForeignOnnxEncoder:
         except FailedPrecondition as error:
             message = f"{error.message}; it must take any number of texts of any length"
             raise FailedPrecondition(message, error.reason, source=file) from error
-        return cls(session, shape_of(file, config, found, parameters), settings, sum(path.stat().st_size for path in files))
+        shape = shape_of(file, config, found, parameters, reads_segments="token_type_ids" in asked)
+        return cls(session, shape, settings, sum(path.stat().st_size for path in files))
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
         lengths = tuple(len(sequence) for sequence in sequences)
@@ -112,7 +113,7 @@ class ForeignOnnxEncoder:
         return state.hidden[:, 0]
 
 
-def shape_of(file: Path, config: Mapping[str, Any], output: Sequence[int], parameters: int) -> Shape:
+def shape_of(file: Path, config: Mapping[str, Any], output: Sequence[int], parameters: int, *, reads_segments: bool) -> Shape:
     """The dimensions that a config.json names, whatever its architecture calls them, and what the shape of the logits of
     `EXAMPLE` says. Raises FailedPrecondition."""
 
@@ -150,7 +151,15 @@ def shape_of(file: Path, config: Mapping[str, Any], output: Sequence[int], param
         has_masked_lm_head=not labels,
         labels=labels,
         observable=False,
+        hidden_states=False,
+        segments=_segments(config) if reads_segments else 1,
     )
+
+
+def _segments(config: Mapping[str, Any]) -> int:
+    """How many segments a config.json names; BERT's two if it does not say."""
+    found = config.get("type_vocab_size")
+    return max(1, found) if isinstance(found, int) else 2
 
 
 def _labels(file: Path, config: Mapping[str, Any], count: int) -> tuple[str, ...]:

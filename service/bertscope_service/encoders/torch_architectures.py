@@ -44,9 +44,13 @@ class Architecture:
         """Longest sequence the position embeddings allow."""
         return int(self.model.config.max_position_embeddings)
 
+    def segments(self) -> int:
+        """How many segments the embeddings tell apart."""
+        return max(1, int(self.model.config.type_vocab_size)) if self.reads_segments else 1
+
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         """ids, segments: int64 [rows, length] -> [rows, length, hidden_size]; `valid` as in `run_layer`."""
-        if not self.reads_segments or self.model.config.type_vocab_size < 2:
+        if self.segments() < 2:
             return self.encoder.embeddings(input_ids=ids)
         return self.encoder.embeddings(input_ids=ids, token_type_ids=segments)
 
@@ -206,7 +210,8 @@ class MobileBert(Architecture):
 
 
 class ModernBert(Architecture):
-    """Rotary positions; most layers attend only within a window of `sliding_window` tokens to each side."""
+    """Rotary positions; most layers attend only within a window of `sliding_window` tokens to each side. The norm behind the
+    last layer counts as its end, so that what it gives is what transformers calls the last hidden states."""
 
     masked_lm = transformers.ModernBertForMaskedLM
     sequence_classification = transformers.ModernBertForSequenceClassification
@@ -230,17 +235,17 @@ class ModernBert(Architecture):
             # that is masked everywhere would be NaN and spread.
             mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
         rotary = self.encoder.rotary_emb(hidden, places, layer.attention_type)
-        return layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
+        output = layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
+        return self.encoder.final_norm(output) if index == len(self.layers) - 1 else output
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.model.decoder(self.model.head(self.encoder.final_norm(hidden)))
+        return self.model.decoder(self.model.head(hidden))
 
     @property
     def reads_first(self) -> bool:
         return bool(self.model.config.classifier_pooling == "cls")
 
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        hidden = self.encoder.final_norm(hidden)
         if self.reads_first:
             pooled = hidden[:, 0]
         elif valid is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from transformers.utils import logging as transformers_logging
 
 from bertscope_service.encoders.torch_architectures import ARCHITECTURES
@@ -107,7 +107,7 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
 
 def _decode(folder: Path, quantization: Quantization) -> tuple[dict[str, torch.Tensor], dict[str, IntegerMatrix]]:
     try:
-        return decode_weights(load_file(folder / "model.safetensors"), quantization)
+        return decode_weights(load((folder / "model.safetensors").read_bytes()), quantization)
     except (OSError, SafetensorError, KeyError, ValueError, IndexError, RuntimeError) as error:
         raise _unreadable(folder, f"the weights in {folder}", error) from error
 

@@ -42,7 +42,7 @@ from bertscope_service.encoders.torch_tokens import (
     protect,
     received,
 )
-from bertscope_service.encoders.torch_weights import nonzero_parameters, resident_bytes
+from bertscope_service.encoders.torch_weights import nonzero_parameters, resident_bytes, take_in
 from bertscope_service.errors import FailedPrecondition
 
 DTYPES = {
@@ -93,6 +93,8 @@ class TorchEncoder:
             prunable=name in PARTS and precision not in QUANTIZED and not kept_shares,
             differentiable=precision != INT8 and not kept_shares,
             observable=not kept_shares,
+            drops_tokens=bool(kept_shares),
+            segments=architecture.segments(),
         )
         architecture.kept = {layer: remaining(self.shape.heads, gone) for layer, gone in pruned.items()}
         self._padding_id = int(config.pad_token_id or 0)
@@ -130,6 +132,7 @@ class TorchEncoder:
         use_integers(checkpoint.model, checkpoint.integers, kind.reads_weights)
         if pack and device.type == "cpu" and can_pack(encoder.dtype):
             pack_linears(checkpoint.model, kind.reads_weights)
+        take_in(checkpoint.model)
         return encoder
 
     @property

@@ -1,4 +1,4 @@
-"""The weights of a torch module, wherever it keeps them: their size, and how many are not zero."""
+"""The weights of a torch module, wherever it keeps them: whose memory they lie in, their size, and how many are not zero."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from itertools import chain
 from typing import Any
 
 import torch
+
+
+def take_in(module: torch.nn.Module) -> None:
+    """Copy parameters and buffers on the CPU into memory of the module's own.
+
+    safetensors maps them from their file: a file that is overwritten while its model serves would change the model under its
+    old digest, and one that is cut short would end the process.
+    """
+    for tensor in chain(module.parameters(), module.buffers()):
+        if tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
 
 
 def resident_bytes(module: torch.nn.Module) -> int:

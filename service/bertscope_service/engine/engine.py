@@ -15,6 +15,7 @@ import torch
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.worker import Limits, Worker
+from bertscope_service.errors import Overloaded
 from bertscope_service.metrics import Metrics
 
 CATCH_UP_SECONDS = 10.0
@@ -24,9 +25,16 @@ CATCH_UP_SECONDS = 10.0
 class Engine:
     """All devices of a server. Its methods belong to the event loop and never block it."""
 
-    def __init__(self, limits: Callable[[torch.device], Limits], metrics: Metrics) -> None:
+    def __init__(
+        self,
+        limits: Callable[[torch.device], Limits],
+        metrics: Metrics,
+        on_broken: Callable[[torch.device], None] = lambda _: None,
+    ) -> None:
+        """`on_broken` is called from another thread when a device has failed for good."""
         self._limits = limits
         self._metrics = metrics
+        self._on_broken = on_broken
         self._workers: dict[torch.device, Worker] = {}
         self._leases: dict[torch.device, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._kept_waiting: dict[torch.device, WeakSet[asyncio.Future[list[Any]]]] = {}
@@ -49,19 +57,34 @@ class Engine:
             return []
         worker = self._worker(rows[0].encoder.device)
         job = Job(rows, client=client, priority=priority, deadline=deadline)
-        worker.submit(job, admitted=admitted)
-        late = None if deadline is None else job.loop.call_later(deadline - time.monotonic(), worker.expire, job)
+        patience = worker.patience_seconds if priority is Priority.INTERACTIVE and not admitted else None
+        try:
+            worker.submit(job, admitted=admitted)
+            return await self._results(worker, job, patience)
+        finally:
+            # Rows know their job. Without the way back, what it holds goes with its last reader, not when garbage is collected:
+            # results may be large tensors, and those who are refused many.
+            job.rows = ()
+
+    async def _results(self, worker: Worker, job: Job, patience: float | None) -> list[Any]:
+        """Wait for a job that was let in, for so many seconds at most if it does not begin, or until its deadline.
+
+        One timer does, the nearer one: who comes to a later deadline is cancelled by gRPC, too.
+        """
+        remaining = None if job.deadline is None else job.deadline - time.monotonic()
+        timer = None
+        if remaining is not None and (patience is None or remaining <= patience):
+            timer = job.loop.call_later(remaining, worker.expire, job)
+        elif patience is not None:
+            timer = job.loop.call_later(patience, worker.give_up, job)
         try:
             return await job.done
         except BaseException:
             worker.discard(job)
             raise
         finally:
-            if late is not None:
-                late.cancel()
-            # Rows know their job. Without the way back, what it holds goes with its last reader, not when garbage is collected:
-            # results may be large tensors.
-            job.rows = ()
+            if timer is not None:
+                timer.cancel()
 
     @asynccontextmanager
     async def lease(self, device: torch.device, *, refuse: bool) -> AsyncIterator[Lease]:
@@ -88,6 +111,21 @@ class Engine:
         if waiting:
             await asyncio.wait(waiting, timeout=CATCH_UP_SECONDS)
 
+    def crowded(self, client: str, remaining: float | None) -> Overloaded | None:
+        """Why interactive calls of a client are turned away now, on whatever device; None if one might be let in.
+
+        `remaining` are the seconds to the call's deadline. Much cheaper than reading its request first; `run` decides about the
+        others.
+        """
+        refusal = None
+        for worker in self._workers.values():
+            refusal = worker.crowded(client, remaining)
+            if refusal is None:
+                return None
+        if refusal is not None:
+            self._metrics.rejected.labels(refusal.reason.lower()).inc()
+        return refusal
+
     def batch_tokens(self, device: torch.device) -> int:
         """Most tokens in a batch of a device."""
         return self._limits(device).batch_tokens
@@ -99,5 +137,5 @@ class Engine:
     def _worker(self, device: torch.device) -> Worker:
         worker = self._workers.get(device)
         if worker is None:
-            worker = self._workers[device] = Worker(device, self._limits(device), self._metrics)
+            worker = self._workers[device] = Worker(device, self._limits(device), self._metrics, self._on_broken)
         return worker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ from bertscope_service.engine.rows import Row
 class Flight:
     """A batch that was launched: its results are on their way to the host; `landed` is None on a CPU, where they are there.
 
-    `kind` is the key that its rows had when they began.
+    `repeatable`: its rows could run again; those that continued from a kept state have used it up.
     """
 
     rows: Sequence[Row]
-    kind: Hashable
+    repeatable: bool
     readout: Readout
     host: tuple[torch.Tensor, ...]
     landed: torch.cuda.Event | None
@@ -37,7 +37,7 @@ class Flight:
 def launch(rows: Sequence[Row], device: torch.device, began: float) -> Flight:
     """Start a batch of rows that may share one; `began` is a time.perf_counter(). Raises what the encoder and the observers
     raise."""
-    encoder, kind = rows[0].encoder, rows[0].key
+    encoder = rows[0].encoder
     states = [row.state for row in rows if row.state is not None]
     state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
     gates = encoder.place_gates([row.gates for row in rows])
@@ -45,11 +45,11 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> Flight:
     for row in rows:
         row.state = None  # a kept state is used once
     if device.type == "cpu":
-        return Flight(rows, kind, readout, readout.tensors, None, began)
+        return Flight(rows, not states, readout, readout.tensors, None, began)
     host = tuple(tensor.to("cpu", non_blocking=True) for tensor in readout.tensors)
     landed = torch.cuda.Event()
     landed.record(torch.cuda.current_stream(device))
-    return Flight(rows, kind, readout, host, landed, began)
+    return Flight(rows, not states, readout, host, landed, began)
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -57,3 +57,11 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
+
+
+def answers(device: torch.device) -> bool:
+    """Whether a device still computes. After some errors CUDA refuses all work until the process ends."""
+    try:
+        return torch.ones(1, device=device).sum().item() == 1
+    except Exception as error:  # noqa: BLE001 - whatever it says, it is no answer
+        return out_of_memory(error)

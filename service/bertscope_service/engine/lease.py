@@ -36,10 +36,10 @@ class Call:
         else:
             self.future.set_result(result)
 
-    def refuse(self) -> None:
-        """Tell the caller, if one still waits, that the worker has stopped."""
+    def refuse(self, error: Exception) -> None:
+        """Tell the caller, if one still waits, why the worker has stopped."""
         if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(stopping())
+            self.future.set_exception(error)
 
 
 class Lender(Protocol):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
+from bertscope_service.engine.backlog import Backlog
+from bertscope_service.engine.lane import Lane
+from bertscope_service.engine.pace import NOMINAL_TOKEN_SECONDS
 from bertscope_service.engine.rows import Job, Priority, Row
 
 LOOKAHEAD_ROWS = 2048
-"""So many waiting rows are considered for a batch; more would only sort them better."""
+LOOKAHEAD_BATCHES = {Priority.INTERACTIVE: 2, Priority.BULK: 4}
+"""So many waiting rows, or as many as fill so many batches, are considered for one, of each client an equal part. More would
+sort them better, but rows pass others that wait for company of their length, and a job ends with the last of its rows."""
 
-REMEMBERED_CLIENTS = 1024
-"""How much so many clients were served is remembered while others wait."""
+PATIENCE_SECONDS = 0.8
+"""Bulk rows are passed over for so long at most, then one batch of them goes: a sixteenth of the device stays theirs."""
 
 PADDING_SHARE = 0.08
 """A row joins a batch while padding stays below this share of it,"""
@@ -32,49 +38,47 @@ class Taken:
 class RowQueue:
     """Waiting rows, in one line per priority and client.
 
-    The seed of a batch is the oldest row of the client that was served least, so clients share evenly and no row starves; then
-    rows of any client that may share its batch and are about as long are added.
+    The seed of a batch is the oldest row of the client that was served for the shortest time, so clients share a device's time
+    evenly and no row starves; then rows of any client that may share its batch and are about as long are added. `charge` says
+    how many seconds a token of rows like a given one costs.
     """
 
-    def __init__(self, limit_tokens: int) -> None:
-        self.limit_tokens = limit_tokens
-        self.tokens = 0
-        self.rows = 0
-        self._lanes: dict[Priority, dict[str, deque[Row]]] = {priority: {} for priority in Priority}
-        self._served: dict[str, float] = {}
+    def __init__(self, charge: Callable[[Row], float] = lambda _: NOMINAL_TOKEN_SECONDS) -> None:
+        self.backlog = Backlog()
+        self._charge = charge
+        self._lanes = {priority: Lane() for priority in Priority}
+        self._passed_over = 0.0
+
+    @property
+    def rows(self) -> int:
+        """How many wait."""
+        return self.backlog.total.rows
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens wait."""
+        return self.backlog.total.tokens
 
     @property
     def jobs(self) -> set[Job]:
         """Those that wait, one for each caller."""
-        return {row.job for lane in self._lanes.values() for line in lane.values() for row in line if not row.taken}
-
-    def has_room(self, tokens: int) -> bool:
-        """Whether a job of so many tokens may wait. An empty queue takes any."""
-        return not self.rows or self.tokens + tokens <= self.limit_tokens
+        return {row.job for lane in self._lanes.values() for row in lane}
 
     def push(self, job: Job) -> None:
-        """Let the rows of a job wait; has_room is the caller's business."""
-        lane = self._lanes[job.priority]
-        if job.client not in lane:
-            # A client that was idle starts level with the least served one: idling earns no credit.
-            waiting = [self._served.get(client, 0.0) for clients in self._lanes.values() for client in clients]
-            self._served[job.client] = max(self._served.get(job.client, 0.0), min(waiting, default=0.0))
-        lane.setdefault(job.client, deque()).extend(job.rows)
-        self.rows += len(job.rows)
-        self.tokens += job.tokens
+        """Let the rows of a job wait; whether they may is the caller's business."""
+        self._lanes[job.priority].push(job.client, job.rows)
+        self.backlog.push(job)
 
     def remove(self, job: Job) -> int:
         """Forget the waiting rows of a job; how many there were."""
         gone = [row for row in job.rows if not row.taken]
         self._forget(gone)
-        self._sweep(job.priority, {job.client})
         return len(gone)
 
     def clear(self) -> list[Row]:
         """Forget all rows; they are returned."""
-        rows = [row for lane in self._lanes.values() for line in lane.values() for row in line if not row.taken]
+        rows = [row for lane in self._lanes.values() for row in lane]
         self._forget(rows)
-        self._lanes = {priority: {} for priority in Priority}
         return rows
 
     def take(self, budget_tokens: int, now: float, bulk_tokens: Callable[[Row], int] | None = None) -> Taken:
@@ -83,55 +87,72 @@ class RowQueue:
         `now` is a time.monotonic(). `bulk_tokens` may name a smaller budget for bulk rows like a given one.
         """
         taken = Taken()
-        for priority, lane in self._lanes.items():
-            candidates = self._waiting(lane, taken, now)
+        patient = self._passed_over < PATIENCE_SECONDS
+        for priority in sorted(Priority, reverse=not patient):
+            candidates = self._candidates(priority, budget_tokens, now, taken)
             if candidates:
                 budget = budget_tokens
                 if priority is Priority.BULK and bulk_tokens is not None:
                     budget = min(budget, bulk_tokens(candidates[0]))
                 taken.rows = _grow(candidates, budget)
-            self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
-            for row in taken.rows:
-                self._served[row.job.client] = self._served.get(row.job.client, 0.0) + len(row.sequence)
-            self._sweep(priority, {row.job.client for row in taken.rows} | {row.job.client for row, _ in taken.dropped})
-            if taken.rows:
+                self._serve(taken.rows)
                 break
+        self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
         return taken
 
-    def _waiting(self, lane: dict[str, deque[Row]], taken: Taken, now: float) -> list[Row]:
-        """Rows that may share the next batch, its seed first; abandoned ones go to `taken.dropped`."""
+    def _candidates(self, priority: Priority, budget_tokens: int, now: float, taken: Taken) -> list[Row]:
+        """Rows that may share the next batch, its seed first; abandoned ones go to `taken.dropped`.
+
+        Clients who are a batch ahead of the seed's don't ride along: they would get most of a batch at each of its turns.
+        """
+        lane = self._lanes[priority]
         rows: list[Row] = []
-        seen = 0
-        for client in sorted(lane, key=lambda client: self._served.get(client, 0.0)):
-            for row in lane[client]:
-                if seen >= LOOKAHEAD_ROWS and rows:
+        window = LOOKAHEAD_BATCHES[priority] * budget_tokens / max(1, len(lane))
+        seen, reach = 0, inf
+        for served, line in lane.turns():
+            if served > reach:
+                break
+            tokens = 0
+            for row in line:
+                if rows and tokens >= window:
+                    break
+                if rows and seen >= LOOKAHEAD_ROWS:
                     return rows
                 seen += 1
-                reason = row.job.abandoned(now)
+                reason = row.job.abandoned(now + self._ahead(row, budget_tokens))
                 if reason is not None:
                     taken.dropped.append((row, reason))
-                elif not rows or row.key == rows[0].key:
+                elif not rows or row.kind == rows[0].kind:
+                    if not rows:
+                        reach = served + budget_tokens * self._charge(row)
                     rows.append(row)
+                    tokens += len(row.sequence)
         return rows
 
+    def _ahead(self, row: Row, budget_tokens: int) -> float:
+        """Seconds that a batch with this row is expected to take, if others want the device: who can't be answered in time any
+        more must not take it from those who can."""
+        return min(self.tokens, budget_tokens) * self._charge(row) if self.tokens > row.job.tokens else 0.0
+
+    def _serve(self, rows: Sequence[Row]) -> None:
+        """Charge a batch to the clients whose rows are in it."""
+        priority, token_seconds = rows[0].job.priority, self._charge(rows[0])
+        seconds: defaultdict[str, float] = defaultdict(float)
+        for row in rows:
+            seconds[row.job.client] += len(row.sequence) * token_seconds
+        self._lanes[priority].charge(seconds)
+        waits = priority < Priority.BULK and self._lanes[Priority.BULK]
+        self._passed_over = self._passed_over + sum(seconds.values()) if waits else 0.0
+
     def _forget(self, rows: Iterable[Row]) -> None:
+        gone: dict[Priority, Counter[str]] = {priority: Counter() for priority in Priority}
         for row in rows:
             if not row.taken:
                 row.taken = True
-                self.rows -= 1
-                self.tokens -= len(row.sequence)
-
-    def _sweep(self, priority: Priority, clients: Iterable[str]) -> None:
-        """Remove taken rows from the lines of some clients, and lines that are empty."""
-        lane = self._lanes[priority]
-        for client in clients:
-            line = deque(row for row in lane.pop(client, ()) if not row.taken)
-            if line:
-                lane[client] = line
-        if not self.rows or len(self._served) > REMEMBERED_CLIENTS:
-            # Clients come and go; who does not wait now starts level when it comes back.
-            waiting = {client for lane in self._lanes.values() for client in lane}
-            self._served = {client: tokens for client, tokens in self._served.items() if client in waiting}
+                self.backlog.pop(row)
+                gone[row.job.priority][row.job.client] += 1
+        for priority, counts in gone.items():
+            self._lanes[priority].forget(counts)
 
 
 def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:

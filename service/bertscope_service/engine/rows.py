@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from bertscope_service.analyses.observer import Observer
 from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
+
+T = TypeVar("T")
 
 
 class Priority(IntEnum):
@@ -31,6 +35,8 @@ class Row:
     state: State | None = None
     job: Job = field(init=False)
     index: int = field(init=False)
+    kind: Hashable = field(init=False)
+    """Its key, worked out once, when its job is made: a row that waits is looked at for many batches."""
     taken: bool = field(default=False, init=False)
 
     @property
@@ -52,17 +58,16 @@ class Job:
         self.client = client
         self.priority = priority
         self.deadline = deadline
+        self.tokens = sum(len(row.sequence) for row in rows)
+        self.token_seconds = 0.0
+        """How long a token is expected to take, going by the first row; 0 while that is not known."""
         self.results: list[Any] = [None] * len(rows)
         self.remaining = len(rows)
         self.loop = asyncio.get_running_loop()
         self.done: asyncio.Future[list[Any]] = self.loop.create_future()
         self.cancelled = False
         for index, row in enumerate(rows):
-            row.job, row.index = self, index
-
-    @property
-    def tokens(self) -> int:
-        return sum(len(row.sequence) for row in self.rows)
+            row.job, row.index, row.kind = self, index, row.key
 
     def abandoned(self, now: float) -> str | None:
         """Why nobody waits for this job any more: "cancelled", "deadline" (`now` is time.monotonic()), or None."""
@@ -83,6 +88,31 @@ class Job:
         self.cancelled = True
         if not self.done.done():
             self.done.set_exception(error)
+
+
+def deliver(parts: Mapping[Job, Sequence[tuple[int, Any]]]) -> None:
+    """Hand results of some rows to their jobs, from any thread; each loop is woken once, however many jobs it has."""
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[tuple[Job, Sequence[tuple[int, Any]]]]] = defaultdict(list)
+    for job, results in parts.items():
+        by_loop[job.loop].append((job, results))
+    for loop, news in by_loop.items():
+        _call(loop, _settle, news)
+
+
+def tell(job: Job, error: BaseException) -> None:
+    """Fail a job, from any thread."""
+    _call(job.loop, job.fail, error)
+
+
+def _settle(news: Sequence[tuple[Job, Sequence[tuple[int, Any]]]]) -> None:
+    for job, results in news:
+        job.settle(results)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[T], None], argument: T) -> None:
+    """On the loop; one that was closed meanwhile has nobody left to tell."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(function, argument)
 
 
 def deadline_after(seconds: float | None) -> float | None:

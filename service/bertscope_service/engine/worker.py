@@ -6,81 +6,87 @@ one is launched while the first is still running, so that the device does not wa
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import threading
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import torch
 
-from bertscope_service.engine.flight import Flight, launch, out_of_memory
+from bertscope_service.engine.admission import Admission
+from bertscope_service.engine.flight import Flight
 from bertscope_service.engine.lease import Call, Lease, stopping
-from bertscope_service.engine.pace import BulkPace
+from bertscope_service.engine.pace import Pace
 from bertscope_service.engine.queue import RowQueue
-from bertscope_service.engine.rows import Job, Priority, Row
-from bertscope_service.errors import DeadlineExceeded, Overloaded
+from bertscope_service.engine.rows import Job, Row, tell
+from bertscope_service.engine.runs import Runner, broken
+from bertscope_service.errors import DeadlineExceeded, Overloaded, ServiceError
 from bertscope_service.metrics import Metrics
 
 DEADLINE_SLACK_SECONDS = 0.05
 
-T = TypeVar("T")
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a device takes: tokens in a batch (padding included), tokens waiting, CPU threads (0: one per physical core)."""
+    """How much a device takes: tokens in a batch (padding included), tokens waiting, seconds a job may wait for others, CPU
+    threads (0: one per physical core)."""
 
     batch_tokens: int
     queue_tokens: int
+    queue_seconds: float = 10.0
     threads: int = 0
 
 
 class Worker:
-    """The queue of a device and the thread that empties it. All but the underscored methods may be called from any thread."""
+    """The queue of a device and the thread that empties it. All but the underscored methods may be called from any thread.
 
-    def __init__(self, device: torch.device, limits: Limits, metrics: Metrics) -> None:
+    `on_broken` is called on that thread, once, if the device has failed for good.
+    """
+
+    def __init__(
+        self, device: torch.device, limits: Limits, metrics: Metrics, on_broken: Callable[[torch.device], None]
+    ) -> None:
         self.device = device
         self._limits = limits
         self._metrics = metrics
         self._name = str(device)
-        self._queue = RowQueue(limits.queue_tokens)
+        self._on_broken = on_broken
+        self._pace = Pace()
+        self._queue = RowQueue(self._pace.charge)
+        self._admission = Admission(self._name, limits.queue_tokens, limits.queue_seconds, limits.batch_tokens)
         self._ready = threading.Condition()
-        self._closed = False
+        self._ended: Callable[[], ServiceError] | None = None
         self._lease: Lease | None = None
         self._calls: deque[Call] = deque()
-        self._tokens_per_second = 0.0
-        self._pace = BulkPace()
-        self._landed = 0.0
-        metrics.queue_limit_tokens.labels(self._name).set(limits.queue_tokens)
+        self._runner = Runner(device, metrics, self._measured)
+        self._watch_queue()
         self._thread = threading.Thread(target=self._work, name=f"bertscope-{device}", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, *, admitted: bool = False) -> None:
         """Let a job wait. `admitted`: it continues one that was let in before, and is not turned away.
 
-        Raises Overloaded if there is no room or the device is lent to somebody who wants that, Unavailable after close().
+        Raises Overloaded if there is no room, if its deadline is out of reach, or if the device is lent to somebody who wants
+        that; Unavailable after close(), or if the device has failed.
         """
         with self._ready:
-            if self._closed:
-                raise stopping()
+            if self._ended is not None:
+                raise self._ended()
             lease = self._lease
-            if lease is not None and lease.refuse and not admitted:
-                lease.refused += 1
-                self._metrics.rejected.labels("device_busy").inc()
-                raise self._lent(lease)
-            if not admitted and not self._queue.has_room(job.tokens):
-                self._metrics.rejected.labels("queue_full").inc()
-                raise self._overloaded(job.tokens)
+            job.token_seconds = self._pace.expect(job.rows[0])
+            if not admitted:
+                self._admit(job, lease)
             if lease is not None:
                 lease.waited += 1
             self._queue.push(job)
-            self._report_queue()
             self._ready.notify()
+
+    def crowded(self, client: str, remaining: float | None) -> Overloaded | None:
+        """Why interactive jobs of a client, with so many seconds to their deadline, are turned away now; None if one might be
+        let in."""
+        with self._ready:
+            return self._admission.refuse_unheard(self._queue.backlog, client, remaining)
 
     def discard(self, job: Job) -> None:
         """Forget the rows of a job that nobody waits for; those in a running batch finish unheard."""
@@ -88,23 +94,37 @@ class Worker:
             # gRPC cancels a call whose deadline has passed, and may be a moment early.
             reason = job.abandoned(time.monotonic() + DEADLINE_SLACK_SECONDS) or "cancelled"
             job.cancelled = True
-            self._metrics.rows_dropped.labels(reason).inc(self._queue.remove(job))
-            self._report_queue()
+            gone = self._queue.remove(job)
+        self._metrics.rows_dropped.labels(reason).inc(gone)
 
     def expire(self, job: Job) -> None:
         """Fail a job whose deadline has passed, if any of its rows still waits: the thread may be busy for long."""
         with self._ready:
             waiting = self._queue.remove(job)
-            self._metrics.rows_dropped.labels("deadline").inc(waiting)
-            self._report_queue()
+        self._metrics.rows_dropped.labels("deadline").inc(waiting)
         if waiting:
-            _tell(job, job.fail, _late())
+            tell(job, _late())
+
+    @property
+    def patience_seconds(self) -> float:
+        """When to give up a job."""
+        return self._admission.patience_seconds
+
+    def give_up(self, job: Job) -> None:
+        """Turn a job away after all if none of its rows has begun, unless it waits for the end of a lease."""
+        with self._ready:
+            if self._lease is not None or any(row.taken for row in job.rows):
+                return
+            waiting = self._queue.remove(job)
+            refusal = self._refused(self._admission.give_up(self._queue.backlog))
+        self._metrics.rows_dropped.labels("overload").inc(waiting)
+        tell(job, refusal)
 
     def lend(self, lease: Lease) -> None:
-        """After the batch at work, run nothing but the calls of a lease. Raises Unavailable after close()."""
+        """After the batch at work, run nothing but the calls of a lease. Raises Unavailable after the thread's end."""
         with self._ready:
-            if self._closed:
-                raise stopping()
+            if self._ended is not None:
+                raise self._ended()
             self._lease = lease
             lease.waited = len(self._queue.jobs)
 
@@ -120,43 +140,52 @@ class Worker:
     def enqueue(self, call: Call) -> None:
         """Run a call of the lease. Raises Unavailable after close()."""
         with self._ready:
-            if self._closed:
-                raise stopping()
+            if self._ended is not None:
+                raise self._ended()
             self._calls.append(call)
             self._ready.notify()
 
     def close(self) -> None:
         """Fail what waits, finish the batch or call at work, end the thread."""
+        self._end(stopping)
+        self._thread.join()
+
+    def _admit(self, job: Job, lease: Lease | None) -> None:
+        if lease is not None and lease.refuse:
+            lease.refused += 1
+            message = f"{self._name} is being measured and lets nobody in for about {lease.retry_after:.2g} s; try again then"
+            raise self._refused(Overloaded(message, "DEVICE_BUSY", lease.retry_after, device=self._name))
+        refusal = self._admission.refuse(self._queue.backlog, job, time.monotonic())
+        if refusal is not None:
+            if lease is not None:
+                refusal.retry_after = max(refusal.retry_after, lease.retry_after)
+            raise self._refused(refusal)
+
+    def _refused(self, refusal: Overloaded) -> Overloaded:
+        self._metrics.rejected.labels(refusal.reason.lower()).inc()
+        return refusal
+
+    def _end(self, why: Callable[[], ServiceError]) -> None:
+        """Let nobody in any more, and fail what waits."""
         with self._ready:
-            self._closed = True
+            self._ended = self._ended or why
             waiting = {row.job for row in self._queue.clear()}
             calls = list(self._calls)
             self._calls.clear()
-            self._report_queue()
             self._ready.notify()
         for job in waiting:
-            _tell(job, job.fail, stopping())
+            tell(job, why())
         for call in calls:
-            call.refuse()
-        self._thread.join()
+            call.refuse(why())
 
-    def _lent(self, lease: Lease) -> Overloaded:
-        message = f"{self._name} is being measured and lets nobody in for about {lease.retry_after:.2g} s; try again then"
-        return Overloaded(message, "DEVICE_BUSY", lease.retry_after, device=self._name)
-
-    def _overloaded(self, tokens: int) -> Overloaded:
-        wait = self._queue.tokens / self._tokens_per_second if self._tokens_per_second else 1.0
-        wait = min(30.0, max(0.05, wait))
-        if self._lease is not None:
-            wait = max(wait, self._lease.retry_after)
-        message = (
-            f"{self._queue.tokens} tokens wait on {self._name} and the queue takes {self._queue.limit_tokens}; try again later"
-        )
-        return Overloaded(message, "QUEUE_FULL", wait, device=self._name, tokens=tokens)
-
-    def _report_queue(self) -> None:
-        self._metrics.queue_rows.labels(self._name).set(self._queue.rows)
-        self._metrics.queue_tokens.labels(self._name).set(self._queue.tokens)
+    def _watch_queue(self) -> None:
+        """Metrics read the queue when they are asked: setting them would cost every call a microsecond or two."""
+        queue = self._queue
+        self._metrics.queue_rows.labels(self._name).set_function(lambda: queue.rows)
+        self._metrics.queue_tokens.labels(self._name).set_function(lambda: queue.tokens)
+        self._metrics.queue_seconds.labels(self._name).set_function(lambda: queue.backlog.total.seconds)
+        self._metrics.queue_limit_tokens.labels(self._name).set(self._limits.queue_tokens)
+        self._metrics.device_broken.labels(self._name).set(0)
 
     def _work(self) -> None:
         if self.device.type == "cuda":
@@ -172,18 +201,27 @@ class Worker:
                 rows.run()
                 del rows
                 continue
-            flight = self._launch(rows) if rows else None
+            flight = self._runner.launch(rows) if rows else None
             if flying is not None:
-                self._land(flying)
+                self._runner.land(flying)
             flying = flight
             if flying is not None and flying.landed is None:
-                self._land(flying)
+                self._runner.land(flying)
                 flying = None
+            if self._runner.broken:
+                self._break()
             # While this thread waits, its variables must not keep an unloaded model alive.
             del rows, flight
 
+    def _break(self) -> None:
+        """Say that the device has failed; from now on everybody hears it."""
+        if self._ended is None:
+            self._metrics.device_broken.labels(self._name).set(1)
+            self._end(lambda: broken(self.device))
+            self._on_broken(self.device)
+
     def _next(self, *, wait: bool) -> list[Row] | Call | None:
-        """The next batch; [] if none is ready and `wait` is false; None when closed and idle.
+        """The next batch; [] if none is ready and `wait` is false; None when ended and idle.
 
         While the device is lent, the next call instead, but none before the last batch has landed: that is, if `wait` is true.
         """
@@ -194,93 +232,26 @@ class Worker:
                 rows = [] if self._lease is not None else self._take()
                 if rows or not wait:
                     return rows
-                if self._closed:
+                if self._ended is not None:
                     return None
                 del rows
                 self._ready.wait()
 
     def _take(self) -> list[Row]:
         """The next batch from the queue; tells the jobs of rows that were dropped on the way."""
-        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._pace.tokens)
+        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._pace.bulk_tokens)
         for row, reason in taken.dropped:
             self._metrics.rows_dropped.labels(reason).inc()
-            _tell(row.job, row.job.fail, _late())
-        self._report_queue()
+            tell(row.job, _late())
         return taken.rows
 
-    def _launch(self, rows: Sequence[Row]) -> Flight | None:
-        """Start a batch; None if it failed and its jobs were told."""
-        began = time.perf_counter()
-        try:
-            with torch.inference_mode():
-                return launch(rows, self.device, began)
-        except Exception as error:  # whatever went wrong must not end the thread that all callers depend on
-            if not out_of_memory(error):
-                logger.exception("a batch of %d rows failed on %s", len(rows), self._name)
-                self._fail(rows, error)
-                return None
-        # The halves run out here: in there, the error's traceback would keep the tensors of this batch alive.
-        self._halve(rows)
-        return None
-
-    def _measure(self, flight: Flight) -> None:
-        """Count a batch that landed. On a GPU it may have been launched while the one before still ran."""
-        now = time.perf_counter()
-        seconds = now - max(flight.began, self._landed)
-        self._landed = now
-        lengths = [len(row.sequence) for row in flight.rows]
-        real = sum(lengths)
-        counts = self._metrics.batch_tokens
-        counts.labels(self._name, "real").inc(real)
-        counts.labels(self._name, "padding").inc(len(lengths) * max(lengths) - real)
-        self._metrics.batch_rows.labels(self._name).observe(len(lengths))
-        self._metrics.batch_seconds.labels(self._name).observe(seconds)
-        self._tokens_per_second += 0.2 * (real / seconds - self._tokens_per_second)
-        if flight.rows[0].job.priority is Priority.BULK:
-            self._pace.note(flight.rows[0].encoder, flight.kind, real / seconds)
-
-    def _land(self, flight: Flight) -> None:
-        """Wait for a batch's results and hand them to their jobs."""
-        try:
-            results = flight.results()
-        except Exception as error:  # as in _launch: asynchronous device errors surface here
-            logger.exception("a batch of %d rows failed on %s", len(flight.rows), self._name)
-            self._fail(flight.rows, error)
-            return
-        self._measure(flight)
-        dealt: dict[Job, list[tuple[int, Any]]] = defaultdict(list)
-        for row, result in zip(flight.rows, results, strict=True):
-            dealt[row.job].append((row.index, result))
-        for job, part in dealt.items():
-            _tell(job, job.settle, part)
-
-    def _halve(self, rows: Sequence[Row]) -> None:
-        """Run a batch that did not fit into the device's memory as two; a single row that does not is refused."""
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        if len(rows) == 1:
-            message = (
-                f"a text of {len(rows[0].sequence)} tokens does not fit into the memory of {self._name} now; try again later"
-            )
-            self._fail(rows, Overloaded(message, "DEVICE_MEMORY", 5.0, device=self._name))
-            return
-        logger.warning("a batch of %d rows did not fit into the memory of %s; halving it", len(rows), self._name)
-        for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
-            flight = self._launch(part)
-            if flight is not None:
-                self._land(flight)
-
-    def _fail(self, rows: Sequence[Row], error: Exception) -> None:
-        for job in {row.job for row in rows}:
-            job.cancelled = True  # its other rows need not run
-            _tell(job, job.fail, error)
+    def _measured(self, rows: Sequence[Row], seconds: float) -> None:
+        """Learn from a batch how fast such rows are."""
+        tokens, row = sum(len(row.sequence) for row in rows), rows[0]
+        with self._ready:
+            rate, busy = tokens / max(seconds, 1e-9), bool(self._queue.rows)
+            self._pace.note(row.encoder, row.job.priority, row.kind, rate, busy=busy)
 
 
 def _late() -> DeadlineExceeded:
-    return DeadlineExceeded("the deadline passed while the request waited; give it more time", "DEADLINE_IN_QUEUE")
-
-
-def _tell(job: Job, what: Callable[[T], None], news: T) -> None:
-    """Let a job know something, on its own loop; a loop that was closed meanwhile has nobody left to tell."""
-    with contextlib.suppress(RuntimeError):
-        job.loop.call_soon_threadsafe(what, news)
+    return DeadlineExceeded("the request waited so long that its deadline can't be met; give it more time", "DEADLINE_IN_QUEUE")

@@ -11,10 +11,10 @@ from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from bertscope_service.compression.steps import Applied
+from bertscope_service.entry import Entry, ModelState
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.common import ASKABLE_PRECISIONS, PRECISIONS, RUNTIMES, parse_runtime
-from bertscope_service.registry import Entry, ModelState
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress, Stage
 

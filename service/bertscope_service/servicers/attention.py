@@ -22,7 +22,10 @@ from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller,
 from bertscope_service.servicers.requirements import require_observable
 
 WINDOW_BYTES = 48 * 1024 * 1024
-"""Texts are computed ahead of the reader while their tensors together stay below this."""
+"""Texts are computed ahead of the reader while their tensors together stay below this,"""
+
+ALL_WINDOWS_BYTES = 1024 * 1024 * 1024
+"""and those of all readers together below this. The text that is read now is always computed."""
 
 Response = attention_pb2.ExtractAttentionResponse
 
@@ -32,6 +35,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._ahead_bytes = 0
 
     async def ExtractAttention(
         self,
@@ -62,15 +66,16 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
     async def _stream(
         self, plans: list[AttentionPlan], model: LoadedModel, gates: Gates | None, caller: Caller
     ) -> AsyncGenerator[Response, None]:
-        """Headers and chunks, text by text; texts run ahead of their reader within WINDOW_BYTES."""
+        """Headers and chunks, text by text; texts run ahead of their reader within its window."""
         runs: deque[_TextRun] = deque()
         started = ahead_bytes = 0
         try:
             for index, plan in enumerate(plans):
-                while started < len(plans) and (started == index or ahead_bytes + plans[started].bytes <= WINDOW_BYTES):
+                while started < len(plans) and (started == index or self._has_room(ahead_bytes, plans[started].bytes)):
                     run = partial(caller.run, self._backend.engine)
                     runs.append(_TextRun(plans[started], model, gates, run, admitted=started > 0))
                     ahead_bytes += plans[started].bytes
+                    self._ahead_bytes += plans[started].bytes
                     started += 1
                 async for observer, block in runs[0].steps():
                     if observer is plan.steps[0]:
@@ -80,10 +85,17 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
                         for response in render_chunks(index, plan.offset(layer), maps):
                             yield response
                     del block, maps  # they must not lie beside the next step's
-                ahead_bytes -= runs.popleft().plan.bytes
+                ahead_bytes -= plan.bytes
+                self._ahead_bytes -= plan.bytes
+                runs.popleft()
         finally:
+            self._ahead_bytes -= ahead_bytes
             for run_ahead in runs:
                 run_ahead.cancel()
+
+    def _has_room(self, ahead_bytes: int, more_bytes: int) -> bool:
+        """Whether a stream that is so far ahead may run another text."""
+        return ahead_bytes + more_bytes <= WINDOW_BYTES and self._ahead_bytes + more_bytes <= ALL_WINDOWS_BYTES
 
 
 class _TextRun:

@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service import callers
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.encoders.base import Encoder, Gates
@@ -47,7 +48,7 @@ class Caller:
 
     @classmethod
     def of(cls, context: grpc.aio.ServicerContext[Any, Any]) -> Caller:
-        return cls(context.peer(), deadline_after(context.time_remaining()))
+        return cls(callers.current.get(), deadline_after(context.time_remaining()))
 
     async def run(self, engine: Engine, rows: Sequence[Row], *, admitted: bool = False) -> list[Any]:
         """Results of rows, one each; see Engine.run."""

@@ -45,14 +45,18 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         spec = parse_load(request, self._settings)
         registry = self._backend.registry
 
-        def load(report: Report) -> Coroutine[Any, Any, LoadedModel]:
-            return registry.load(spec, report)
+        loaded: list[model_pb2.Model] = []
+
+        async def load(report: Report) -> None:
+            await registry.load(spec, report, replacing=request.replace)
+            # Now: by the time the reader has taken the progress, somebody may have unloaded or replaced it.
+            loaded.append(render_model(registry.find(spec.name)))
 
         async with aclosing(progress_of(load, stage_of)) as news:
             async for progress in news:
                 if isinstance(progress, Progress):
                     yield render_progress(progress)
-        yield model_pb2.LoadModelResponse(model=render_model(registry.find(spec.name)))
+        yield model_pb2.LoadModelResponse(model=loaded[0])
 
     async def CompressModel(
         self, request: model_pb2.CompressModelRequest, context: Context

@@ -41,7 +41,8 @@ def both(target: str, call: Callable[[Any], Any], **arguments: Any) -> tuple[Any
         lambda client: client.list_models(),
         lambda client: client.get_model("fake"),
         lambda client: client.load_model("x", source="org/y"),
-        lambda client: client.load_model_events(source="org/y"),
+        lambda client: client.load_model("x", source="org/y", replace=True),
+        lambda client: client.load_model_events(source="org/y", replace=True),
         lambda client: client.unload_model("fake"),
         lambda client: client.health(),
         lambda client: client.wait_until_serving(),
@@ -145,13 +146,13 @@ def test_overload_says_when_to_try_again_and_is_not_retried(server, abort):
         lambda client: client.sweep_heads(LOSS),
     ],
 )
-def test_unavailable_is_retried_where_asking_twice_is_harmless(server, call):
+def test_what_a_server_that_stops_says_is_asked_again_where_asking_twice_is_harmless(server, call):
     failures = {"left": 2}
 
     def fail(context: grpc.ServicerContext) -> None:
         if failures["left"]:
             failures["left"] -= 1
-            context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+            context.abort((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)[failures["left"]], "draining")
 
     server.fail = fail
     with bertscope.Client(server.target) as client:
@@ -177,6 +178,22 @@ def test_unavailable_is_not_retried_where_it_is_not(server, call):
     with bertscope.Client(server.target) as client, pytest.raises(bertscope.Unavailable, match="draining"):
         call(client)
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+def test_a_stream_that_has_begun_is_not_asked_again(server, code):
+    contexts: list[grpc.ServicerContext] = []
+
+    def end(messages: Iterator[Any]) -> Iterator[Any]:
+        yield next(messages)
+        contexts[-1].abort(code, "draining")
+
+    server.fail, server.stream = contexts.append, end
+    with bertscope.Client(server.target) as client:
+        for call in (client.extract_attention(TEXT), client.sweep_heads(LOSS)):
+            with pytest.raises((bertscope.Unavailable, bertscope.Cancelled)):
+                list(call)
+    assert len(server.requests) == 2
 
 
 def test_the_deadline_ends_a_call(server):

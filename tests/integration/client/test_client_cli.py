@@ -47,6 +47,9 @@ def test_models_load_and_unload(command, server):
     code, out, err = command("models", "load", "org/new", "--name", "mine", "--device", "cpu", "--json")
     assert (code, json.loads(out)["name"], err) == (0, "models/mine", "")
     assert (server.requests[-1].source, server.requests[-1].device) == ("org/new", "cpu")
+    assert not server.requests[-1].replace
+    assert command("models", "load", "org/new", "--name", "mine", "--replace")[0] == 0
+    assert server.requests[-1].replace
     code, out, _ = command("models", "unload", "mine")
     assert (code, out.strip()) == (0, "unloaded mine")
     assert server.requests[-1].name == "models/mine"

@@ -97,6 +97,8 @@ def reference(subject: Dropping, sequence: TokenSequence, read: Sequence[int] = 
         narrow = LAYERS.get(subject.architecture, whole_layer)
         count = max(1, round(share * total), len(kept))
         hidden, places = narrow(arrangement, module, hidden, places, kept, count, layer)
+    if subject.architecture == "modernbert":
+        hidden = arrangement.encoder.final_norm(hidden)
     return places, hidden[0]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
 from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch_weights import take_in
 from bertscope_service.tokenization import TextTokenizer
 from transformers import AttentionInterface, AttentionMaskInterface, AutoModelForMaskedLM
 from transformers.masking_utils import eager_mask
@@ -78,6 +79,8 @@ class Reference:
 
     def __init__(self, folder: Path) -> None:
         self.model = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+        # Where a file is mapped, weights lie wherever they do in it, and the last bit of some products depends on that.
+        take_in(self.model)
         self.takes_segments = "token_type_ids" in inspect.signature(self.model.forward).parameters
         self.padding = self.model.config.pad_token_id
 
@@ -165,14 +168,7 @@ class Subject:
         for layer in range(encoder.shape.layers):
             encoder.advance(state, layer + 1, placed, {layer: lambda seen: maps.append(seen.clone())} if watch else None)
             hidden.append(state.hidden)
-        return Outputs(state.lengths, self.as_reported(hidden), maps, all_logits(encoder, state))
-
-    def as_reported(self, hidden: list[torch.Tensor]) -> list[torch.Tensor]:
-        """transformers reports ModernBERT's last hidden state after its final norm, which here belongs to the head."""
-        if self.architecture != "modernbert":
-            return hidden
-        norm = self.reference.model.model.final_norm
-        return [*hidden[:-1], norm(hidden[-1].float().cpu())]
+        return Outputs(state.lengths, hidden, maps, all_logits(encoder, state))
 
     def gates(self, edits: Edits) -> Gates:
         """The same edits as gates."""

@@ -66,9 +66,9 @@ class Host:
         options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
         return grpc.insecure_channel(self.target, options)
 
-    def raw(self, method: str, data: bytes) -> bytes:
+    def raw(self, method: str, data: bytes, *, package: str = "bertscope.v1") -> bytes:
         """Send bytes to a unary method as they are; the reply's bytes."""
-        call: Any = self.channel.unary_unary(f"/bertscope.v1.{method}")
+        call: Any = self.channel.unary_unary(f"/{package}.{method}")
         return bytes(call(data, timeout=CALL_SECONDS))
 
     def raw_stream(self, method: str, data: bytes) -> list[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 import huggingface_hub
 import pytest
+from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import benchmark_pb2 as benchmark
@@ -46,6 +47,7 @@ SERVICES = {
     **dict.fromkeys(("SweepHeads", "RankHeads", "PruneHeads"), "AblationService"),
     **dict.fromkeys(("BenchmarkModels", "BenchmarkStudies"), "BenchmarkService"),
 }
+OPEN_INFERENCE = {"ModelInfer", "ModelMetadata"}
 FAST = settings(
     max_examples=120,
     deadline=None,
@@ -324,7 +326,54 @@ STUDIES = st.builds(
     measurement=mostly(MEASUREMENTS, st.none()),
     runtime=mostly(st.integers(0, 3), ENUMS),
 )
+PARAMETERS = st.dictionaries(
+    mostly(st.just("top_k"), TEXTS),
+    st.builds(oip.InferParameter, int64_param=NUMBERS.filter(lambda number: number < 2**31))
+    | st.builds(oip.InferParameter, string_param=TEXTS)
+    | st.builds(oip.InferParameter, double_param=SCALES),
+    max_size=1,
+)
+CONTENTS = st.builds(
+    oip.InferTensorContents,
+    int64_contents=lists(mostly(st.integers(0, 5), st.sampled_from([-1, 300, 2**62]))),
+    bytes_contents=mostly(st.just([]), lists(st.binary(max_size=20) | MASKED.map(str.encode))),
+)
+TENSORS = st.builds(
+    oip.ModelInferRequest.InferInputTensor,
+    name=mostly(st.sampled_from(["input_ids", "attention_mask", "token_type_ids"]), st.just("text") | TEXTS),
+    datatype=mostly(st.just("INT64"), st.sampled_from(["BYTES", "INT32", "FP32", ""])),
+    shape=mostly(st.sampled_from([[1, 4], [2, 2], [4, 1], [1, 1]]), lists(st.sampled_from([0, 1, 2, 64, -1, 2**62]))),
+    contents=mostly(CONTENTS, st.none()),
+)
+WORDS = st.builds(
+    lambda texts: oip.ModelInferRequest.InferInputTensor(
+        name="text",
+        datatype="BYTES",
+        shape=[len(texts)],
+        contents=oip.InferTensorContents(bytes_contents=[text.encode() for text in texts]),
+    ),
+    some(mostly(MASKED, TEXTS)),
+)
+INFERS = st.builds(
+    oip.ModelInferRequest,
+    model_name=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_version=mostly(st.just(""), TEXTS),
+    parameters=mostly(st.just({}), PARAMETERS),
+    inputs=mostly(WORDS.map(lambda words: [words]), lists(TENSORS)) | lists(TENSORS),
+    outputs=mostly(
+        st.just([]),
+        lists(
+            st.builds(
+                oip.ModelInferRequest.InferRequestedOutputTensor,
+                name=mostly(st.sampled_from(["logits", "last_hidden_state", "token", "label", "probability"]), TEXTS),
+            )
+        ),
+    ),
+    raw_input_contents=mostly(st.just([]), lists(st.binary(max_size=40))),
+)
 EVERYTHING = {
+    "ModelInfer": INFERS,
+    "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
     "FillMask": FILLS,
     "ExtractAttention": EXTRACTS,
     "ListModels": LISTS,
@@ -386,7 +435,9 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def send(host: Host, method: str, data: bytes) -> None:
     path = f"{SERVICES.get(method, 'ModelService')}/{method}"
     try:
-        if method in STREAMING:
+        if method in OPEN_INFERENCE:
+            host.raw(f"GRPCInferenceService/{method}", data, package="inference")
+        elif method in STREAMING:
             host.raw_stream(path, data)
         else:
             host.raw(path, data)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.integration.server.harness import CALL_SECONDS, Host, LoopThread, hel
 
 Status = health_pb2.HealthCheckResponse
 NAMES = ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model")
-OURS = {f"bertscope.v1.{name}Service" for name in NAMES}
+OURS = {f"bertscope.v1.{name}Service" for name in NAMES} | {"inference.GRPCInferenceService"}
 GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])
 
 
@@ -40,8 +41,8 @@ def is_refused(host: Host) -> bool:
     try:
         host.models.GetModel(model.GetModelRequest(), timeout=CALL_SECONDS)
     except grpc.RpcError as error:
-        # gRPC itself cancels a call that comes in at the very moment in which it shuts down.
-        return error.code() is grpc.StatusCode.UNAVAILABLE
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        return True
     return False
 
 
@@ -123,7 +124,104 @@ def test_a_stop_without_grace_cuts_running_calls_off(launch: Callable[..., Host]
     loop.run(host.server.stop(0), timeout=10)
     with pytest.raises(grpc.RpcError) as caught:
         list(stream)
-    assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_calls_that_outlast_the_grace_period_are_told_to_ask_another(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    with held(host) as gate:
+        stream = host.attention.ExtractAttention(stream_of(3), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "a batch runs")
+        queued = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+        wait_until(lambda: host.metric("bertscope_requests_in_flight", method="FillMask"), "another call waits")
+        stopping = asyncio.run_coroutine_threadsafe(host.server.stop(0.1), loop.loop)
+        for end in (queued.result, lambda: list(stream)):
+            with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+                end()
+            assert failures[0].info.reason == "DRAINING"
+            assert failures[0].message == "the server is stopping; ask another one"
+        gate.let_through()
+        stopping.result(CALL_SECONDS)
+    for method in ("FillMask", "ExtractAttention"):
+        assert host.metric("bertscope_requests_in_flight", method=method) == 0
+        assert host.metric("bertscope_requests_total", method=method, code="UNAVAILABLE") == 1
+        assert host.metric("bertscope_requests_total", method=method, code="OK") == 0
+
+
+def test_calls_are_taken_for_a_while_after_health_says_not_serving(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20, drain_seconds=600), loop.loop)
+    wait_until(lambda: health(host) == Status.NOT_SERVING, "health says so")
+    with host.connect() as newcomer:
+        assert len(type(host.cloze)(newcomer).FillMask(GOOD, timeout=CALL_SECONDS).results) == 1
+    assert not stopping.done()
+    loop.loop.call_soon_threadsafe(host.server.hurry)
+    stopping.result(CALL_SECONDS)
+    assert is_refused(host)
+
+
+def test_a_server_in_a_hurry_waits_for_no_call(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
+    next(stream)
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(600), loop.loop)
+    wait_until(lambda: is_refused(host), "it stops")
+    assert not stopping.done()
+    loop.loop.call_soon_threadsafe(host.server.hurry)
+    stopping.result(CALL_SECONDS)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stream)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    interceptor = host.server._interceptor
+
+    async def hold() -> None:
+        interceptor.draining = True
+        async with interceptor.holding():
+            arrived.set()
+            await told.wait()
+
+    arrived, told = threading.Event(), asyncio.Event()
+    with held(host) as gate:
+        running = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "a call runs")
+        holding = asyncio.run_coroutine_threadsafe(hold(), loop.loop)
+        assert arrived.wait(CALL_SECONDS)
+        batches = host.metric("bertscope_batch_rows_count", device="cpu")
+    wait_until(lambda: host.metric("bertscope_batch_rows_count", device="cpu") > batches, "its batch has run")
+    late = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+    wait_until(lambda: host.metric("bertscope_rejected_total", reason="draining"), "another call is there")
+    assert not running.done()
+    assert not late.done()
+    loop.loop.call_soon_threadsafe(told.set)
+    assert running.result().results
+    with refused(grpc.StatusCode.UNAVAILABLE):
+        late.result()
+    holding.result(CALL_SECONDS)
+
+
+def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_others(
+    launch: Callable[..., Host], loop: LoopThread
+) -> None:
+    host = launch()
+    assert host.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results
+    blocked, go_on = threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        assert go_on.wait(CALL_SECONDS)
+
+    loop.loop.call_soon_threadsafe(block)
+    assert blocked.wait(CALL_SECONDS)
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
+    calls = [host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS) for _ in range(300)]
+    go_on.set()
+    wait_until(lambda: all(call.done() for call in calls), "all have ended")
+    assert {call.code() for call in calls} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    stopping.result(CALL_SECONDS)
 
 
 def test_a_stop_ends_a_call_that_takes_longer_than_the_grace_period(launch: Callable[..., Host], loop: LoopThread) -> None:

@@ -82,7 +82,8 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
         "code": {code.name for code in grpc.StatusCode},
         "device": {"cpu"},
         "kind": {"real", "padding"},
-        "reason": {"queue_full", "device_busy", "draining", "cancelled", "deadline"},
+        "reason": {"queue_full", "deadline_unreachable", "client_limit", "server_limit", "device_busy", "draining"}
+        | {"replies_full", "cancelled", "deadline", "overload"},
         "state": {"loading", "ready", "unloading"},
         "model": {"models/bert", "models/roberta", "models/headless"},
     }

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from bertscope.inference import open_inference_pb2_grpc
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
@@ -44,6 +45,7 @@ from tests.integration.server.sweeps import (
     sweep,
     text_input,
 )
+from tests.tensors import arrays_of, padded, request_of
 
 LOAD_SECONDS = 90.0
 TWINS = (("models/bert", "models/graphs"), ("models/sorter", "models/sorting-graphs"))
@@ -342,6 +344,13 @@ def foreign(
     return found
 
 
+def tensors(host: Host, name: str, output: str) -> dict[str, Any]:
+    """What the Open Inference Protocol gives for two texts, one of them padded."""
+    ids, mask = padded([[2, 7, 8, 9, 3], [2, 5, 3]])
+    request = request_of({"input_ids": ids, "attention_mask": mask}, [output], model=name)
+    return arrays_of(open_inference_pb2_grpc.GRPCInferenceServiceStub(host.channel).ModelInfer(request, timeout=20))
+
+
 def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path]) -> None:
     filler = load(twins, model_id="filler", source=str(foreign["fill"] / "model.onnx"))
     sorter = load(twins, model_id="sort", source=str(foreign["sort"]))
@@ -357,6 +366,11 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
             results = twins.classification.Classify(request, timeout=20).results
             probabilities.append([[label.probability for label in result.labels] for result in results])
         assert_allclose(probabilities[0], probabilities[1], atol=1e-5)
+        for names in ((filler.name, "models/bert"), (sorter.name, "models/sorter")):
+            assert_allclose(*(tensors(twins, name, "logits")["logits"] for name in names), atol=1e-4)
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            tensors(twins, filler.name, "last_hidden_state")
+        assert failures[0].info.reason == "NO_OUTPUT"
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
             request = attention.ExtractAttentionRequest(model=filler.name, inputs=[text_input("The cat sat.")])
             read_maps(twins.attention.ExtractAttention(request, timeout=20))

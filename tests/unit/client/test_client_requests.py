@@ -28,7 +28,7 @@ def classify(inputs: Any = "a", **arguments: Any) -> Any:
 
 
 def load_model(model: Any = None, **arguments: Any) -> Any:
-    defaults = {"source": "org/x", "device": None, "precision": None, "revision": None, "runtime": None}
+    defaults = {"source": "org/x", "device": None, "precision": None, "revision": None, "runtime": None, "replace": False}
     return _requests.load_model(model, **(defaults | arguments))
 
 
@@ -42,6 +42,7 @@ def test_what_is_left_out_is_unset():
     assert not request.inputs[0].HasField("text_pair")
     assert load_model().precision == common_pb2.PRECISION_UNSPECIFIED
     assert load_model().runtime == common_pb2.RUNTIME_UNSPECIFIED
+    assert not load_model().replace
 
 
 @pytest.mark.parametrize(("runtime", "number"), [("torch", 1), ("onnx", 2), ("auto", 3)])
@@ -159,6 +160,7 @@ def test_examples_in_docstrings():
         ("name", lambda: _requests.unload_model(None)),
         ("name", lambda: _requests.unload_model("")),
         ("source", lambda: load_model(source=None)),
+        ("replace", lambda: load_model(replace="models/x")),
         ("precision", lambda: load_model(precision="int8")),
         ("runtime", lambda: load_model(runtime="tensorrt")),
         ("layer", lambda: bertscope.zero(-1)),

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import time
 import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -12,10 +11,10 @@ import pytest_asyncio
 import torch
 from bertscope_service.analyses.observer import Readout
 from bertscope_service.encoders.base import State
-from bertscope_service.engine import worker as worker_module
+from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.pace import BULK_BATCH_SECONDS, MIN_BULK_TOKENS
-from bertscope_service.engine.rows import Priority, Row
+from bertscope_service.engine.pace import BULK_BATCH_SECONDS, KINDS, MIN_BULK_TOKENS, NOMINAL_TOKEN_SECONDS, Pace
+from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.worker import Limits
 from bertscope_service.metrics import Metrics
 
@@ -32,8 +31,8 @@ class Rig:
         self.speed = 4000.0
         self.batches: list[int] = []
         self._now = 0.0
-        clock = SimpleNamespace(perf_counter=self._tick, monotonic=time.monotonic)
-        monkeypatch.setattr(worker_module, "time", clock)
+        clock = SimpleNamespace(perf_counter=self._tick)
+        monkeypatch.setattr(runs_module, "time", clock)
         self.engine = Engine(lambda _: Limits(batch_tokens=BATCH, queue_tokens=1 << 20), Metrics())
 
     def _tick(self) -> float:
@@ -135,6 +134,39 @@ async def test_interactive_rows_have_the_whole_batch(rig: Rig) -> None:
 async def test_a_row_over_the_budget_runs_alone(rig: Rig) -> None:
     rig.speed = 1.0
     assert await rig.run(FakeEncoder(), 3, length=300) == [300] * 3
+
+
+def rows_of(encoder: FakeEncoder, *groups: object) -> list[Row]:
+    """A row of each kind."""
+    observers = [SumObserver(group=group) for group in groups]  # type: ignore[arg-type]
+    rows = [Row(encoder, sequence(10), observer) for observer in observers]  # type: ignore[arg-type]
+    Job(rows, client="client", priority=Priority.INTERACTIVE, deadline=None)
+    return rows
+
+
+async def test_a_token_is_charged_what_the_last_ones_took_and_expected_to_take_what_those_of_a_backlog_did() -> None:
+    """Or what the best did, while there was no backlog. Nothing is expected of rows that never ran, and charges are a guess."""
+    pace, encoder = Pace(), FakeEncoder()
+    row, unknown = rows_of(encoder, "known", "unknown")
+    assert (pace.charge(row), pace.expect(row)) == (NOMINAL_TOKEN_SECONDS, 0.0)
+    for rate in (1000.0, 200.0, 200.0):
+        pace.note(encoder, Priority.INTERACTIVE, row.kind, rate)  # type: ignore[arg-type]
+    assert pace.charge(row) == pytest.approx(1 / 400)
+    assert pace.expect(row) == pytest.approx(1 / 1000)
+    for rate in (500.0, 400.0):
+        pace.note(encoder, Priority.INTERACTIVE, row.kind, rate, busy=True)  # type: ignore[arg-type]
+    pace.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
+    assert pace.expect(row) == pytest.approx(1 / 480)
+    assert (pace.charge(unknown), pace.expect(unknown)) == (pace.charge(row), 0.0)
+
+
+async def test_only_so_many_kinds_are_remembered() -> None:
+    """The one that was used longest ago goes first."""
+    pace, encoder = Pace(), FakeEncoder()
+    rows = rows_of(encoder, *range(KINDS + 1))
+    for row in (*rows[:KINDS], rows[0], rows[KINDS]):
+        pace.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
+    assert [number for number, row in enumerate(rows) if not pace.expect(row)] == [1]
 
 
 async def test_rates_keep_no_encoder_alive(rig: Rig) -> None:

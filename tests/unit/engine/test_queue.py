@@ -76,7 +76,7 @@ class Checked:
     """A queue whose every answer is checked against a plain list of what waits."""
 
     def __init__(self) -> None:
-        self.queue = RowQueue(1000)
+        self.queue = RowQueue(lambda _: 0.0)  # bulk rows wait without end
         self.jobs: list[Job] = []
         self.waiting: list[Row] = []
         self.served: dict[str, float] = {}
@@ -90,8 +90,6 @@ class Checked:
     def check_counts(self) -> None:
         assert self.queue.rows == len(self.waiting)
         assert self.queue.tokens == sum(len(row.sequence) for row in self.waiting)
-        assert self.queue.has_room(1000 - self.queue.tokens)
-        assert self.queue.has_room(1001 - self.queue.tokens) == (not self.waiting)
 
     def cancel(self, which: int, *, discarded: bool) -> None:
         if not self.jobs:
@@ -175,7 +173,7 @@ def test_nobody_starves(lengths: dict[str, list[int]], budget: int) -> None:
     """The oldest row of the client that was served least is in the next batch."""
 
     def run() -> None:
-        queue, served = RowQueue(10_000), dict.fromkeys(lengths, 0)
+        queue, served = RowQueue(), dict.fromkeys(lengths, 0)
         waiting: dict[str, list[Row]] = {}
         for client, sizes in lengths.items():
             job = job_of(ENCODERS[0], sizes, client=client)
@@ -198,7 +196,7 @@ def test_two_clients_share_evenly(other: str) -> None:
     """A client with hundreds of rows and one with a few: neither is ever more than a batch ahead while both wait."""
 
     def run() -> None:
-        queue = RowQueue(100_000)
+        queue = RowQueue()
         observer = OBSERVERS[2] if other == "key" else OBSERVERS[0]
         queue.push(job_of(ENCODERS[0], [10] * 400, client="many"))
         queue.push(job_of(ENCODERS[0], [10 if other == "key" else 60] * 40, client="few", observer=observer))
@@ -217,7 +215,7 @@ def test_an_idle_client_earns_no_credit() -> None:
     """Who comes late shares from then on, and does not first catch up."""
 
     def run() -> None:
-        queue = RowQueue(100_000)
+        queue = RowQueue()
         queue.push(job_of(ENCODERS[0], [10] * 300, client="early"))
         for _ in range(15):
             assert queue.take(100, NOW).rows
@@ -232,7 +230,7 @@ def test_interactive_goes_before_bulk() -> None:
     """However long the bulk rows have waited, and also when they could share a batch."""
 
     def run() -> None:
-        queue = RowQueue(100_000)
+        queue = RowQueue()
         queue.push(job_of(ENCODERS[0], [10] * 20, priority=Priority.BULK))
         queue.push(job_of(ENCODERS[0], [10] * 20, client="other"))
         first, second = queue.take(1000, NOW).rows, queue.take(1000, NOW).rows
@@ -245,7 +243,7 @@ def test_interactive_goes_before_bulk() -> None:
 
 def test_rows_of_different_callers_share_a_batch() -> None:
     def run() -> None:
-        queue = RowQueue(1000)
+        queue = RowQueue()
         for client in "abcd":
             queue.push(job_of(ENCODERS[0], [10], client=client))
         assert [row.job.client for row in queue.take(1000, NOW).rows] == list("abcd")
@@ -257,7 +255,7 @@ def test_rows_of_one_length_are_gathered() -> None:
     """Short and long rows in turn make two batches without padding, not one with."""
 
     def run() -> None:
-        queue = RowQueue(10_000)
+        queue = RowQueue()
         queue.push(job_of(ENCODERS[0], [8, 64] * 10))
         batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(2)]
         assert batches == [[8] * 10, [64] * 10]
@@ -267,7 +265,7 @@ def test_rows_of_one_length_are_gathered() -> None:
 
 def test_a_row_over_the_budget_runs_alone() -> None:
     def run() -> None:
-        queue = RowQueue(10_000)
+        queue = RowQueue()
         queue.push(job_of(ENCODERS[0], [500, 500]))
         assert [len(queue.take(100, NOW).rows) for _ in range(3)] == [1, 1, 0]
 
@@ -277,7 +275,7 @@ def test_a_row_over_the_budget_runs_alone() -> None:
 @pytest.mark.parametrize(("deadline", "late"), [(None, False), (NOW + 0.001, False), (NOW, True), (NOW - 1, True)])
 def test_late_rows_are_dropped(deadline: float | None, late: bool) -> None:
     def run() -> None:
-        queue = RowQueue(1000)
+        queue = RowQueue()
         queue.push(job_of(ENCODERS[0], [3, 4], deadline=deadline))
         taken = queue.take(1000, NOW)
         assert [reason for _, reason in taken.dropped] == ["deadline"] * (2 * late)
@@ -289,7 +287,7 @@ def test_late_rows_are_dropped(deadline: float | None, late: bool) -> None:
 
 def test_cancelled_comes_before_late() -> None:
     def run() -> None:
-        queue = RowQueue(1000)
+        queue = RowQueue()
         job = job_of(ENCODERS[0], [3], deadline=NOW - 1)
         queue.push(job)
         job.cancelled = True
@@ -300,7 +298,7 @@ def test_cancelled_comes_before_late() -> None:
 
 def test_late_interactive_rows_do_not_hold_up_bulk() -> None:
     def run() -> None:
-        queue = RowQueue(1000)
+        queue = RowQueue()
         queue.push(job_of(ENCODERS[0], [3], deadline=NOW))
         queue.push(job_of(ENCODERS[0], [3], priority=Priority.BULK))
         taken = queue.take(1000, NOW)
@@ -310,20 +308,9 @@ def test_late_interactive_rows_do_not_hold_up_bulk() -> None:
     on_a_loop(run)
 
 
-def test_an_empty_queue_takes_any_job() -> None:
-    def run() -> None:
-        queue = RowQueue(100)
-        assert queue.has_room(1000)
-        queue.push(job_of(ENCODERS[0], [60]))
-        assert queue.has_room(40)
-        assert not queue.has_room(41)
-
-    on_a_loop(run)
-
-
 def test_clear_forgets_all() -> None:
     def run() -> None:
-        queue = RowQueue(1000)
+        queue = RowQueue()
         jobs = [job_of(ENCODERS[0], [3, 4]), job_of(ENCODERS[0], [5], priority=Priority.BULK, client="other")]
         for job in jobs:
             queue.push(job)
@@ -340,7 +327,7 @@ def test_only_so_many_rows_are_considered(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(queue_module, "LOOKAHEAD_ROWS", 5)
 
     def run() -> None:
-        queue = RowQueue(10_000)
+        queue = RowQueue()
         gone = job_of(ENCODERS[0], [10] * 20)
         gone.cancelled = True
         queue.push(gone)

@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 import torch
+from bertscope_service.analyses.observer import Readout
 from bertscope_service.encoders.base import State
+from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.runs import MAX_FAILED_RUNS, Runner
 from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
 from bertscope_service.metrics import Metrics
@@ -143,6 +146,123 @@ async def test_a_failing_batch_fails_only_its_jobs(rig: Rig) -> None:
     assert rig.waiting() == 0
 
 
+async def test_a_poisoned_job_does_not_fail_its_neighbours_in_the_batch(rig: Rig) -> None:
+    """Each job's rows run again alone, once."""
+    blocker, _ = await rig.block()
+    tried: list[tuple[int, ...]] = []
+
+    def poisoned(state: State) -> None:
+        tried.append(state.lengths)
+        if 13 in state.lengths:
+            raise ValueError("poison")
+
+    observer = SumObserver(poisoned)
+    good = [rig.run([12, 12], observer, client="one"), rig.run([14], observer, client="two")]
+    bad = rig.run([13, 12], observer, client="bad")
+    await submitted(*good, bad)
+    blocker.release.set()
+    with pytest.raises(ValueError, match="poison"):
+        await bad
+    assert [await job for job in good] == [[12.0, 12.0], [14.0]]
+    assert sorted(tried, key=len) == [(14,), (12, 12), (12, 13), (12, 12, 12, 13, 14)]
+    assert rig.value("bertscope_batches_failed_total", device="cpu") == 2
+
+
+async def test_a_model_that_always_fails_does_not_keep_the_device_from_others(rig: Rig) -> None:
+    """So many runs of a batch's parts and no more: it is not a matter of single requests then."""
+    blocker, _ = await rig.block()
+    tried: list[State] = []
+
+    def broken(state: State) -> None:
+        tried.append(state)
+        raise ValueError("broken")
+
+    observer = SumObserver(broken)
+    jobs = [rig.run([2], observer, client=f"client {number}") for number in range(50)]
+    await submitted(*jobs)
+    blocker.release.set()
+    failures = await asyncio.gather(*jobs, return_exceptions=True)
+    assert all(isinstance(failure, ValueError) for failure in failures)
+    assert len(tried) == MAX_FAILED_RUNS + 1
+    assert await rig.run([3]) == [3.0]
+
+
+async def test_rows_that_used_up_their_states_do_not_run_again() -> None:
+    """An error that surfaces when a batch lands comes after its kept states are gone."""
+    runner = Runner(CPU, Metrics(), lambda rows, seconds: None)
+    ran: list[State] = []
+
+    class Failing(SumObserver):
+        @classmethod
+        def run(cls, encoder: object, state: State, gates: object, observers: object) -> Readout:
+            ran.append(state)
+            return Readout((), lambda _: [][0])
+
+    jobs = []
+    for token in (1, 2):
+        row = Row(ENCODER, sequence(4, token), Failing())
+        row.state = ENCODER.begin([row.sequence])
+        jobs.append(Job([row], client=f"client {token}", priority=Priority.INTERACTIVE, deadline=None))
+    flight = runner.launch([row for job in jobs for row in job.rows])
+    assert flight is not None
+    runner.land(flight)
+    failures = await asyncio.gather(*(job.done for job in jobs), return_exceptions=True)
+    assert all(isinstance(failure, IndexError) for failure in failures)
+    assert len(ran) == 1
+
+
+async def test_a_device_that_fails_for_good_says_so_and_lets_nobody_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an error that CUDA does not recover from: what waits and who comes later hear that another server is needed."""
+    told: list[torch.device] = []
+    metrics = Metrics()
+    engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), metrics, told.append)
+    monkeypatch.setattr(runs_module, "answers", lambda device: False)
+    blocker = Blocker()
+
+    def die(state: State) -> None:
+        blocker(state)
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def call(observer: SumObserver) -> asyncio.Task[list[float]]:
+        return asyncio.create_task(engine.run([Row(ENCODER, sequence(3), observer)], client="client"))
+
+    dying = call(SumObserver(die, group="dying"))
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    waiting = call(SumObserver())
+    await submitted(waiting)
+    assert metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}) == 0
+    blocker.release.set()
+    for task in (dying, waiting):
+        with pytest.raises(Unavailable) as caught:
+            await task
+        assert caught.value.reason == "DEVICE_BROKEN"
+    with pytest.raises(Unavailable) as caught:
+        await call(SumObserver())
+    assert caught.value.reason == "DEVICE_BROKEN"
+    await engine.close()  # the thread has ended
+    assert told == [CPU]
+    assert metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}) == 1
+
+
+async def test_the_results_of_a_batch_wake_the_loop_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocker, _ = await rig.block()
+    jobs = [rig.run([5], client=f"client {number}") for number in range(10)]
+    await submitted(*jobs)
+    loop = asyncio.get_running_loop()
+    woken: list[object] = []
+    wake = loop.call_soon_threadsafe
+
+    def counted(function: Callable[..., object], *arguments: object) -> asyncio.Handle:
+        woken.append(function)
+        return wake(function, *arguments)
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+    blocker.release.set()
+    assert await asyncio.gather(*jobs) == [[5.0]] * 10
+    assert len(woken) == 2  # the blocker's batch, and theirs
+
+
 async def test_a_job_fails_with_its_first_batch(rig: Rig) -> None:
     """Whatever becomes of the others, and nothing of it stays in the queue."""
     batches: list[tuple[int, ...]] = []
@@ -259,11 +379,31 @@ async def test_a_full_queue_turns_jobs_away_at_once(rig: Rig) -> None:
     assert caught.value.reason == "QUEUE_FULL"
     assert 0 < caught.value.retry_after <= 30
     assert rig.value("bertscope_rejected_total", reason="queue_full") == 1
-    fits, continued = rig.run([20]), rig.run([50], admitted=True)
+    fits, continued = rig.run([20], client="other"), rig.run([50], admitted=True)
     await submitted(fits, continued)
     assert rig.waiting() == 4
     blocker.release.set()
     assert (await first, await fits, await continued) == ([90.0, 90.0], [20.0], [50.0])
+
+
+async def test_a_job_that_others_keep_from_beginning_is_turned_away_after_all() -> None:
+    """After twice the longest wait; one that has begun goes on."""
+    rig = Rig()
+    rig.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200, queue_seconds=0.01), rig.metrics)
+    blocker, blocked = await rig.block()
+    waiting = rig.run([5, 6])
+    continued = rig.run([7], admitted=True)
+    await submitted(waiting, continued)
+    with pytest.raises(Overloaded) as caught:
+        await waiting
+    assert caught.value.reason == "QUEUE_FULL"
+    assert caught.value.message.startswith("this request has waited for 0.02 s on cpu")
+    assert rig.value("bertscope_rejected_total", reason="queue_full") == 1
+    assert rig.value("bertscope_rows_dropped_total", reason="overload") == 2
+    assert rig.waiting() == 1
+    blocker.release.set()
+    assert (await blocked, await continued) == ([1.0], [7.0])
+    await rig.engine.close()
 
 
 async def test_a_job_larger_than_the_queue_runs_if_nothing_waits(rig: Rig) -> None:
@@ -315,9 +455,6 @@ async def test_job_knows_why_nobody_waits() -> None:
     job.cancelled = True
     assert job.abandoned(0.0) == "cancelled"
     assert job.tokens == 3
-
-
-# append to tests/unit/engine/test_worker.py once the service is fixed
 
 
 async def test_a_failed_batch_leaves_no_memory_behind_before_it_is_halved(rig: Rig) -> None:

@@ -14,6 +14,7 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.compression.steps import Applied
 from bertscope_service.encoders.base import Shape
+from bertscope_service.entry import Entry, ModelState
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.attention import CHUNK_BYTES, parse_extract_attention, render_chunks
@@ -29,7 +30,6 @@ from bertscope_service.messages.model import (
     render_page,
     render_progress,
 )
-from bertscope_service.registry import Entry, ModelState
 from bertscope_service.server import parse_model
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress, Stage

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.encoders.base import Shape
+from bertscope_service.entry import Entry, ModelState
 from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.model import render_model
-from bertscope_service.registry import Entry, ModelState
 
 
 def shown(**shape: Any) -> model.Model:

@@ -1,0 +1,87 @@
+"""`python -m benchmarks load`: goodput and latency of cloze against offered load, up to ten times what the server can do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bertscope_service.sources import EMBEDDED_FOLDER
+from rich.console import Console
+
+from benchmarks.load.curve import LOADS, Curve, Plan, goals, measure_curve
+from benchmarks.load.plot import save_curves
+from benchmarks.load.report import faults, for_machines, remarks, table
+from benchmarks.load.workload import cloze_workloads
+from benchmarks.measure import machine
+from benchmarks.serving import serving
+from benchmarks.texts import write_bert_base
+
+MODELS = ("bertscope-mini", "bert-base")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; exit status 1 after a wrong answer or an error that no load explains."""
+    options = _parser().parse_args(arguments)
+    plan = Plan(
+        tuple(options.loads), seconds=options.seconds, deadline=options.deadline, clients=options.clients, seed=options.seed
+    )
+    curves = [curve for model in options.model or MODELS[:1] for curve in _curves(model, options, plan)]
+    found = [fault for curve in curves for fault in faults(curve)]
+    if options.plot:
+        save_curves(curves, options.plot)
+    if options.json:
+        print(json.dumps({"machine": machine(), "curves": list(map(for_machines, curves)), "faults": found}, indent=2))
+    else:
+        _print(curves, found)
+    return 1 if any(point.wrong or point.failed for curve in curves for point in curve.points.values()) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks load", description=__doc__)
+    parser.add_argument("--model", action="append", choices=MODELS, help="repeatable; bertscope-mini unless given")
+    parser.add_argument("--texts", type=int, nargs="+", default=[1, 8], help="texts in a call; a curve for each")
+    parser.add_argument("--loads", type=float, nargs="+", default=list(LOADS), help="offered load, times capacity")
+    parser.add_argument("--seconds", type=float, default=10.0, help="counted at each load")
+    parser.add_argument("--deadline", type=float, default=2.0, help="of each call, seconds from its arrival")
+    parser.add_argument("--clients", type=int, default=4, help="connections, each with an equal part of the load")
+    parser.add_argument("--seed", type=int, default=5, help="of the arrivals")
+    parser.add_argument("--serve", default="", metavar="FLAGS", help='flags of the server, in one string: "--threads 2"')
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the curves; .svg and .pdf too")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    return parser
+
+
+def _curves(model: str, options: argparse.Namespace, plan: Plan) -> list[Curve]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = EMBEDDED_FOLDER if model == MODELS[0] else write_bert_base(Path(name))
+        workloads = cloze_workloads(model, folder, options.texts)
+        with serving("--model", f"{model}={folder}", *shlex.split(options.serve)) as server:
+            return [
+                measure_curve(
+                    server,
+                    workload,
+                    plan,
+                    lambda line: print(f"{model}, {workload.texts} a call: {line}", file=sys.stderr),  # noqa: B023 - called at once
+                )
+                for workload in workloads
+            ]
+
+
+def _print(curves: list[Curve], found: list[str]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    for curve in curves:
+        console.print(table(curve))
+        for remark in remarks(curve):
+            console.print(remark, highlight=False)
+        for goal in goals(curve):
+            low, high = goal.spread
+            line = f"{goal.what}: {goal.ours} / {goal.theirs} = {goal.ratio:.2f} ({low:.2f} to {high:.2f}); goal: {goal.goal}"
+            console.print(line, highlight=False)
+    for fault in found:
+        console.print(f"FAULT {fault}", highlight=False)
+    console.print(machine(), highlight=False)

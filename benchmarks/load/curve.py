@@ -1,0 +1,134 @@
+"""Goodput and latency against offered load, as multiples of a capacity that is measured in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.load.point import Point, completed, summarise
+from benchmarks.load.traffic import ClosedLoop, OpenLoop, generate, poisson
+from benchmarks.load.workload import Workload
+from benchmarks.measure import Claim
+from benchmarks.serving import Running
+
+LOADS = (0.2, 0.5, 0.8, 0.95, 1.0, 1.5, 2.0, 5.0, 10.0)
+CALLERS = (8, 32, 128)
+"""Concurrencies among which the best is the capacity, as in MLPerf's "offline" scenario."""
+
+PATIENCE_SECONDS = 30.0
+"""Deadline of a call in a closed loop."""
+
+MOST_IN_FLIGHT = 4096
+LATENESS_LIMIT_SECONDS = 0.05
+"""A generator that is later at the 99th percentile offered something else than it should have: no figures come of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to measure: `seconds` are counted at each load, after a lead-in as long as the deadline and before the same again."""
+
+    loads: tuple[float, ...] = LOADS
+    callers: tuple[int, ...] = CALLERS
+    seconds: float = 10.0
+    deadline: float = 2.0
+    clients: int = 4
+    seed: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Right answers a second to `callers` callers who never pause, in calls."""
+
+    rate: float
+    callers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One workload on one server. `after` is the capacity once more at the end: the machine may have drifted."""
+
+    model: str
+    texts: int
+    plan: Plan
+    capacity: Capacity
+    after: float
+    points: dict[float, Point]
+
+
+def measure_curve(server: Running, workload: Workload, plan: Plan, report: Callable[[str], object]) -> Curve:
+    """Capacity, every load in order, capacity again; `report` is told how far it is."""
+    capacity = find_capacity(server, workload, plan)
+    report(f"capacity {capacity.rate:.1f} calls/s with {capacity.callers} callers")
+    points = {}
+    for load in plan.loads:
+        points[load] = offer(server, workload, plan, load * capacity.rate)
+        report(f"{load:g} times that: {points[load].goodput:.1f} calls/s answered in time")
+    after = closed(server, workload, plan, capacity.callers)
+    return Curve(workload.model, workload.texts, plan, capacity, after, points)
+
+
+def find_capacity(server: Running, workload: Workload, plan: Plan) -> Capacity:
+    """The best of some concurrencies."""
+    found = [Capacity(closed(server, workload, plan, callers), callers) for callers in plan.callers]
+    return max(found, key=lambda capacity: capacity.rate)
+
+
+def closed(server: Running, workload: Workload, plan: Plan, callers: int) -> float:
+    """Calls a second that so many callers have answered rightly, one after the other."""
+    traffic = ClosedLoop(
+        target=server.target,
+        server=server.process.pid,
+        method=workload.METHOD,
+        requests=workload.requests,
+        clients=min(plan.clients, callers),
+        begin=min(1.0, plan.seconds),
+        end=min(1.0, plan.seconds) + plan.seconds,
+        callers=callers,
+        deadline=PATIENCE_SECONDS,
+    )
+    return completed(generate(traffic), traffic, workload.check)
+
+
+def offer(server: Running, workload: Workload, plan: Plan, rate: float) -> Point:
+    """What becomes of `rate` calls a second that arrive by a Poisson process."""
+    begin, end = plan.deadline, plan.deadline + plan.seconds
+    draw = np.random.default_rng(plan.seed)
+    traffic = OpenLoop(
+        target=server.target,
+        server=server.process.pid,
+        method=workload.METHOD,
+        requests=workload.requests,
+        clients=plan.clients,
+        begin=begin,
+        end=end,
+        # It goes on until the last counted call is answered: that one shall have it no easier than the others.
+        arrivals=poisson(rate, end + plan.deadline, plan.clients, len(workload.requests), draw),
+        deadline=plan.deadline,
+        most_in_flight=MOST_IN_FLIGHT,
+    )
+    return summarise(generate(traffic), traffic, plan.deadline, workload.check)
+
+
+def usable(point: Point) -> bool:
+    """Whether the generator offered what it was told to."""
+    return point.lateness <= LATENESS_LIMIT_SECONDS
+
+
+def goals(curve: Curve) -> Iterator[Claim]:
+    """Goodput and memory at the highest load. Capacity is the mean of before and after; the spread is that against each."""
+    highest, lowest = max(curve.points), min(curve.points)
+    point, quiet = curve.points[highest], curve.points[lowest]
+    if not usable(point):
+        return
+    who = f"{curve.model}, {curve.texts} text{'s' * (curve.texts > 1)} a call"
+    before, after = curve.capacity.rate, curve.after
+    ratios = sorted(point.goodput / capacity for capacity in (before, after))
+    rates = f"{point.goodput:.1f} calls/s", f"{(before + after) / 2:.1f} calls/s"
+    what = f"goodput at {highest:g} times capacity / capacity, {who}"
+    yield Claim(what, *rates, 2 * point.goodput / (before + after), (ratios[0], ratios[1]), "at least 0.9")
+    grown = point.peak_bytes / quiet.resident_bytes
+    sizes = f"{point.peak_bytes / 1e6:.0f} MB", f"{quiet.resident_bytes / 1e6:.0f} MB"
+    what = f"server memory, peak at {highest:g} times capacity / at {lowest:g} times, {who}"
+    yield Claim(what, *sizes, grown, (grown, grown), "no growth")

@@ -1,0 +1,128 @@
+"""What a record says: goodput, refusals, latency, fairness."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import grpc
+import numpy as np
+from google.rpc import error_details_pb2, status_pb2
+from numpy.typing import NDArray
+
+from benchmarks.load.traffic import NOT_SENT, Record, Traffic
+
+PERCENTILES = (50, 95, 99)
+OK, LATE, REFUSED = (
+    code.value[0] for code in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
+)
+NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
+
+Check = Callable[[int, bytes], bool]
+"""Whether a reply is the right one to the request of that number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Traffic and what became of it. Rates are calls per second of those that arrived in the counted time."""
+
+    offered: float
+    goodput: float
+    """Answered rightly, within the deadline."""
+    refused: float
+    """RESOURCE_EXHAUSTED."""
+    late: float
+    """DEADLINE_EXCEEDED, or an answer that came after the deadline."""
+    not_sent: float
+    """Kept back by the generator, so many were in flight."""
+    wrong: int
+    """Answers that were not the true one."""
+    failed: dict[str, int]
+    """Every other outcome, by its code: there should be none."""
+    refusals: dict[str, int]
+    """By the reason that the server gave; those without a delay to wait under "no RetryInfo"."""
+    latency: dict[str, float]
+    """Seconds from a call's arrival to its answer, "p50" and so on, of all good ones."""
+    refusal_latency: float
+    """Seconds from arrival to RESOURCE_EXHAUSTED, 95th percentile; NaN without any."""
+    fairness: tuple[float, float]
+    """The share of its own calls that a client had answered, of the worst and the best off; 0 to 1."""
+    lateness: float
+    """How much later than it should the generator sent calls, seconds, 99th percentile; already in the latencies."""
+    resident_bytes: int
+    """The server's memory at the end of the counted time, and its peak in it."""
+    peak_bytes: int
+    server_cores: float
+    generator_cores: float
+
+
+def summarise(record: Record, traffic: Traffic, deadline: float, check: Check) -> Point:
+    """The counted part of a record, with every answer checked."""
+    counted = np.flatnonzero((record.arrived >= traffic.begin) & (record.arrived < traffic.end))
+    seconds = traffic.end - traffic.begin
+    codes, latency = record.codes[counted], (record.done - record.arrived)[counted]
+    right = np.array(
+        [
+            code == OK and check(int(record.requests[call]), record.details[call])
+            for call, code in zip(counted, codes, strict=True)
+        ],
+        dtype=bool,
+    )
+    answered, refused, in_time = codes == OK, codes == REFUSED, latency <= deadline
+    good = right & in_time
+    late = (codes == LATE) | (answered & ~in_time)
+    others = Counter(NAMES[code] for code in codes.tolist() if code not in (OK, LATE, REFUSED, NOT_SENT))
+    sent = codes != NOT_SENT
+    lateness = (record.sent - record.arrived)[counted][sent]
+    return Point(
+        offered=len(counted) / seconds,
+        goodput=_rate(good, seconds),
+        refused=_rate(refused, seconds),
+        late=_rate(late, seconds),
+        not_sent=_rate(~sent, seconds),
+        wrong=int(np.count_nonzero(answered & ~right)),
+        failed=dict(others),
+        refusals=dict(Counter(_reason(record.details[call]) for call in counted[refused])),
+        latency={f"p{share}": percentile(latency[good], share) for share in PERCENTILES},
+        refusal_latency=percentile(latency[refused], 95),
+        fairness=fairness(record.clients[counted], good, traffic.clients),
+        lateness=percentile(lateness, 99),
+        resident_bytes=record.resident_bytes[-1],
+        peak_bytes=max(record.resident_bytes),
+        server_cores=record.server_cores,
+        generator_cores=record.generator_cores,
+    )
+
+
+def completed(record: Record, traffic: Traffic, check: Check) -> float:
+    """Right answers per second that came while calls were counted: what a closed loop gets done."""
+    counted = np.flatnonzero((record.done >= traffic.begin) & (record.done < traffic.end) & (record.codes == OK))
+    right = sum(check(int(record.requests[call]), record.details[call]) for call in counted)
+    return right / (traffic.end - traffic.begin)
+
+
+def percentile(values: NDArray[np.float64], share: float) -> float:
+    """NaN of no values."""
+    return float(np.percentile(values, share)) if len(values) else float("nan")
+
+
+def fairness(clients: NDArray[np.int64], good: NDArray[np.bool_], count: int) -> tuple[float, float]:
+    """The least and the greatest share of its own calls that any of `count` clients had answered; NaN if nobody called."""
+    called = np.bincount(clients, minlength=count)
+    answered = np.bincount(clients[good], minlength=count)
+    shares = answered[called > 0] / called[called > 0]
+    return (float(shares.min()), float(shares.max())) if len(shares) else (float("nan"), float("nan"))
+
+
+def _rate(chosen: NDArray[np.bool_], seconds: float) -> float:
+    return float(np.count_nonzero(chosen) / seconds)
+
+
+def _reason(details: bytes) -> str:
+    """Why a call was refused, as the server says it in google.rpc.ErrorInfo."""
+    packed = {kind.TypeName(): kind for kind in status_pb2.Status.FromString(details).details}
+    info = error_details_pb2.ErrorInfo()
+    if "google.rpc.ErrorInfo" not in packed or not packed["google.rpc.ErrorInfo"].Unpack(info):
+        return "no ErrorInfo"
+    return info.reason if "google.rpc.RetryInfo" in packed else "no RetryInfo"

@@ -1,0 +1,109 @@
+"""Load curves as tables and for machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from rich.table import Table
+
+from benchmarks.load.curve import LATENESS_LIMIT_SECONDS, Curve, goals, usable
+from benchmarks.load.point import Point
+
+HEADINGS = (
+    "load",
+    "offered calls/s (texts/s)",
+    "answered in time, calls/s (texts/s)",
+    "of capacity",
+    "refused/s",
+    "late/s",
+    "p50 ms",
+    "p95 ms",
+    "p99 ms",
+    "refusal p95 ms",
+    "clients' shares",
+    "server MB",
+    "cores: server, generator",
+)
+
+
+def table(curve: Curve) -> Table:
+    """A row for each load."""
+    capacity = curve.capacity
+    rates = f"{capacity.rate:.1f} calls/s ({curve.texts * capacity.rate:.0f} texts/s)"
+    title = (
+        f"{curve.model}, {curve.texts} text{'s' * (curve.texts > 1)} a call: capacity {rates} with {capacity.callers} callers, "
+        f"{curve.after:.1f} calls/s afterwards; {curve.plan.clients} clients, deadline {curve.plan.deadline:g} s, "
+        f"{curve.plan.seconds:g} s counted at each load; client and server share the machine's cores"
+    )
+    drawn = Table(title=title)
+    for heading in HEADINGS:
+        drawn.add_column(heading, justify="right", overflow="fold")
+    for load, point in curve.points.items():
+        drawn.add_row(f"{load:g}", *(_cells(curve, point) if usable(point) else ["-"] * (len(HEADINGS) - 1)))
+    return drawn
+
+
+def faults(curve: Curve) -> list[str]:
+    """What should not have happened, in words: wrong answers, other errors, refusals that don't say when to try again."""
+    found = []
+    for load, point in curve.points.items():
+        where = f"{curve.model}, {curve.texts} texts a call, load {load:g}"
+        if point.wrong:
+            found.append(f"{where}: {point.wrong} wrong answers")
+        if point.failed:
+            found.append(f"{where}: {point.failed}")
+        found += [
+            f"{where}: {count} refusals with {reason}" for reason, count in point.refusals.items() if reason.startswith("no ")
+        ]
+        if point.not_sent:
+            found.append(f"{where}: {point.not_sent:.1f} calls/s were never sent, so many were in flight")
+    return found
+
+
+def remarks(curve: Curve) -> list[str]:
+    """Why loads have no figures."""
+    limit = LATENESS_LIMIT_SECONDS * 1000
+    return [
+        f"load {load:g}: no figures, the generator was {point.lateness * 1000:.0f} ms late (p99), more than {limit:.0f}"
+        for load, point in curve.points.items()
+        if not usable(point)
+    ]
+
+
+def for_machines(curve: Curve) -> dict[str, Any]:
+    """A curve as JSON has it: times in seconds, sizes in bytes, rates in calls per second."""
+    points = [{"load": load, "usable": usable(point)} | dataclasses.asdict(point) for load, point in curve.points.items()]
+    found = dataclasses.asdict(curve) | {"points": points, "goals": [dataclasses.asdict(goal) for goal in goals(curve)]}
+    plain: dict[str, Any] = _without_nan(found)
+    return plain
+
+
+def _cells(curve: Curve, point: Point) -> list[str]:
+    low, high = point.fairness
+    return [
+        f"{point.offered:.1f} ({point.offered * curve.texts:.0f})",
+        f"{point.goodput:.1f} ({point.goodput * curve.texts:.0f})",
+        f"{point.goodput / curve.capacity.rate:.2f}",
+        f"{point.refused:.1f}",
+        f"{point.late:.1f}",
+        *(_milliseconds(value) for value in point.latency.values()),
+        _milliseconds(point.refusal_latency),
+        f"{low:.3f} to {high:.3f}",
+        f"{point.resident_bytes / 1e6:.0f}",
+        f"{point.server_cores:.2f}, {point.generator_cores:.2f}",
+    ]
+
+
+def _milliseconds(seconds: float) -> str:
+    return "-" if math.isnan(seconds) else f"{seconds * 1000:.1f}"
+
+
+def _without_nan(value: Any) -> Any:
+    """The same with None for NaN, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

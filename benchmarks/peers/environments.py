@@ -1,0 +1,48 @@
+"""Environments of their own for the peers: their packages would not go with ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PYTHON = "3.11"
+INSTALL_SECONDS = 900
+
+
+class UnavailableError(Exception):
+    """Raised for a peer that can't be installed or started here; says why."""
+
+
+def interpreter(folder: Path, packages: Sequence[str]) -> Path:
+    """The Python of an environment with some packages, made with uv when it is first asked for. Raises UnavailableError."""
+    python, installed = folder / "bin" / "python", folder / "installed.txt"
+    wanted = "\n".join(packages)
+    if not installed.exists() or installed.read_text() != wanted:
+        _uv("venv", "--quiet", "--clear", "--python", PYTHON, str(folder))
+        _uv("pip", "install", "--quiet", "--python", str(python), *packages)
+        installed.write_text(wanted)
+    return python
+
+
+def library_folder(python: Path) -> str:
+    """Where the shared library of an interpreter lies."""
+    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _uv(*arguments: str) -> None:
+    # The Makefile puts uv beside Python only where there is none on PATH.
+    program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if program is None:
+        raise UnavailableError("uv, which installs it, is neither beside Python nor on PATH; pip install uv")
+    command = [program, *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"uv {arguments[0]} took more than {INSTALL_SECONDS} s") from error
+    if done.returncode:
+        raise UnavailableError(f"uv {arguments[0]} failed: {done.stderr.strip() or done.stdout.strip()}")

@@ -1,0 +1,93 @@
+"""Callers in a process of their own, the same for every server: bytes out, bytes in, nothing parsed.
+
+Reads jobs from stdin, a line of JSON each, and answers each with a line of JSON: the fields of `Load` and `Reading`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import grpc
+import numpy as np
+
+METHOD = "/inference.GRPCInferenceService/ModelInfer"
+CALL_SECONDS = 120.0
+WARM_UP_SHARE = 8
+"""For so many calls that count, one that does not goes before."""
+
+OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A closed loop: so many callers, each with one call after the other, until `calls` were made.
+
+    request: the file with the bytes to send. reply_bytes: how long every answer is. texts: in a call.
+    """
+
+    target: str
+    request: str
+    reply_bytes: int
+    callers: int
+    calls: int
+    texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the callers saw: texts per second, and percentiles of a call's milliseconds."""
+
+    rate: float
+    p50: float
+    p95: float
+
+
+class Callers:
+    """One connection for each server, kept from job to job."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def run(self, load: Load, request: bytes) -> Reading:
+        """Raises ValueError for an answer of another length than it must have, grpc's errors for none."""
+        if load.target not in self._channels:
+            self._channels[load.target] = grpc.aio.insecure_channel(load.target, OPTIONS)
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[load.target].unary_unary(METHOD)
+        seconds: list[float] = []
+
+        async def caller(tickets: range) -> None:
+            for _ in tickets:
+                began = time.perf_counter()
+                reply = await call(request, timeout=CALL_SECONDS)
+                seconds.append(time.perf_counter() - began)
+                if len(reply) != load.reply_bytes:
+                    raise ValueError(f"an answer of {load.target} has {len(reply)} bytes, not {load.reply_bytes}")
+
+        async def all_callers(calls: int) -> float:
+            began = time.perf_counter()
+            shares = (range(number, calls, load.callers) for number in range(load.callers))
+            await asyncio.gather(*(caller(share) for share in shares))
+            return time.perf_counter() - began
+
+        await all_callers(max(1, load.calls // WARM_UP_SHARE))  # the server was idle while others had their turn
+        seconds.clear()
+        taken = await all_callers(load.calls)
+        p50, p95 = (1000 * float(np.percentile(seconds, share)) for share in (50, 95))
+        return Reading(load.calls * load.texts / taken, p50, p95)
+
+
+async def main() -> None:
+    callers = Callers()
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        load = Load(**json.loads(line))
+        request = await asyncio.to_thread(Path(load.request).read_bytes)
+        print(json.dumps(asdict(await callers.run(load, request))), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,88 @@
+"""NVIDIA's Triton from the wheel of PyTriton: the server itself and its Python backend, without PyTriton's own hop between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnxruntime
+
+from benchmarks.peers.environments import PYTHON, UnavailableError, interpreter, library_folder
+from benchmarks.peers.graph import INPUTS, OUTPUT
+from benchmarks.peers.models import Written
+from benchmarks.peers.processes import ROOT, free_port, process, wait_until_ready
+from benchmarks.peers.sides import MODEL, Running, Setting
+
+PACKAGES = ("nvidia-pytriton>=0.7.0", f"onnxruntime=={onnxruntime.__version__}")
+MAX_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Triton:
+    """Instances of the model, each a process, and the threads that ONNX Runtime has in each."""
+
+    instances: int
+    threads: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.instances} x {self.threads} threads"
+
+    @contextlib.contextmanager
+    def start(self, model: Written, environments: Path, scratch: Path) -> Iterator[Running]:
+        """Batches whatever waits, without a delay. Raises UnavailableError."""
+        python = interpreter(environments / "triton", PACKAGES)
+        packages = python.parents[1] / "lib" / f"python{PYTHON}" / "site-packages"
+        wheel, log = packages / "pytriton" / "tritonserver", scratch / "log"
+        repository, backends = scratch / "repository", scratch / "backends"
+        if not wheel.is_dir():
+            raise UnavailableError(f"{wheel} is missing: PyTriton's wheel has another layout")
+        # The backend looks for the stub, which is made for one version of Python, in its own folder.
+        shutil.copytree(wheel / "backends" / "python", backends / "python")
+        shutil.copy(wheel / "python_backend_stubs" / PYTHON / "triton_python_backend_stub", backends / "python")
+        version = repository / MODEL / "1"
+        version.mkdir(parents=True)
+        shutil.copy(Path(__file__).with_name("triton_model.py"), version / "model.py")
+        (repository / MODEL / "config.pbtxt").write_text(self._config(model.graph))
+        target = f"127.0.0.1:{free_port()}"
+        command = [
+            str(wheel / "bin" / "tritonserver"),
+            f"--model-repository={repository}",
+            f"--backend-directory={backends}",
+            "--grpc-address=127.0.0.1",
+            f"--grpc-port={target.rpartition(':')[2]}",
+            "--allow-http=false",
+            "--allow-metrics=false",
+            "--log-info=false",
+            "--disable-auto-complete-config",
+        ]
+        environment = {
+            # The stub takes its packages from the first Python on the path.
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "LD_LIBRARY_PATH": f"{packages / 'nvidia_pytriton.libs'}:{library_folder(python)}",
+        }
+        with process(command, log, environment) as started:
+            wait_until_ready(started, target, MODEL, log)
+            yield Running(target, started)
+
+    def _config(self, graph: Path) -> str:
+        inputs = ", ".join(f'{{ name: "{name}" data_type: TYPE_INT64 dims: [ -1 ] }}' for name in INPUTS)
+        return f"""
+            name: "{MODEL}" backend: "python" max_batch_size: {MAX_BATCH}
+            input [ {inputs} ]
+            output [ {{ name: "{OUTPUT}" data_type: TYPE_FP32 dims: [ -1, -1 ] }} ]
+            dynamic_batching {{ max_queue_delay_microseconds: 0 }}
+            instance_group [ {{ kind: KIND_CPU count: {self.instances} }} ]
+            parameters {{ key: "file" value: {{ string_value: "{graph}" }} }}
+            parameters {{ key: "threads" value: {{ string_value: "{self.threads}" }} }}
+        """
+
+
+def settings(threads: int) -> list[Setting]:
+    """What is tried: one instance with all threads, or two that share them."""
+    return [Triton(1, threads), Triton(2, max(1, threads // 2))]

@@ -1,0 +1,22 @@
+"""What Triton's Python backend runs: the batch that Triton made, as one. Copied into a model repository; see triton.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import triton_python_backend_utils as triton  # type: ignore[import-not-found]  # Triton brings it
+
+from benchmarks.peers.graph import INPUTS, OUTPUT, Graph
+
+
+class TritonPythonModel:
+    """Triton looks for this name."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        parameters = json.loads(args["model_config"])["parameters"]
+        self._graph = Graph(parameters["file"]["string_value"], int(parameters["threads"]["string_value"]))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        arrays = [[triton.get_input_tensor_by_name(one, name).as_numpy() for name in INPUTS] for one in requests]
+        return [triton.InferenceResponse([triton.Tensor(OUTPUT, output)]) for output in self._graph.run_together(arrays)]

@@ -1,0 +1,105 @@
+"""Callers who ask at random, wait, hurry, give up or ask nonsense, and check whatever comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import bertscope
+import grpc.aio
+import numpy as np
+
+from benchmarks.soak.guest import ABSENT, Guest, Moment
+from benchmarks.soak.questions import Answer, Caller, Question, Role
+from benchmarks.soak.tally import ALWAYS, Tally, code_of, counted
+
+PATIENCE_SECONDS = 60.0
+HURRY_SECONDS = (0.001, 0.05)
+"""Least and most time that a caller in a hurry gives."""
+
+CANCEL_SECONDS = 0.05
+"""When a call is given up, on average."""
+
+MANNERS = ("", ", hurried", ", given up", "nonsense", "health")
+SHARES = (0.72, 0.1, 0.1, 0.05, 0.03)
+
+NONSENSE: tuple[tuple[str, dict[str, object]], ...] = (
+    ("INVALID_ARGUMENT", {"texts": "no mask here"}),
+    ("INVALID_ARGUMENT", {"texts": []}),
+    ("INVALID_ARGUMENT", {"texts": "[MASK] " * 10_000}),
+    ("INVALID_ARGUMENT", {"texts": "a [MASK].", "top_k": 10_000_000}),
+    ("INVALID_ARGUMENT", {"texts": "a [MASK].", "interventions": [bertscope.zero(layer=999)]}),
+    ("NOT_FOUND", {"texts": "a [MASK].", "model": "models/nobody"}),
+)
+"""Requests that must be refused, and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What all callers share. `truths` are by question and digest; `models` are the names of the roles."""
+
+    questions: Sequence[Question]
+    truths: Mapping[tuple[Question, str], Answer]
+    models: Mapping[Role, str]
+    guest: Guest
+    tally: Tally
+
+    async def keep_asking(self, caller: Caller, draw: np.random.Generator, *, end: float, pause: float) -> None:
+        """Ask one thing after another until `end`, a loop time, with `pause` seconds between them on average."""
+        weights = np.array([question.weight for question in self.questions])
+        loop = asyncio.get_running_loop()
+        while loop.time() < end:
+            manner = draw.choice(MANNERS, p=SHARES)
+            if manner == "nonsense":
+                await self._nonsense(caller, draw)
+            elif manner == "health":
+                await self._health(caller)
+            else:
+                question = self.questions[draw.choice(len(weights), p=weights / weights.sum())]
+                await self._ask(question, caller, manner, draw)
+            await asyncio.sleep(draw.exponential(pause))
+
+    async def _ask(self, question: Question, caller: Caller, manner: str, draw: np.random.Generator) -> None:
+        """One question, its answer checked, its end counted."""
+        kind, before = question.kind + manner, self.guest.now()
+        timeout = draw.uniform(*HURRY_SECONDS) if manner == ", hurried" else PATIENCE_SECONDS
+        call = asyncio.ensure_future(question.ask(caller, self.models[question.role], timeout))
+        if manner == ", given up":
+            asyncio.get_running_loop().call_later(draw.exponential(CANCEL_SECONDS), call.cancel)
+        code, message = "OK", ""
+        try:
+            self._check(question, kind, await call, before)
+        except (bertscope.BertscopeError, grpc.aio.AioRpcError) as error:
+            code, message = code_of(error), " ".join(str(error).split())
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # it is the caller that is to end, not the call
+            code = "CANCELLED"
+        self.tally.ended(kind, code, self._allowed(question, manner, before), message)
+
+    def _allowed(self, question: Question, manner: str, before: Moment) -> frozenset[str]:
+        codes = ALWAYS | {", hurried": {"DEADLINE_EXCEEDED"}, ", given up": {"CANCELLED"}}.get(manner, set())
+        excused = question.role is Role.GUEST and not self.guest.stayed(before)
+        return codes | ABSENT if excused else codes
+
+    def _check(self, question: Question, kind: str, answer: Answer, before: Moment) -> None:
+        """Compare an answer with the true one of the weights that gave it, which must be some that may have."""
+        truth = self.truths.get((question, answer.digest))
+        if truth is None:
+            self.tally.was_wrong(kind, f"answered by unknown weights {answer.digest!r}")
+        elif question.role is Role.GUEST and answer.digest not in self.guest.since(before):
+            self.tally.was_wrong(kind, f"answered by weights of another time, {answer.digest}")
+        elif not answer.agrees(truth):
+            self.tally.was_wrong(kind, "not the true answer")
+
+    async def _nonsense(self, caller: Caller, draw: np.random.Generator) -> None:
+        code, request = NONSENSE[draw.integers(len(NONSENSE))]
+        call = caller.client.fill_mask(**request, timeout=PATIENCE_SECONDS)  # type: ignore[arg-type]
+        await counted(self.tally, "nonsense", call, {code})
+
+    async def _health(self, caller: Caller) -> None:
+        health = await counted(self.tally, "health", caller.client.health(timeout=PATIENCE_SECONDS), {"OK"})
+        if health is not None and health.status != "SERVING":
+            self.tally.was_wrong("health", health.status)

@@ -1,0 +1,217 @@
+"""What the soak asks. Each question asks a model, by its name, and answers can be compared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from typing import Any, Protocol
+
+import bertscope
+import grpc.aio
+import numpy as np
+from bertscope.inference.open_inference_pb2 import ModelInferRequest
+from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
+from numpy.typing import NDArray
+
+from benchmarks.fillings import TOLERANCE, Filling, agree, fillings
+from benchmarks.texts import cloze_texts, texts_of_lengths
+
+TOP_K, MORE = 5, 20
+"""Words asked for; and so many more are known of the true answer, see fillings.agree."""
+
+PAUSE_SECONDS = 0.2
+"""Of a slow reader, after every text."""
+
+TRUTH_SECONDS = 120.0
+"""Most that a call to an idle server may take."""
+
+RELATIVE_TOLERANCE = 1e-2
+"""Of numbers that sum many rounded ones, beside the absolute TOLERANCE."""
+
+
+class Role(Enum):
+    """Which model a question is for."""
+
+    EMBEDDED = "embedded"
+    CLASSIFIER = "classifier"
+    GUEST = "guest"
+    """The one that is loaded, replaced and unloaded all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A connection by each way to call."""
+
+    client: bertscope.AsyncClient
+    channel: grpc.aio.Channel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What came back. `digest` is that of the weights, "" where the protocol does not tell."""
+
+    digest: str
+    filled: Sequence[Filling] = ()
+    arrays: Sequence[NDArray[Any]] = ()
+
+    def agrees(self, truth: Answer) -> bool:
+        """Whether this is the true answer, or, of a stream that was left, its beginning."""
+        if self.filled or truth.filled:
+            return agree(self.filled, truth.filled)
+        return 0 < len(self.arrays) <= len(truth.arrays) and all(map(_close, self.arrays, truth.arrays))
+
+
+class Ask(Protocol):
+    """Asks a model within so many seconds."""
+
+    def __call__(self, caller: Caller, model: str, seconds: float) -> Awaitable[Answer]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One thing to ask. `truth` asks the same, for whatever an answer may hold."""
+
+    kind: str
+    role: Role
+    ask: Ask
+    truth: Ask
+    weight: float = 1.0
+    """How often it is asked, relative to the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """FillMask."""
+
+    texts: Sequence[str]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        found = await caller.client.fill_mask(self.texts, model=model, timeout=seconds, **self.options)
+        return Answer(found[0].provenance.weights_digest, filled=fillings(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Attend:
+    """ExtractAttention: the maps of all texts, or of the first `most`, with a pause after each."""
+
+    texts: Sequence[str]
+    most: int = 0
+    pause: float = 0.0
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        maps: list[NDArray[Any]] = []
+        digest = ""
+        async with aclosing(caller.client.extract_attention(self.texts, model=model, timeout=seconds)) as stream:
+            async for text in stream:
+                maps.append(text.attention)
+                digest = text.provenance.weights_digest
+                if len(maps) == self.most:
+                    break
+                await asyncio.sleep(self.pause)
+        return Answer(digest, arrays=maps)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so nobody looks at it."""
+
+    texts: Sequence[str]
+    most: int = 0
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        sweep = caller.client.sweep_heads(bertscope.Divergence(self.texts), model=model, scope="layers", timeout=seconds)
+        effects: list[NDArray[Any]] = []
+        async with aclosing(sweep):
+            async for effect in sweep:
+                effects.append(np.array([metric.difference for metric in effect.metrics.values()]))
+                if len(effects) == self.most:
+                    break
+        return Answer("", arrays=effects)
+
+
+async def rank(caller: Caller, model: str, seconds: float) -> Answer:
+    """RankHeads."""
+    objective = bertscope.MaskedLmLoss(texts_of_lengths([12, 16], mask=False))
+    found = await caller.client.rank_heads(objective, model=model, timeout=seconds)
+    return Answer(found.provenance.weights_digest, arrays=[found.importance, np.array(found.loss)])
+
+
+async def classify(caller: Caller, model: str, seconds: float) -> Answer:
+    """Classify."""
+    found = await caller.client.classify(texts_of_lengths([6, 9, 14], mask=False), model=model, timeout=seconds)
+    scores = [np.array([label.logit for label in sorted(text.labels, key=lambda label: label.index)]) for text in found]
+    return Answer(found[0].provenance.weights_digest, arrays=scores)
+
+
+async def infer(caller: Caller, model: str, seconds: float) -> Answer:
+    """ModelInfer of the Open Inference Protocol, which knows no provenance: token ids in, hidden states out."""
+    ids = np.array([[101, *range(2000, 2010), 102]])
+    request = ModelInferRequest(model_name=model, raw_input_contents=[ids.astype("<i8").tobytes()])
+    request.inputs.add(name="input_ids", datatype="INT64", shape=ids.shape)
+    request.outputs.add(name="last_hidden_state")
+    reply = await GRPCInferenceServiceStub(caller.channel).ModelInfer(request, timeout=seconds)
+    return Answer("", arrays=[np.frombuffer(content, dtype="<f4") for content in reply.raw_output_contents])
+
+
+def questions() -> list[Question]:
+    """All of them; what a question asks never changes, so that the true answer is found once."""
+    texts, words = cloze_texts(), ["france", "paris", "water", "unplayable"]
+    maps, long = texts_of_lengths([12, 20, 9, 16], mask=False), texts_of_lengths([128] * 8, mask=False)
+    return [
+        *(_fill("FillMask, one text", [text], Role.EMBEDDED) for text in texts[::60]),
+        *(_fill("FillMask, one text, guest", [text], Role.GUEST, 0.5) for text in texts[::60]),
+        _fill("FillMask, 16 texts", texts[:16], Role.EMBEDDED),
+        _fill("FillMask, 16 texts, guest", texts[:16], Role.GUEST),
+        _fill("FillMask, interventions", texts[20:24], Role.EMBEDDED, interventions=_interventions()),
+        _plain("FillMask, candidates", Role.EMBEDDED, Fill(texts[30:34], {"candidates": words})),
+        _plain("ExtractAttention", Role.EMBEDDED, Attend(maps)),
+        _plain("ExtractAttention, guest", Role.GUEST, Attend(maps)),
+        _stream("ExtractAttention, left half-way", partial(Attend, long), len(long) // 2),
+        Question("ExtractAttention, read slowly", Role.EMBEDDED, Attend(long, pause=PAUSE_SECONDS), Attend(long), 0.5),
+        _plain("SweepHeads", Role.EMBEDDED, Sweep(texts[:4]), 0.5),
+        _stream("SweepHeads, left half-way", partial(Sweep, texts[:4]), 2),
+        _plain("RankHeads", Role.EMBEDDED, rank, 0.5),
+        _plain("Classify", Role.CLASSIFIER, classify),
+        _plain("ModelInfer", Role.EMBEDDED, infer),
+    ]
+
+
+def _interventions() -> list[bertscope.HeadIntervention]:
+    return [bertscope.zero(layer=0, heads=[0, 2]), bertscope.uniform(layer=1)]
+
+
+def _fill(kind: str, texts: Sequence[str], role: Role, weight: float = 1.0, **options: Any) -> Question:
+    ask, truth = (Fill(texts, options | {"top_k": count}) for count in (TOP_K, TOP_K + MORE))
+    return Question(kind, role, ask, truth, weight)
+
+
+def _plain(kind: str, role: Role, ask: Ask, weight: float = 1.0) -> Question:
+    return Question(kind, role, ask, ask, weight)
+
+
+def _stream(kind: str, read: Callable[[int], Ask], most: int) -> Question:
+    return Question(kind, Role.EMBEDDED, read(most), read(0), 0.5)
+
+
+def _close(found: NDArray[Any], truth: NDArray[Any]) -> bool:
+    return found.shape == truth.shape and bool(np.allclose(found, truth, rtol=RELATIVE_TOLERANCE, atol=TOLERANCE))
+
+
+async def true_answers(
+    asked: Iterable[Question], caller: Caller, models: dict[Role, list[str]]
+) -> dict[tuple[Question, str], Answer]:
+    """The answers of an idle server, one call at a time, by question and digest of the weights.
+
+    `models` are the names that may answer a role; a guest has several. Where answers don't tell a digest, there is one model.
+    """
+    found = {}
+    for question in asked:
+        for model in models[question.role]:
+            answer = await question.truth(caller, model, TRUTH_SECONDS)
+            found[question, answer.digest] = answer
+    return found

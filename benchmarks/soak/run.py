@@ -1,0 +1,98 @@
+"""A soak: callers, a guest that comes and goes, and samples of memory, all at once on one server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import bertscope
+import grpc.aio
+import numpy as np
+
+from benchmarks.serving import Running
+from benchmarks.soak.callers import Asking
+from benchmarks.soak.guest import NAME, Checkpoint, Guest, keep_changing
+from benchmarks.soak.questions import Answer, Caller, Question, Role, questions, true_answers
+from benchmarks.soak.samples import Sample, keep_sampling
+from benchmarks.soak.tally import Tally
+
+OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
+NO_RETRIES = ("grpc.enable_retries", 0)
+"""A retry would hide an UNAVAILABLE, of which there should be none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long, how many callers on how many connections, and the pauses (seconds, on average) of callers and of the guest."""
+
+    seconds: float
+    callers: int = 8
+    connections: int = 4
+    pause: float = 0.02
+    guest_pause: float = 1.0
+    sample_seconds: float = 2.0
+    seed: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """What is asked, the true answers by question and digest, and the two checkpoints of the guest."""
+
+    questions: Sequence[Question]
+    answers: Mapping[tuple[Question, str], Answer]
+    checkpoints: Sequence[Checkpoint]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Calls and memory."""
+
+    tally: Tally = field(default_factory=Tally)
+    samples: list[Sample] = field(default_factory=list)
+
+
+async def find_truths(target: str, names: Mapping[Role, str], guests: Mapping[str, Path]) -> Truths:
+    """Ask an idle server that hosts everything under names of its own: each of the guest's checkpoints, too, by `guests`.
+
+    A server that never loads, replaces or batches anything meanwhile can't mix anything up.
+    """
+    asked = questions()
+    models = {role: [*guests] if role is Role.GUEST else [names[role]] for role in Role}
+    async with connected(target) as caller:
+        answers = await true_answers(asked, caller, models)
+        digests = {model.name: model.weights_digest for model in await caller.client.list_models()}
+    checkpoints = [Checkpoint(folder, digests[name]) for name, folder in guests.items()]
+    return Truths(asked, answers, checkpoints)
+
+
+async def soak(server: Running, names: Mapping[Role, str], truths: Truths, plan: Plan) -> Outcome:
+    """Use a server that hosts the models of `names` but the guest, which comes and goes."""
+    outcome, guest = Outcome(), Guest()
+    asking = Asking(truths.questions, truths.answers, {**names, Role.GUEST: f"models/{NAME}"}, guest, outcome.tally)
+    *draws, guest_draw = map(np.random.default_rng, np.random.SeedSequence(plan.seed).spawn(plan.callers + 1))
+    end = asyncio.get_running_loop().time() + plan.seconds
+    async with AsyncExitStack() as stack:
+        callers = [await stack.enter_async_context(connected(server.target)) for _ in range(plan.connections)]
+        operator = await stack.enter_async_context(connected(server.target))
+        changing = keep_changing(
+            guest, operator.client, truths.checkpoints, outcome.tally, guest_draw, end=end, pause=plan.guest_pause
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_sampling(server.process, outcome.samples, end=end, every=plan.sample_seconds))
+            group.create_task(changing)
+            for number, draw in enumerate(draws):
+                caller = callers[number % plan.connections]
+                group.create_task(asking.keep_asking(caller, draw, end=end, pause=plan.pause))
+    return outcome
+
+
+@contextlib.asynccontextmanager
+async def connected(target: str) -> AsyncIterator[Caller]:
+    """A connection of its own, for each way to call."""
+    options = [OWN_CONNECTION, NO_RETRIES]
+    async with bertscope.AsyncClient(target, options=options) as client, grpc.aio.insecure_channel(target, options) as channel:
+        yield Caller(client, channel)

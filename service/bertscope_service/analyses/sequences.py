@@ -1,0 +1,57 @@
+"""Reads whole rows: the last hidden states, or the scores over the vocabulary, of every token."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observer import Readout
+from bertscope_service.analyses.reading import LOGITS_BYTES
+from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenObserver:
+    """The last hidden states of a row: its result is float32 [length, hidden_size]."""
+
+    @property
+    def group(self) -> Hashable:
+        return None
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        lengths = state.lengths
+        encoder.advance(state, encoder.shape.layers, gates)
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[NDArray[np.float32]]:
+            return [row[:length] for row, length in zip(arrays[0], lengths, strict=True)]
+
+        return Readout((state.hidden.float(),), deal)
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsObserver:
+    """The scores over the vocabulary at every token of a row, before the softmax: its result is float32 [length,
+    vocabulary_size]."""
+
+    @property
+    def group(self) -> Hashable:
+        return None
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        real = np.arange(max(state.lengths)) < np.array(state.lengths)[:, None]
+        rows, places = (to_device(torch.from_numpy(index), encoder.device) for index in np.nonzero(real))
+        ends = np.cumsum(state.lengths)[:-1]
+        encoder.advance(state, encoder.shape.layers, gates)
+        scores = torch.empty((len(rows), encoder.shape.vocabulary_size), device=encoder.device)
+        chunk = max(1, LOGITS_BYTES // (4 * encoder.shape.vocabulary_size))
+        for begin in range(0, len(rows), chunk):
+            part = slice(begin, begin + chunk)
+            scores[part] = encoder.logits(state, rows[part], places[part])
+        return Readout((scores,), lambda arrays: np.split(arrays[0], ends))

@@ -1,0 +1,187 @@
+"""Texts in, tensors out: what a model gives by name, the rows that answer it, and the way back from their results.
+
+Inputs say how the texts are given, outputs what is asked about them; any output goes with either kind of input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.classification import log_softmax
+from bertscope_service.analyses.masks import MaskObserver, MaskScores
+from bertscope_service.analyses.observer import Observer
+from bertscope_service.analyses.probes import LabelProbe
+from bertscope_service.analyses.sequences import HiddenObserver, LogitsObserver
+from bertscope_service.analyses.texts import check_finite
+from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.tokenization import TextTokenizer
+
+HIDDEN, LOGITS = "last_hidden_state", "logits"
+TOKEN, TOKEN_ID, LABEL, PROBABILITY = "token", "token_id", "label", "probability"
+SIZES = {"FP32": 4, "INT64": 8, "BYTES": 16}
+"""Bytes of an element in a reply; of a word, about."""
+
+Elements: TypeAlias = "Sequence[NDArray[Any] | bytes]"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKind:
+    """A tensor by name: its datatype in the words of the Open Inference Protocol, and its dimensions behind the first, which
+    counts texts; -1 where one depends on the request."""
+
+    name: str
+    datatype: str
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of a reply. `elements` are in row-major order: parts of numbers that follow each other, or one word each."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    elements: Elements
+
+
+@dataclass(frozen=True, slots=True)
+class TensorQuery:
+    """What is asked: texts as the model reads them, padded to `length` in the reply; outputs, each once; how many tokens or
+    labels. `field` is the input that the texts came in, `mask` how a mask is written there."""
+
+    sequences: Sequence[TokenSequence]
+    length: int
+    outputs: tuple[TensorKind, ...]
+    top_k: int
+    field: str
+    mask: str
+
+    @property
+    def reply_bytes(self) -> int:
+        """About how many bytes the answer takes."""
+        text = 0
+        for kind in self.outputs:
+            free = self.length if len(kind.dims) == 2 else self.top_k
+            text += SIZES[kind.datatype] * math.prod(free if size < 0 else size for size in kind.dims)
+        return len(self.sequences) * text
+
+
+def given_by(shape: Shape, tokenizer: TextTokenizer) -> dict[str, TensorKind]:
+    """Every tensor that a model gives, by name."""
+    kinds: list[TensorKind] = []
+    if shape.hidden_states and not shape.drops_tokens:
+        kinds.append(TensorKind(HIDDEN, "FP32", (-1, shape.hidden_size)))
+    if shape.labels:
+        kinds += [TensorKind(LOGITS, "FP32", (len(shape.labels),)), TensorKind(LABEL, "BYTES", (-1,))]
+    if shape.has_masked_lm_head and not shape.drops_tokens:
+        kinds.append(TensorKind(LOGITS, "FP32", (-1, shape.vocabulary_size)))
+    if shape.has_masked_lm_head and tokenizer.mask_id is not None:
+        kinds += [TensorKind(TOKEN, "BYTES", (-1,)), TensorKind(TOKEN_ID, "INT64", (-1,))]
+    if kinds and kinds[-1].name in (LABEL, TOKEN_ID):
+        kinds.append(TensorKind(PROBABILITY, "FP32", (-1,)))
+    return {kind.name: kind for kind in kinds}
+
+
+class TensorPlan:
+    """The rows that answer a query, and the way back from their results to tensors.
+
+    >>> plan = TensorPlan(query, tokenizer, shape)
+    >>> results = await engine.run(plan.rows, ...)
+    >>> plan.answer(results)
+
+    A text is one row for each thing that has to be read of it. Raises InvalidArgument for a text whose masks are not one.
+    """
+
+    def __init__(self, query: TensorQuery, tokenizer: TextTokenizer, shape: Shape) -> None:
+        self.query = query
+        self._tokenizer = tokenizer
+        self._labels = shape.labels
+        self._asked = asked = {kind.name for kind in query.outputs}
+        parts = dict[str, Sequence[Observer]]()
+        if HIDDEN in asked:
+            parts[HIDDEN] = [HiddenObserver()] * len(query.sequences)
+        if LOGITS in asked and not shape.labels:
+            parts[LOGITS] = [LogitsObserver()] * len(query.sequences)
+        if asked & {LOGITS, LABEL, PROBABILITY} and shape.labels:
+            parts[LABEL] = [LabelProbe()] * len(query.sequences)
+        if asked & {TOKEN, TOKEN_ID, PROBABILITY} and not shape.labels:
+            parts[TOKEN] = self._mask_observers()
+        self._parts = tuple(parts)
+        self.rows: list[tuple[TokenSequence, Observer]] = [
+            row for observers in parts.values() for row in zip(query.sequences, observers, strict=True)
+        ]
+
+    def _mask_observers(self) -> list[MaskObserver]:
+        nothing = np.zeros((1, 0), dtype=np.int64)
+        return [MaskObserver((position,), self.query.top_k, nothing) for position in self._masks()]
+
+    def _masks(self) -> Iterator[int]:
+        """Where the one mask of each text is."""
+        for number, sequence in enumerate(self.query.sequences):
+            places = np.flatnonzero(np.asarray(sequence.ids) == self._tokenizer.mask_id)
+            if len(places) != 1:
+                field = f"{self.query.field}[{number}]"
+                remedy = (
+                    f"write {self.query.mask} once"
+                    if not len(places)
+                    else "ask FillMask, which fills several, or send a text for each"
+                )
+                message = f"{field} has {len(places)} masks, and tokens are given for one; {remedy}"
+                raise InvalidArgument(field, message, "NOT_ONE_MASK")
+            yield int(places[0])
+
+    def answer(self, results: Sequence[Any]) -> list[Tensor]:
+        """The tensors, in the order asked. Raises FailedPrecondition for probabilities that are not finite."""
+        count = len(self.query.sequences)
+        found = {part: results[start * count : (start + 1) * count] for start, part in enumerate(self._parts)}
+        made: dict[str, Tensor] = {}
+        render: dict[str, Callable[[Sequence[Any]], Iterator[Tensor]]] = {
+            HIDDEN: lambda rows: self._padded(HIDDEN, rows),
+            LOGITS: lambda rows: self._padded(LOGITS, rows),
+            LABEL: self._classified,
+            TOKEN: self._filled,
+        }
+        for part, rows in found.items():
+            made |= {tensor.name: tensor for tensor in render[part](rows)}
+        return [made[kind.name] for kind in self.query.outputs]
+
+    def _padded(self, name: str, rows: Sequence[NDArray[np.float32]]) -> Iterator[Tensor]:
+        """Rows [length, size] as one tensor, with zeros behind those that are shorter."""
+        length, size = self.query.length, rows[0].shape[1]
+        elements: list[NDArray[Any]] = []
+        for row in rows:
+            elements.append(row)
+            if len(row) < length:
+                elements.append(np.zeros((length - len(row), size), dtype=np.float32))
+        yield Tensor(name, "FP32", (len(rows), length, size), elements)
+
+    def _classified(self, scores: Sequence[NDArray[np.float32]]) -> Iterator[Tensor]:
+        """The scores as they are, and the likeliest labels."""
+        if LOGITS in self._asked:
+            yield Tensor(LOGITS, "FP32", (len(scores), len(self._labels)), list(scores))
+        if not {LABEL, PROBABILITY} & self._asked:
+            return
+        logs = log_softmax(scores)
+        ranked = np.argsort(-logs, axis=1, kind="stable")[:, : self.query.top_k]
+        yield Tensor(LABEL, "BYTES", ranked.shape, [self._labels[label].encode() for label in ranked.flat])
+        yield _probabilities(np.take_along_axis(logs, ranked, axis=1))
+
+    def _filled(self, scores: Sequence[MaskScores]) -> Iterator[Tensor]:
+        """The likeliest tokens."""
+        ids = np.concatenate([found.top_ids for found in scores])
+        logs = np.concatenate([found.top_logs for found in scores])
+        check_finite([logs])
+        yield Tensor(TOKEN, "BYTES", ids.shape, [self._tokenizer.word(token).encode() for token in ids.ravel().tolist()])
+        yield Tensor(TOKEN_ID, "INT64", ids.shape, [ids])
+        yield _probabilities(logs)
+
+
+def _probabilities(logs: NDArray[Any]) -> Tensor:
+    return Tensor(PROBABILITY, "FP32", logs.shape, [np.exp(np.minimum(logs, 0.0)).astype(np.float32)])

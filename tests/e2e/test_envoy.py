@@ -1,0 +1,233 @@
+"""Callers behind Envoy: answers stay right while a server goes, and plain HTTP gets what gRPC gets."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_pb2_grpc, cloze_pb2_grpc
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import model_pb2 as model
+from google.protobuf import json_format
+
+from tests.e2e.process import Process, wait_until
+from tests.e2e.proxy import CONFIGURATION, Proxy, envoy
+
+CALLERS = 6
+STREAMS = 3
+CAPITALS = [f"{city} is the capital of [MASK]." for city in ("Paris", "Rome", "Madrid", "Tokyo")]
+LONG = common.TextInput(text="the old man and the sea " * 100)
+MAPS = attention.ExtractAttentionRequest(inputs=[LONG], layers=[0, 5], truncate=True)
+MAPS_BYTES = 2 * 12 * 512 * 512 * 4
+
+
+@pytest.fixture
+def http(gateway: str) -> str:
+    """Where the embedded model is asked over plain HTTP."""
+    return f"http://{gateway}"
+
+
+def ask(url: str, body: object = None, **headers: str) -> Any:
+    """The JSON that a GET, or a POST of a body as JSON, is answered with; one document for each line."""
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=30) as reply:
+        assert reply.headers["content-type"] == "application/json"
+        return [json.loads(line) for line in reply]
+
+
+def filled(reply: cloze.FillMaskResponse) -> dict[str, float]:
+    """Probability of each prediction for the only mask."""
+    (result,) = reply.results
+    return {one.token: one.probability for one in result.masks[0].predictions}
+
+
+def answered(process: Process) -> int:
+    """How many FillMask calls a server has answered well."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=10) as page:
+        found = re.search(r'^bertscope_requests_total\{code="OK",method="FillMask"\} (\S+)', page.read().decode(), re.MULTILINE)
+    return int(float(found[1])) if found else 0
+
+
+def test_the_configuration_is_valid_as_it_is() -> None:
+    command: list[str | Path] = [envoy(), "--mode", "validate", "--config-path", CONFIGURATION.name]
+    done = subprocess.run(command, cwd=CONFIGURATION.parent, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"configuration '{CONFIGURATION.name}' OK" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", ["/v1/models/bertscope-mini:fillMask", "/v1:fillMask"])
+def test_json_gets_the_answer_that_grpc_gets(http: str, embedded: Process, path: str) -> None:
+    (answer,) = ask(http + path, {"texts": CAPITALS[:1], "topK": 3})
+    reply = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=CAPITALS[:1], top_k=3), timeout=20)
+    assert filled(json_format.ParseDict(answer, cloze.FillMaskResponse())) == pytest.approx(filled(reply), abs=1e-6)
+    assert answer["provenance"]["model"] == "models/bertscope-mini"
+
+
+def test_models_are_resources(http: str, embedded: Process) -> None:
+    (listed,) = ask(f"{http}/v1/models?page_size=1")
+    (single,) = ask(f"{http}/v1/models/bertscope-mini")
+    truth = embedded.models.GetModel(model.GetModelRequest(), timeout=20).model
+    for answer in (listed["models"][0], single["model"]):
+        assert json_format.ParseDict(answer, model.Model()) == truth
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "reason"),
+    [
+        ("/v1:fillMask", {"texts": ["No mask."]}, 400, "NO_MASK"),
+        ("/v1/models/nowhere:fillMask", {"texts": CAPITALS}, 404, "MODEL_NOT_FOUND"),
+        ("/v1:classify", {"inputs": [{"text": "Good."}]}, 501, "NO_CLASSIFICATION_HEAD"),
+    ],
+)
+def test_an_error_keeps_its_details(http: str, path: str, body: object, status: int, reason: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(http + path, body)
+    assert caught.value.code == status
+    error = json.load(caught.value)
+    (info,) = (detail for detail in error["details"] if detail["@type"].endswith("google.rpc.ErrorInfo"))
+    assert (info["domain"], info["reason"]) == ("bertscope", reason)
+
+
+def test_an_unknown_path_is_not_found(http: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(f"{http}/v1/nothing")
+    assert caught.value.code == 404
+
+
+def test_a_path_and_a_body_that_name_different_models_are_refused(http: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(f"{http}/v1/models/bertscope-mini:fillMask", {"model": "models/other", "texts": CAPITALS})
+    assert caught.value.code == 400
+    assert b"conflicting" in caught.value.read()
+
+
+def test_an_unknown_field_is_ignored_in_a_body_and_refused_in_a_query(http: str) -> None:
+    request = {"texts": CAPITALS[:1], "topK": 3}
+    assert ask(f"{http}/v1:fillMask", request | {"unheardOf": 1}) == ask(f"{http}/v1:fillMask", request)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(f"{http}/v1/models?unheardOf=1")
+    assert caught.value.code == 400
+
+
+def test_a_deadline_in_a_header_is_kept(http: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(f"{http}/v1:fillMask", {"texts": CAPITALS}, **{"grpc-timeout": "1u"})
+    assert caught.value.code == 504
+
+
+def test_a_large_answer_comes_whole(http: str) -> None:
+    (answer,) = ask(f"{http}/v1:fillMask", {"texts": CAPITALS[:1], "topK": 30522})
+    predictions = answer["results"][0]["masks"][0]["predictions"]
+    assert len(predictions) == 30522
+    assert sum(one["probability"] for one in predictions) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_stream_comes_as_one_message_a_line(http: str, embedded: Process) -> None:
+    request = attention.ExtractAttentionRequest(inputs=[common.TextInput(text="The cat sat.")], layers=[1], heads=[0, 3])
+    truth = list(embedded.attention.ExtractAttention(request, timeout=20))
+    lines = ask(f"{http}/v1:extractAttention", json_format.MessageToDict(request))
+    assert [json_format.ParseDict(line, attention.ExtractAttentionResponse()) for line in lines] == truth
+
+
+def test_a_stream_that_fails_on_its_way_says_so_in_its_trailers(http: str) -> None:
+    command = ["curl", "--silent", "--show-error", "--max-time", "30", "--dump-header", "-", "--output", "/dev/null"]
+    command += ["--data", '{"source": "/nowhere/at/all", "modelId": "lost"}', f"{http}/v1/models:load"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=40)
+    assert "HTTP/1.1 200 OK" in done.stdout
+    assert "grpc-status: 9" in done.stdout
+    assert "/nowhere/at/all" in done.stdout
+
+
+def test_slow_readers_hold_back_their_own_streams_only(gateway: str, embedded: Process) -> None:
+    every_layer = attention.ExtractAttentionRequest(inputs=[LONG], truncate=True)
+    request = cloze.FillMaskRequest(texts=CAPITALS[:1], top_k=3)
+    truth = filled(embedded.cloze.FillMask(request, timeout=20))
+    with grpc.insecure_channel(gateway) as channel:
+        streams = [attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(every_layer) for _ in range(STREAMS)]
+        for stream in streams:
+            next(stream)
+        for _ in range(20):
+            answer = cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(request, timeout=30)
+            assert filled(answer) == pytest.approx(truth, abs=1e-5)
+
+
+class Callers:
+    """Threads that ask without pause, and check every answer against the true one."""
+
+    def __init__(self, channel: grpc.Channel, truth: dict[str, dict[str, float]]) -> None:
+        self.right = 0
+        self.others: list[object] = []
+        self._stub = cloze_pb2_grpc.ClozeServiceStub(channel)
+        self._truth = truth
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(CALLERS)
+
+    def __enter__(self) -> Callers:
+        self._asking = [self._pool.submit(self._ask, text) for text in (CAPITALS * CALLERS)[:CALLERS]]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._pool.shutdown()
+        for asking in self._asking:
+            asking.result()
+
+    def _ask(self, text: str) -> None:
+        request = cloze.FillMaskRequest(texts=[text], top_k=3)
+        while not self._stop.is_set():
+            outcome: object = None
+            try:
+                answer = filled(self._stub.FillMask(request, timeout=30))
+                outcome = None if answer == pytest.approx(self._truth[text], abs=1e-5) else answer
+            except grpc.RpcError as error:
+                outcome = (error.code(), error.details())
+            with self._lock:
+                self.right += outcome is None
+                self.others += [] if outcome is None else [outcome]
+
+
+def received(stream: Any) -> int | grpc.StatusCode:
+    """Bytes of maps of a stream that came to its end, or the status that ended it."""
+    try:
+        return sum(len(response.chunk.data) for response in stream)
+    except grpc.RpcError as error:
+        code: grpc.StatusCode = error.code()
+        return code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
+def test_no_caller_of_two_servers_notices_that_one_goes(
+    embedded: Process, launch: Callable[..., Process], tmp_path: Path, number: signal.Signals
+) -> None:
+    leaving = launch()
+    leaving.wait_until_serving()
+    ask_embedded = embedded.cloze.FillMask
+    truth = {text: filled(ask_embedded(cloze.FillMaskRequest(texts=[text], top_k=3), timeout=20)) for text in CAPITALS}
+    earlier = answered(embedded)
+    with Proxy(tmp_path, [embedded.target, leaving.target]) as proxy, grpc.insecure_channel(proxy.target) as channel:
+        streams = [attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(MAPS, timeout=60) for _ in range(STREAMS)]
+        with Callers(channel, truth) as callers:
+            wait_until(lambda: answered(leaving) > 10 and answered(embedded) > earlier + 10, "both servers answer")
+            leaving.popen.send_signal(number)
+            before = callers.right
+            sizes = {received(stream) for stream in streams}
+            wait_until(lambda: not proxy.health()[leaving.target], "Envoy takes it out")
+            wait_until(lambda: callers.right > before + 100 or callers.others, "the other server answers all")
+    assert callers.others == []
+    # A stream that has begun can't be asked again for the caller: it ends whole, or Envoy resets it, which is INTERNAL to gRPC.
+    assert sizes <= ({MAPS_BYTES} if number is signal.SIGTERM else {MAPS_BYTES, grpc.StatusCode.INTERNAL})
+    assert leaving.end() == (0 if number is signal.SIGTERM else -signal.SIGKILL)

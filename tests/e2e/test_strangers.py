@@ -1,0 +1,123 @@
+"""Clients that nobody here wrote: grpcurl and buf curl by reflection alone, and Node by the .proto files."""
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bertscope.v1 import cloze_pb2 as cloze
+from google.rpc import error_details_pb2
+
+from tests.e2e.installations import node_project
+from tests.e2e.process import Process
+
+ROOT = Path(__file__).parents[2]
+FILL_MASK = "bertscope.v1.ClozeService/FillMask"
+CAPITAL = '{"texts": ["Paris is the capital of [MASK]."], "top_k": 3}'
+NO_MASK = '{"texts": ["No mask."]}'
+SERVICES = {
+    *(f"bertscope.v1.{name}Service" for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model")),
+    "grpc.health.v1.Health",
+    "inference.GRPCInferenceService",
+}
+
+Done = subprocess.CompletedProcess[str]
+
+
+def run(program: str, *arguments: str) -> Done:
+    """Run one of the programs that lie beside Python; the test is skipped where there is none for this machine."""
+    path = Path(sys.executable).with_name(program)
+    if not path.exists():
+        pytest.skip(f"{program} is not to be had for this machine")
+    return subprocess.run([path, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def grpcurl(target: str, *arguments: str, data: str = "{}") -> Done:
+    return run("grpcurl", "-plaintext", "-d", data, target, *arguments)
+
+
+def buf_curl(target: str, method: str, data: str = "{}", *flags: str) -> Done:
+    return run("buf", "curl", "--protocol", "grpc", "--http2-prior-knowledge", *flags, "-d", data, f"http://{target}/{method}")
+
+
+def answer(done: Done) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def truth(embedded: Process) -> dict[str, float]:
+    """What our own stubs get: the three likeliest words and their probabilities."""
+    reply = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=3), timeout=20)
+    return {one.token: one.probability for one in reply.results[0].masks[0].predictions}
+
+
+def predictions(reply: Any) -> dict[str, float]:
+    return {one["token"]: one["probability"] for one in reply["results"][0]["masks"][0]["predictions"]}
+
+
+def test_grpcurl_finds_every_service(target: str) -> None:
+    listed = set(run("grpcurl", "-plaintext", target, "list").stdout.split())
+    assert listed - {"grpc.reflection.v1alpha.ServerReflection"} == SERVICES
+
+
+@pytest.mark.parametrize("name", ["bertscope.v1.ClozeService", "bertscope.v1.ClozeService.FillMask"])
+def test_grpcurl_describes_services_and_methods(target: str, name: str) -> None:
+    described = run("grpcurl", "-plaintext", target, "describe", name).stdout
+    assert "rpc FillMask ( .bertscope.v1.FillMaskRequest ) returns ( .bertscope.v1.FillMaskResponse )" in described
+    assert "/v1/{model=models/*}:fillMask" in described
+
+
+def test_grpcurl_gets_the_answer(target: str, truth: dict[str, float]) -> None:
+    assert predictions(answer(grpcurl(target, FILL_MASK, data=CAPITAL))) == pytest.approx(truth, abs=1e-6)
+
+
+def test_grpcurl_reads_the_details_of_an_error(target: str) -> None:
+    done = grpcurl(target, FILL_MASK, data=NO_MASK)
+    assert done.returncode == 64 + 3  # INVALID_ARGUMENT
+    assert '"domain":"bertscope","reason":"NO_MASK"' in done.stderr
+    assert '"field":"texts[0]"' in done.stderr
+
+
+@pytest.mark.parametrize("service", ["", "bertscope.v1.ClozeService"])
+def test_grpcurl_checks_the_health(target: str, service: str) -> None:
+    data = json.dumps({"service": service})
+    assert answer(grpcurl(target, "grpc.health.v1.Health/Check", data=data)) == {"status": "SERVING"}
+
+
+def test_grpcurl_speaks_the_open_inference_protocol(target: str) -> None:
+    assert answer(grpcurl(target, "inference.GRPCInferenceService/ServerReady")) == {"ready": True}
+
+
+@pytest.mark.parametrize("version", ["grpc-v1", "grpc-v1alpha"])
+def test_buf_curl_finds_every_service(target: str, version: str) -> None:
+    flags = ("--protocol", "grpc", "--http2-prior-knowledge", "--reflect-protocol", version, "--list-services")
+    done = run("buf", "curl", *flags, f"http://{target}")
+    assert set(done.stdout.split()) - {"grpc.reflection.v1alpha.ServerReflection"} == SERVICES
+
+
+def test_buf_curl_gets_the_answer(target: str, truth: dict[str, float]) -> None:
+    assert predictions(answer(buf_curl(target, FILL_MASK, CAPITAL))) == pytest.approx(truth, abs=1e-6)
+
+
+def test_buf_curl_gets_the_details_of_an_error(target: str) -> None:
+    done = buf_curl(target, FILL_MASK, NO_MASK)
+    assert done.returncode == 3 << 3  # INVALID_ARGUMENT
+    error = json.loads(done.stderr)
+    (detail,) = (detail for detail in error["details"] if detail["type"] == "google.rpc.ErrorInfo")
+    info = error_details_pb2.ErrorInfo.FromString(base64.b64decode(detail["value"] + "=="))
+    assert (error["code"], info.domain, info.reason) == ("invalid_argument", "bertscope", "NO_MASK")
+
+
+def test_node_takes_the_tour(target: str, truth: dict[str, float], tmp_path: Path) -> None:
+    folder = node_project(ROOT / "examples" / "node", tmp_path / "examples" / "node")
+    (tmp_path / "protos").symlink_to(ROOT / "protos")
+    done = subprocess.run(["node", "tour.js", target], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = (folder / "README.md").read_text(encoding="utf-8")
+    assert done.stdout in shown
+    for token, probability in truth.items():
+        assert f"cloze: {token} {probability:.4f}\n" in done.stdout

@@ -1,0 +1,184 @@
+"""Clients of Triton against our server: tritonclient, and perf_analyzer where it runs."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bertscope import __version__
+from bertscope.inference import open_inference_pb2 as oip
+from bertscope.inference import open_inference_pb2_grpc as oip_grpc
+from bertscope.v1 import cloze_pb2 as cloze
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+
+from tests.e2e.installations import python_with
+from tests.e2e.process import Process
+
+TRITONCLIENT = ["tritonclient[grpc]>=2.60"]
+PERF_ANALYZER = ["tritonclient==2.51.0", "nvidia-cuda-runtime-cu12>=12.6"]
+"""The last one that brings the program for a glibc as old as Debian 12's, and a library that it is linked with."""
+
+TEXT = "Paris is the capital of [MASK]."
+IDS = [101, 3000, 2003, 1996, 3007, 1997, 103, 1012, 102]
+"""The same, as bert-base-uncased's vocabulary has it, which the embedded model shares."""
+
+MODEL = "bertscope-mini"
+
+
+@pytest.fixture(scope="module")
+def found(embedded: Process) -> dict[str, Any]:
+    """What tritonclient got from the embedded model."""
+    command = [python_with("tritonclient", TRITONCLIENT), Path(__file__).with_name("triton_calls.py"), embedded.target]
+    ran = subprocess.run([*command, json.dumps(IDS)], capture_output=True, text=True, timeout=100, check=False)
+    assert ran.returncode == 0, ran.stderr
+    reply: dict[str, Any] = json.loads(ran.stdout)
+    return reply
+
+
+@pytest.fixture(scope="module")
+def predictions(embedded: Process) -> Any:
+    """What FillMask gives."""
+    (result,) = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=[TEXT]), timeout=20).results
+    return result.masks[0].predictions
+
+
+def test_the_documented_example_runs(embedded: Process) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "open-inference.md"
+    (example,) = re.findall(r"^```text\n(import numpy.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    command = [python_with("tritonclient", TRITONCLIENT), "-c", example.replace("127.0.0.1:50051", embedded.target)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    for shown in re.findall(r"b'\w+'", example):
+        assert shown in ran.stdout
+
+
+def test_the_server_is_ready(found: dict[str, Any]) -> None:
+    assert (found["live"], found["ready"], found["models"]) == (True, True, [True, True, False])
+    assert found["server"] == {"name": "bertscope", "version": __version__, "extensions": ["model_configuration"]}
+
+
+def test_metadata_arrives(found: dict[str, Any]) -> None:
+    outputs = {output["name"]: output for output in found["metadata"]["outputs"]}
+    assert outputs["last_hidden_state"] == {"name": "last_hidden_state", "datatype": "FP32", "shape": ["-1", "-1", "384"]}
+    assert outputs["logits"]["shape"] == ["-1", "-1", "30522"]
+    config = found["config"]["config"]
+    assert (config["name"], config["max_batch_size"]) == (MODEL, 256)
+    assert {one["name"]: one["data_type"] for one in config["input"]} == {
+        **dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), "TYPE_INT64"),
+        "text": "TYPE_STRING",
+    }
+
+
+def test_answers_are_those_of_fill_mask(found: dict[str, Any], predictions: Any) -> None:
+    tokens, shares = [one.token for one in predictions], [one.probability for one in predictions]
+    assert found["by_text"][0] == [tokens, tokens]
+    np.testing.assert_allclose(found["by_text"][1], [shares, shares], rtol=1e-4)
+    assert found["by_ids"][0] == [tokens[:3]]
+    np.testing.assert_allclose(found["by_ids"][1], [shares[:3]], rtol=1e-4)
+    for one in found["at_once"]:
+        assert one[0] == [tokens]
+        np.testing.assert_allclose(one[1], [shares], rtol=1e-4)
+
+
+def test_hidden_states_are_the_ones_that_typed_contents_bring(found: dict[str, Any], embedded: Process) -> None:
+    request = oip.ModelInferRequest(model_name=MODEL)
+    request.inputs.add(name="input_ids", datatype="INT64", shape=[1, len(IDS)]).contents.int64_contents.extend(IDS)
+    response = oip_grpc.GRPCInferenceServiceStub(embedded.channel).ModelInfer(request, timeout=20)
+    hidden = np.array(found["hidden"])
+    assert hidden.shape == (1, len(IDS), 384)
+    expected = np.array(response.outputs[0].contents.fp32_contents).reshape(hidden.shape)
+    np.testing.assert_allclose(hidden, expected, atol=1e-5)
+
+
+def test_errors_arrive_with_what_to_do(found: dict[str, Any]) -> None:
+    unknown, maskless, nothing, version, late, statistics = found["errors"]
+    assert unknown[0] == "StatusCode.NOT_FOUND"
+    assert "models/nobody" in unknown[1]
+    assert maskless == ["StatusCode.INVALID_ARGUMENT", "text[0] has 0 masks, and tokens are given for one; write [MASK] once"]
+    assert nothing[0] == "StatusCode.UNIMPLEMENTED"
+    assert "last_hidden_state" in nothing[1]
+    assert version[0] == "StatusCode.NOT_FOUND"
+    # The second, if the server sees first that there is no time.
+    assert late[0] in {"StatusCode.DEADLINE_EXCEEDED", "StatusCode.RESOURCE_EXHAUSTED"}
+    assert statistics[0] == "StatusCode.UNIMPLEMENTED"
+
+
+def messages_of(file: FileDescriptorProto) -> dict[str, DescriptorProto]:
+    """All messages of a file, by name, those inside others too."""
+
+    def every(prefix: str, messages: Any) -> Iterator[tuple[str, DescriptorProto]]:
+        for message in messages:
+            name = f"{prefix}.{message.name}"
+            yield name, message
+            yield from every(name, message.nested_type)
+
+    return dict(every(f".{file.package}", file.message_type))
+
+
+def form(field: FieldDescriptorProto) -> tuple[object, ...]:
+    """All that decides how a field looks on the wire, and what it is called in JSON and in code."""
+    return field.name, field.number, field.type, field.label, field.type_name, field.HasField("oneof_index"), field.json_name
+
+
+def test_our_messages_are_tritons(found: dict[str, Any]) -> None:
+    files = [FileDescriptorProto.FromString(base64.b64decode(file)) for file in found["files"]]
+    theirs = {name: message for file in files for name, message in messages_of(file).items()}
+    ours = FileDescriptorProto()
+    oip.DESCRIPTOR.CopyToProto(ours)
+    compared = messages_of(ours)
+    assert len(compared) > 20
+    for name, message in compared.items():
+        fields = {form(field) for field in message.field}
+        known = {form(field) for field in theirs[name].field}
+        # Of Triton's own configuration we have a part; the protocol's messages are whole.
+        assert (
+            fields <= known
+            if name in {".inference.ModelConfig", ".inference.ModelInput", ".inference.ModelOutput"}
+            else (fields == known)
+        ), name
+    (service,) = ours.service
+    their_methods = {method.name: method for file in files for one in file.service for method in one.method}
+    assert service.name == "GRPCInferenceService"
+    for method in service.method:
+        theirs_too = their_methods[method.name]
+        assert (method.input_type, method.output_type) == (theirs_too.input_type, theirs_too.output_type)
+    numbers = {value.name: value.number for file in files for enum in file.enum_type for value in enum.value}
+    assert all(numbers[value.name] == value.number for value in ours.enum_type[0].value)
+
+
+@pytest.fixture(scope="module")
+def perf_analyzer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The program, and an environment in which it finds its libraries."""
+    program = python_with("perf-analyzer", PERF_ANALYZER).with_name("perf_analyzer")
+    folder = tmp_path_factory.mktemp("libb64")
+    apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
+    if apt and dpkg:
+        subprocess.run([apt, "download", "libb64-0d"], cwd=folder, capture_output=True, timeout=30, check=False)
+        for package in folder.glob("*.deb"):
+            subprocess.run([dpkg, "-x", package, folder], capture_output=True, timeout=30, check=False)
+    libraries = {file.parent for root in (program.parents[1], folder) for file in root.rglob("lib*.so.*")}
+    environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
+    ran = subprocess.run([program, "--version"], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    if ran.returncode:
+        pytest.skip(f"perf_analyzer does not run here: {ran.stderr.strip()[-200:]}")
+    return program, environment
+
+
+def test_perf_analyzer_measures_a_model(perf_analyzer: tuple[Path, dict[str, str]], embedded: Process, tmp_path: Path) -> None:
+    program, environment = perf_analyzer
+    data, report = tmp_path / "texts.json", tmp_path / "report.json"
+    data.write_text(json.dumps({"data": [{"text": {"content": [TEXT], "shape": [1]}}]}))
+    flags = ["-m", MODEL, "-i", "grpc", "-u", embedded.target, "--input-data", str(data), "-b", "2", "--request-count", "4"]
+    command = [program, *flags, "--request-parameter", "top_k:3:int", "--profile-export-file", str(report)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    requests = json.loads(report.read_text())["experiments"][0]["requests"]
+    assert len(requests) >= 4
+    assert all(len(request["response_timestamps"]) == 1 for request in requests)

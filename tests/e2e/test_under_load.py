@@ -1,0 +1,244 @@
+"""Server processes under load: one that is stopped loses no call, and clients that are killed leave nothing behind."""
+
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.process import Process, wait_until
+from tests.tiny import write_checkpoint
+
+Numbers = NDArray[np.float64]
+CALL_SECONDS = 60.0
+GRACE_SECONDS = 40.0
+TEXTS = [f"The cat sat on the old [MASK] in {year}." for year in range(1900, 1906)]
+FILL = cloze.FillMaskRequest(texts=TEXTS, top_k=3)
+INPUTS = [common.TextInput(text=text) for text in TEXTS]
+MAPS = attention.ExtractAttentionRequest(inputs=INPUTS * 4)
+SWEEP = ablation.SweepHeadsRequest(
+    objective=ablation.Objective(divergence=ablation.Divergence(inputs=INPUTS)), mode=common.HeadIntervention.MODE_ZERO
+)
+
+
+def fill(channel: grpc.Channel) -> Numbers:
+    """The probabilities of a whole answer."""
+    reply = cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(FILL, timeout=CALL_SECONDS)
+    return np.array([[one.probability for one in result.masks[0].predictions] for result in reply.results])
+
+
+def maps(channel: grpc.Channel) -> Numbers:
+    """All attention of a stream that ended well."""
+    stream = attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(MAPS, timeout=CALL_SECONDS)
+    chunks = [response.chunk.data for response in stream if response.HasField("chunk")]
+    return np.frombuffer(b"".join(chunks), dtype="<f4").astype(np.float64)
+
+
+def sweep(channel: grpc.Channel) -> Numbers:
+    """The scores of a stream that ended well."""
+    responses = list(ablation_pb2_grpc.AblationServiceStub(channel).SweepHeads(SWEEP, timeout=CALL_SECONDS))
+    assert responses[-1].HasField("summary")
+    return np.array([response.effect.metrics[0].score for response in responses if response.HasField("effect")])
+
+
+QUESTIONS: dict[str, Callable[[grpc.Channel], Numbers]] = {"fill": fill, "maps": maps, "sweep": sweep}
+
+
+def connect(process: Process) -> grpc.Channel:
+    """A connection of its own, on which nothing is tried again."""
+    return grpc.insecure_channel(process.target, [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)])
+
+
+class Client:
+    """A thread that asks one thing over and over; the answers, and the errors."""
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._ask = ask
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.answers: list[Any] = []
+        self.errors: list[Exception] = []
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join(CALL_SECONDS)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.answers.append(self._ask())
+            except (grpc.RpcError, bertscope.BertscopeError) as error:
+                self.errors.append(error)
+                self._stop.wait(0.01)  # a port that refuses connections is asked no more often
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
+    """A server that stays, with a tiny model."""
+    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}") as process:
+        process.wait_until_serving()
+        yield process
+
+
+@pytest.fixture(scope="module")
+def truths(steady: Process) -> dict[str, Numbers]:
+    """What the questions' answers are."""
+    return {name: ask(steady.channel) for name, ask in QUESTIONS.items()}
+
+
+def test_sigterm_under_load_gives_every_call_its_answer_or_unavailable_and_the_other_server_takes_over(
+    steady: Process, truths: dict[str, Numbers], launch: Callable[..., Process], checkpoint: Path
+) -> None:
+    leaving = launch("--model", f"tiny={checkpoint}", "--grace-seconds", str(GRACE_SECONDS))
+    leaving.wait_until_serving()
+    clients: dict[str, list[Client]] = {}
+    for name, ask in QUESTIONS.items():
+        channels = [connect(leaving) for _ in range(2)]
+        clients[name] = [Client(partial(ask, channel)) for channel in channels]
+    both = f"ipv4:{leaving.target},{steady.target}"
+    with bertscope.Client(both) as client:
+        balanced = Client(lambda: client.fill_mask(TEXTS, top_k=3))
+        everyone = [balanced, *(one for group in clients.values() for one in group)]
+        wait_until(lambda: all(len(one.answers) >= 2 for one in everyone), "everybody is at it")
+        leaving.popen.send_signal(signal.SIGTERM)
+        assert leaving.end(GRACE_SECONDS + 20) == 0
+        answered = len(balanced.answers)
+        wait_until(lambda: len(balanced.answers) > answered + 2, "the other server answers")
+        for one in everyone:
+            one.stop()
+    assert "Traceback" not in leaving.text
+    for name, group in clients.items():
+        for one in group:
+            for answer in one.answers:
+                assert_allclose(answer, truths[name], atol=1e-5)
+            assert {error.code() for error in one.errors if isinstance(error, grpc.RpcError)} == {grpc.StatusCode.UNAVAILABLE}
+    assert not balanced.errors
+    for answer in balanced.answers:
+        found = [[one.probability for one in text.masks[0].predictions] for text in answer]
+        assert_allclose(found, truths["fill"], atol=1e-5)
+
+
+LONG = [common.TextInput(text="the old man and the sea and the [MASK] " * 4) for _ in range(250)]
+PAIRS = [
+    ablation.HeadSet(layers=[common.LayerHeads(layer=a, heads=[b]), common.LayerHeads(layer=c, heads=[d])])
+    for a in range(3)
+    for c in range(a + 1, 4)
+    for b in range(4)
+    for d in range(4)
+]
+ENDLESS = ablation.SweepHeadsRequest(
+    objective=ablation.Objective(divergence=ablation.Divergence(inputs=LONG)),
+    mode=common.HeadIntervention.MODE_ZERO,
+    sets=PAIRS,
+)
+"""24,000 runs: more than anybody waits for here."""
+
+HEAVY = attention.ExtractAttentionRequest(inputs=LONG)
+"""65 MB of maps: more than the buffers between a server and a reader who has paused."""
+
+SWEEPING = """
+import signal, sys, grpc
+from bertscope.v1 import ablation_pb2, ablation_pb2_grpc
+request = ablation_pb2.SweepHeadsRequest.FromString(sys.stdin.buffer.read())
+for response in ablation_pb2_grpc.AblationServiceStub(grpc.insecure_channel(sys.argv[1])).SweepHeads(request):
+    print("got one", flush=True)
+"""
+PAUSING = """
+import signal, sys, grpc
+from bertscope.v1 import attention_pb2, attention_pb2_grpc
+request = attention_pb2.ExtractAttentionRequest.FromString(sys.stdin.buffer.read())
+stream = attention_pb2_grpc.AttentionServiceStub(grpc.insecure_channel(sys.argv[1])).ExtractAttention(request)
+next(stream)
+print("got one", flush=True)
+signal.pause()
+"""
+
+
+@contextmanager
+def reader(process: Process, program: str, request: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A client in a process of its own that has the first message of a stream."""
+    command = [sys.executable, "-c", program, process.target]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        try:
+            assert client.stdin is not None and client.stdout is not None
+            client.stdin.write(request.SerializeToString())
+            client.stdin.close()
+            assert client.stdout.readline() == b"got one\n"
+            yield client
+        finally:
+            client.kill()
+
+
+def metric(process: Process, name: str, **labels: str) -> float:
+    """A sample of the server's metrics now, 0 if there is none."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=10) as page:
+        families = list(text_string_to_metric_families(page.read().decode()))
+    found = (sample for family in families for sample in family.samples if sample.name == name and sample.labels == labels)
+    return next((sample.value for sample in found), 0.0)
+
+
+def rows(process: Process) -> float:
+    return metric(process, "bertscope_batch_rows_sum", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("method", "program", "request_"),
+    [
+        ("SweepHeads", SWEEPING, ENDLESS),
+        ("ExtractAttention", PAUSING, HEAVY),
+    ],
+)
+def test_the_work_for_a_client_that_is_killed_ends_and_nobody_else_notices(
+    steady: Process, truths: dict[str, Numbers], method: str, program: str, request_: Any
+) -> None:
+    def in_flight() -> float:
+        return metric(steady, "bertscope_requests_in_flight", method=method)
+
+    cancelled = metric(steady, "bertscope_requests_total", method=method, code="CANCELLED")
+    dropped = metric(steady, "bertscope_rows_dropped_total", reason="cancelled")
+    with connect(steady) as channel:
+        with reader(steady, program, request_) as client:
+            bystander = Client(lambda: fill(channel))
+            wait_until(lambda: len(bystander.answers) >= 3, "the other client is at it")
+            assert in_flight() == 1
+            client.kill()
+            wait_until(lambda: in_flight() == 0, "the server knows")
+            bystander.stop()
+        assert metric(steady, "bertscope_requests_total", method=method, code="CANCELLED") == cancelled + 1
+        # A call that is answered has seen the end of the batch that was at work; from then on there is only what it asks for.
+        fill(channel)
+        computed = rows(steady)
+        for _ in range(20):
+            fill(channel)
+        assert rows(steady) == computed + 20 * len(TEXTS)
+    assert metric(steady, "bertscope_queue_rows", device="cpu") == 0
+    if method == "SweepHeads":
+        assert metric(steady, "bertscope_rows_dropped_total", reason="cancelled") > dropped
+    assert not bystander.errors
+    for answer in bystander.answers:
+        assert_allclose(answer, truths["fill"], atol=1e-5)

@@ -1,0 +1,151 @@
+"""Clients share a device's time, nobody starves, and an overload changes neither. A simulated clock; no threads."""
+
+import random
+from collections import Counter
+from itertools import combinations, cycle
+
+from bertscope_service.engine.queue import PATIENCE_SECONDS
+from bertscope_service.engine.rows import Priority
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.engine.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
+
+EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True)
+LENGTHS = st.lists(st.integers(1, BUDGET), min_size=1, max_size=8)
+KIND = st.sampled_from(sorted(TOKEN_SECONDS))
+JOBS = st.builds(Arrival, at=st.floats(0, 20), client=st.sampled_from("abcdef"), lengths=LENGTHS, kind=KIND)
+
+
+@EXAMPLES
+@given(
+    backlogs=st.dictionaries(st.sampled_from("xyz"), st.tuples(LENGTHS, KIND), min_size=2),
+    others=st.lists(JOBS, max_size=20),
+)
+def test_clients_that_always_wait_are_served_for_equally_long(
+    backlogs: dict[str, tuple[list[int], str]], others: list[Arrival]
+) -> None:
+    """Whatever they run, however long their texts are, and whoever else comes: to within two batches at any time."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=10**9)
+        always = [Arrival(0.0, client, lengths * 100, kind) for client, (lengths, kind) in backlogs.items()]
+        coming = sorted([*always, *others], key=lambda arrival: -arrival.at)
+        left = Counter({arrival.client: sum(arrival.lengths) * TOKEN_SECONDS[arrival.kind] for arrival in always})
+        for _ in range(250):
+            while coming and coming[-1].at <= simulation.now:
+                simulation.offer(coming.pop())
+            simulation.step()
+            if any(left[client] - simulation.served[client] < 1e-9 for client in backlogs):
+                break  # one of them waits no more
+            for one, other in combinations(backlogs, 2):
+                assert abs(simulation.served[one] - simulation.served[other]) <= 2 * BATCH_SECONDS + 1e-9
+
+    on_a_loop(run)
+
+
+def test_a_client_whose_rows_fill_no_batch_gets_as_much_as_one_who_floods() -> None:
+    """It has one row for each of two models at a time. The other's rows ride along in its batches, but not without end."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=10**9)
+        for _ in range(300):
+            simulation.offer(Arrival(0.0, "flood", [10] * 10, "fast"))
+            simulation.offer(Arrival(0.0, "flood", [10] * 10, "slow"))
+        kinds = cycle(["fast", "slow"])
+        for _ in range(300):
+            while simulation.queue.backlog.tokens_of("modest", Priority.INTERACTIVE) < 20:
+                simulation.offer(Arrival(0.0, "modest", [10], next(kinds)))
+            simulation.step()
+            assert abs(simulation.served["flood"] - simulation.served["modest"]) <= 2 * BATCH_SECONDS
+
+    on_a_loop(run)
+
+
+@EXAMPLES
+@given(
+    waiting=st.lists(JOBS, max_size=15),
+    mine=st.builds(Arrival, at=st.just(0.0), client=st.sampled_from("ag"), lengths=LENGTHS, kind=KIND),
+)
+def test_a_job_waits_no_longer_than_the_estimate_said(waiting: list[Arrival], mine: Arrival) -> None:
+    """When batches take as long as the last ones did: to within two batches for each client that waits."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=10**9)
+        for arrival in waiting:
+            simulation.offer(arrival)
+        job = simulation.job(mine)
+        own = job.tokens * job.token_seconds
+        estimate = simulation.queue.backlog.seconds_before(job.client, job.priority, own) + own
+        job = simulation.offer(mine)
+        simulation.run([])
+        clients = {arrival.client for arrival in waiting} | {mine.client}
+        assert simulation.waits[job] <= estimate + 2 * BATCH_SECONDS * len(clients)
+
+    on_a_loop(run)
+
+
+def test_endless_new_clients_do_not_starve_one_that_waits() -> None:
+    """Each call from a connection of its own, faster than they can be run: the clock moves on past who waits."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=2000)
+        job = simulation.offer(Arrival(0.0, "patient", [10] * 50))
+        for number in range(500):
+            for part in range(3):
+                simulation.offer(Arrival(0.0, f"new {number} {part}", [100]))
+            simulation.step()
+        assert len(simulation.refused) > 500
+        assert job in simulation.waits
+
+    on_a_loop(run)
+
+
+def test_bulk_rows_keep_a_share_while_interactive_ones_never_end() -> None:
+    """And it is small: a sixteenth, give or take a batch."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=10**9)
+        simulation.offer(Arrival(0.0, "sweep", [10] * 1000, priority=Priority.BULK))
+        for _ in range(600):
+            simulation.offer(Arrival(0.0, "caller", [10] * 10))
+            simulation.step()
+        gaps = "".join("b" if priority is Priority.BULK else "i" for priority in simulation.order).split("b")
+        batch = BUDGET * TOKEN_SECONDS["fast"]
+        assert len(gaps) > 50
+        assert all(0 <= len(gap) * batch - PATIENCE_SECONDS <= batch for gap in gaps[1:-1])
+        assert simulation.served["sweep"] < simulation.served["caller"] / 12
+
+    on_a_loop(run)
+
+
+def test_ten_times_too_much_work_is_answered_at_capacity() -> None:
+    """The device is never idle and does nothing in vain; the queue stays within its bounds; shares are equal."""
+
+    def run() -> None:
+        chance = random.Random(1)
+        clients = [f"client {number}" for number in range(10)]
+        simulation = Simulation(limit_tokens=3000, limit_seconds=2.0)
+        rate = 10 / (20 * TOKEN_SECONDS["fast"])  # calls of 20 tokens
+        arrivals, now = list[Arrival](), 0.0
+        while now < 60:
+            now += chance.expovariate(rate)
+            # One sends half of all calls, the others the rest.
+            client = clients[0] if chance.random() < 0.5 else chance.choice(clients[1:])
+            arrivals.append(Arrival(now, client, [20], patience=chance.choice([None, 1.0, 30.0])))
+        simulation.run(arrivals)
+        settled = [wait for job, wait in simulation.waits.items() if simulation.arrived[job] > 10]
+        assert simulation.busy > 0.99 * simulation.now > 59
+        assert simulation.most_tokens <= 3000
+        # In the beginning, who came first had more of the device and let more wait than it could have later.
+        assert max(settled) <= 2.0 + 2 * len(clients) * BUDGET * TOKEN_SECONDS["fast"]
+        assert len(simulation.waits) + len(simulation.refused) + simulation.dropped == len(arrivals)
+        for job, refusal in simulation.refused:
+            assert refusal.reason == (
+                "DEADLINE_UNREACHABLE" if job.deadline and "deadline" in refusal.message else "QUEUE_FULL"
+            )
+            assert refusal.retry_after > 0
+        shares = sorted(simulation.served[client] for client in clients)
+        assert shares[0] > 0.9 * shares[-1]
+
+    on_a_loop(run)
