@@ -16,8 +16,8 @@ MANIFEST = "bertscope.json"
 EXPORTERS = ("onnx", "onnxscript", "torch", "transformers")
 """Libraries whose versions shape an exported graph."""
 
-FORMAT = 1
-"""Raised whenever an older server could not read what a newer one writes."""
+FORMAT = 2
+"""Raised whenever one server would not read rightly what another writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise _unreadable(path, f"can't be read: {error}") from error
     try:
         if content["format"] != FORMAT:
-            raise _unreadable(path, f"has format {content['format']!r} and this server reads {FORMAT}; use a newer bertscope")
+            found = f"has format {content['format']!r} and this server reads {FORMAT}"
+            raise _unreadable(path, f"{found}; make it again here, or use the bertscope that wrote it")
         steps = tuple(
             Applied(str(step["step"]), str(step["description"]), {k: float(v) for k, v in step["numbers"].items()})
             for step in content["steps"]
