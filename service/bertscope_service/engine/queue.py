@@ -132,7 +132,11 @@ class RowQueue:
     def _ahead(self, row: Row, budget_tokens: int) -> float:
         """Seconds that a batch with this row is expected to take, if others want the device: who can't be answered in time any
         more must not take it from those who can."""
-        return min(self.tokens, budget_tokens) * self._charge(row) if self.tokens > row.job.tokens else 0.0
+        job = row.job
+        if job.deadline is None:
+            return 0.0
+        waiting = self.backlog.up_to(job.priority).tokens
+        return min(waiting, budget_tokens) * self._charge(row) if waiting > job.tokens else 0.0
 
     def _serve(self, rows: Sequence[Row]) -> None:
         """Charge a batch to the clients whose rows are in it."""

@@ -193,6 +193,19 @@ def test_goodput_stays_at_capacity_under_overload(times: int, clients: int) -> N
     on_a_loop(run)
 
 
+def test_waiting_bulk_rows_cost_no_interactive_job_its_deadline() -> None:
+    """It does not share its batch with them."""
+
+    def run() -> None:
+        simulation = Simulation()
+        simulation.offer(Arrival(0.0, "other", [100] * 10, priority=Priority.BULK))
+        job = simulation.offer(Arrival(0.0, "mine", [10], patience=0.05))
+        simulation.step()
+        assert simulation.waits == {job: pytest.approx(0.01)}
+
+    on_a_loop(run)
+
+
 def test_nobody_is_refused_on_a_guess() -> None:
     """While it is not known how fast the device is, only room counts."""
 
