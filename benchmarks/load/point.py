@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 from benchmarks.load.traffic import NOT_SENT, Record, Traffic
 
 PERCENTILES = (50, 95, 99)
-OK, LATE, REFUSED = (
-    code.value[0] for code in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
+OK, LATE, REFUSED, UNHEARD = (
+    code.value[0]
+    for code in (
+        grpc.StatusCode.OK,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNAVAILABLE,
+    )
 )
 NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
@@ -31,7 +37,7 @@ class Point:
     goodput: float
     """Answered rightly, within the deadline."""
     refused: float
-    """RESOURCE_EXHAUSTED."""
+    """RESOURCE_EXHAUSTED, or UNAVAILABLE: what gRPC says where a connection has more calls than the server takes on one."""
     late: float
     """DEADLINE_EXCEEDED, or an answer that came after the deadline."""
     not_sent: float
@@ -41,11 +47,11 @@ class Point:
     failed: dict[str, int]
     """Every other outcome, by its code: there should be none."""
     refusals: dict[str, int]
-    """By the reason that the server gave; those without a delay to wait under "no RetryInfo"."""
+    """By the reason that the server gave; without a delay to wait "no RetryInfo", gRPC's own "UNAVAILABLE"."""
     latency: dict[str, float]
     """Seconds from a call's arrival to its answer, "p50" and so on, of all good ones."""
     refusal_latency: float
-    """Seconds from arrival to RESOURCE_EXHAUSTED, 95th percentile; NaN without any."""
+    """Seconds from arrival to such an end, 95th percentile; NaN without any."""
     fairness: tuple[float, float]
     """The share of its own calls that a client had answered, of the worst and the best off; 0 to 1."""
     lateness: float
@@ -69,10 +75,10 @@ def summarise(record: Record, traffic: Traffic, deadline: float, check: Check) -
         ],
         dtype=bool,
     )
-    answered, refused, in_time = codes == OK, codes == REFUSED, latency <= deadline
+    answered, refused, in_time = codes == OK, np.isin(codes, (REFUSED, UNHEARD)), latency <= deadline
     good = right & in_time
     late = (codes == LATE) | (answered & ~in_time)
-    others = Counter(NAMES[code] for code in codes.tolist() if code not in (OK, LATE, REFUSED, NOT_SENT))
+    others = Counter(NAMES[code] for code in codes.tolist() if code not in (OK, LATE, REFUSED, UNHEARD, NOT_SENT))
     sent = codes != NOT_SENT
     lateness = (record.sent - record.arrived)[counted][sent]
     return Point(
@@ -83,7 +89,7 @@ def summarise(record: Record, traffic: Traffic, deadline: float, check: Check) -
         not_sent=_rate(~sent, seconds),
         wrong=int(np.count_nonzero(answered & ~right)),
         failed=dict(others),
-        refusals=dict(Counter(_reason(record.details[call]) for call in counted[refused])),
+        refusals=dict(Counter(_reason(int(record.codes[call]), record.details[call]) for call in counted[refused])),
         latency={f"p{share}": percentile(latency[good], share) for share in PERCENTILES},
         refusal_latency=percentile(latency[refused], 95),
         fairness=fairness(record.clients[counted], good, traffic.clients),
@@ -119,8 +125,10 @@ def _rate(chosen: NDArray[np.bool_], seconds: float) -> float:
     return float(np.count_nonzero(chosen) / seconds)
 
 
-def _reason(details: bytes) -> str:
+def _reason(code: int, details: bytes) -> str:
     """Why a call was refused, as the server says it in google.rpc.ErrorInfo."""
+    if code == UNHEARD:
+        return NAMES[code]
     packed = {kind.TypeName(): kind for kind in status_pb2.Status.FromString(details).details}
     info = error_details_pb2.ErrorInfo()
     if "google.rpc.ErrorInfo" not in packed or not packed["google.rpc.ErrorInfo"].Unpack(info):

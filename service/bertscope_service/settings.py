@@ -98,8 +98,9 @@ class Settings(BaseSettings):
     max_message_bytes: Positive = 16 * 1024 * 1024
     """Largest request, bytes."""
 
-    max_streams: Positive = 1024
-    """Most calls at a time on one connection."""
+    max_streams: Positive = 128
+    """Most calls at a time on one connection; the client keeps back those beyond, so an overloaded server need not turn each of
+    them away. gRPC refuses what comes nevertheless with UNAVAILABLE."""
 
     keepalive_seconds: Seconds = 60.0
     """A connection on which nothing came for so long is pinged, also when no call runs; 0 means never."""

@@ -21,14 +21,14 @@ SHARE_OF_ROOM = 4
 DOUBT = 1.5
 """How far the estimate of a job's own time may err: where nobody waits, only a deadline so much too early is out of reach."""
 
-MARGIN = 1.2
+MARGIN = 1.5
 """So many times the estimate has to fit before a deadline where others wait. With less, a long queue settles at the point where
 each job ends a moment too late: the device works on, and nobody gets an answer."""
 
 BATCHES_AHEAD = 3
 """A job may have to wait for the batch at work, and for rows that came later and ride along with others of their length."""
 
-EARLY = 0.02
+EARLY = 0.05
 """What a client is taken to ask for before its request is read, as a share of the bounds, if it has some of it already."""
 
 PATIENCE = 2.0

@@ -154,7 +154,7 @@ def test_a_deadline_out_of_reach_is_refused_at_once() -> None:
         assert refusal is not None
         assert refusal.reason == "DEADLINE_UNREACHABLE"
         assert refusal.message == (
-            "an answer takes 0.5 s on cpu now, and the deadline leaves 0.6 s; give it more time, or try again later"
+            "an answer takes 0.5 s on cpu now, and the deadline leaves 0.75 s; give it more time, or try again later"
         )
         assert reason(simulation, Arrival(0.0, "other", [100], patience=1.4 * MARGIN - 0.001)) == "DEADLINE_UNREACHABLE"
 
