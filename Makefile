@@ -1,4 +1,4 @@
-# make demo | run | test | check | format | protos | bench | gpu
+# make demo | run | test | check | format | protos | bench | gpu | release
 # Each verb does its own set-up: a .venv with both distributions and the development tools, by uv; without uv on PATH, pip puts
 # it into the .venv first.
 SHELL := /bin/bash
@@ -9,12 +9,12 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
 
-.PHONY: help demo run test check format protos bench gpu clean
+.PHONY: help demo run test check format protos bench gpu release clean
 
 help:  ## Show the verbs
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-$(READY): pyproject.toml service/pyproject.toml uv.lock
+$(READY): pyproject.toml service/pyproject.toml service/hatch_build.py client/bertscope/_version.py uv.lock
 ifeq ($(UV),)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
@@ -33,13 +33,15 @@ run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
 test: $(READY)  ## Run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
 
-check: $(READY)  ## Formatting, lint, types, import arrows, protos
+check: $(READY)  ## Formatting, lint, types, import arrows, protos, deployment files, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks examples
+	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks examples release deploy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m protos.lint
+	$(BIN)/python -m deploy.check
+	$(BIN)/python -m deploy.audit
 
 format: $(READY)  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
@@ -55,5 +57,8 @@ gpu:  ## GPU tests and benchmarks with PYTHON=..., installing nothing
 	@$(PYTHON) -c "import torch, transformers" 2>/dev/null || { echo "make gpu needs an interpreter with torch and transformers: make gpu PYTHON=..."; exit 1; }
 	@PYTHONPATH=client:service:. $(PYTHON) -m benchmarks.gpu
 
-clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+release: $(READY)  ## Wheels, sdists, SBOMs and checksums in dist/, tried in empty environments on PYTHONS="3.11 3.12 3.13"
+	$(BIN)/python -m release $(addprefix --python ,$(PYTHONS))
+
+clean:  ## Remove the environment, all caches and what a release built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -14,19 +14,23 @@ from rich.table import Table
 from benchmarks import (
     attention,
     cloze,
+    failover,
     interactive,
+    observing,
     onnx_serving,
     overhead,
     overload,
     padding,
     pruning,
     runtimes,
+    security,
     sweep,
     sweep64,
 )
 from benchmarks.load import command as load
 from benchmarks.measure import Claim, machine
 from benchmarks.peers import command as peers
+from benchmarks.ray_serve import command as ray_serve
 from benchmarks.soak import command as soak
 
 SCRIPTS = {
@@ -40,11 +44,14 @@ SCRIPTS = {
     "pruning": pruning,
     "runtimes": runtimes,
     "onnx": onnx_serving,
+    "security": security,
+    "observing": observing,
+    "failover": failover,
 }
 LONG_SCRIPTS = {"sweep-64": sweep64}
 """Run only when they are named: half an hour each."""
 
-REPORTS = {"load": load.main, "soak": soak.main, "peers": peers.main}
+REPORTS = {"load": load.main, "soak": soak.main, "peers": peers.main, "ray": ray_serve.main}
 """Have flags and tables of their own: `python -m benchmarks load --help`."""
 
 

@@ -40,8 +40,8 @@ class Running:
 
 
 @contextlib.contextmanager
-def serving(*flags: str) -> Iterator[Running]:
-    """Run a server with some flags on free ports; it is ready when this enters, and gone when it leaves."""
+def serving(*flags: str, tls: bertscope.Tls | None = None) -> Iterator[Running]:
+    """Run a server with some flags on free ports, asked with `tls`; it is ready when this enters, and gone when it leaves."""
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "ports.json"
         command = [sys.executable, "-m", "bertscope_service", "--port", "0", "--metrics-port", "0", "--log-level", "warning"]
@@ -49,7 +49,7 @@ def serving(*flags: str) -> Iterator[Running]:
         try:
             ports = _wait_for_ports(process, port_file)
             target = f"127.0.0.1:{ports['port']}"
-            with bertscope.Client(target) as client:
+            with bertscope.Client(target, tls=tls) as client:
                 client.wait_until_serving(START_SECONDS)
             yield Running(target, f"http://127.0.0.1:{ports['metrics_port']}/metrics", psutil.Process(process.pid))
         finally:

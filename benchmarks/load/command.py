@@ -18,6 +18,7 @@ from benchmarks.load.plot import save_curves
 from benchmarks.load.report import faults, for_machines, remarks, table
 from benchmarks.load.workload import cloze_workloads
 from benchmarks.measure import machine
+from benchmarks.options import add_report_options
 from benchmarks.serving import serving
 from benchmarks.texts import write_bert_base
 
@@ -49,10 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=10.0, help="counted at each load")
     parser.add_argument("--deadline", type=float, default=2.0, help="of each call, seconds from its arrival")
     parser.add_argument("--clients", type=int, default=4, help="connections, each with an equal part of the load")
-    parser.add_argument("--seed", type=int, default=5, help="of the arrivals")
-    parser.add_argument("--serve", default="", metavar="FLAGS", help='flags of the server, in one string: "--threads 2"')
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the curves; .svg and .pdf too")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    add_report_options(parser, seed_of="the arrivals", plot_of="the curves")
     return parser
 
 

@@ -15,6 +15,7 @@ from bertscope_service.sources import EMBEDDED_FOLDER
 from rich.console import Console
 
 from benchmarks.measure import machine
+from benchmarks.options import add_report_options
 from benchmarks.serving import serving
 from benchmarks.soak.questions import Role
 from benchmarks.soak.report import for_machines, lines, save_memory, table
@@ -66,8 +67,5 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--callers", type=int, default=8, help="calls at a time")
-    parser.add_argument("--seed", type=int, default=5, help="of what is asked, and how")
-    parser.add_argument("--serve", default="", metavar="FLAGS", help='flags of the server, in one string: "--threads 2"')
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw memory over time; .svg and .pdf too")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    add_report_options(parser, seed_of="what is asked, and how", plot_of="memory over time")
     return parser

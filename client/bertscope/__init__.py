@@ -7,7 +7,7 @@
 """
 
 from bertscope._version import __version__
-from bertscope.ablation import CurvePoint, HeadEffect, HeadRanking, MetricEffect, SweepStart, SweepSummary, SweepTable
+from bertscope.ablation import CurvePoint, HeadEffect, MetricEffect, SweepStart, SweepSummary, SweepTable
 from bertscope.async_client import AsyncClient
 from bertscope.benchmark import (
     Agreement,
@@ -37,6 +37,7 @@ from bertscope.compression import (
     remove_heads,
     weight_only,
 )
+from bertscope.credentials import Tls
 from bertscope.errors import (
     AlreadyExists,
     BertscopeError,
@@ -58,6 +59,7 @@ from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
 from bertscope.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs
 from bertscope.plots import attention_page, plot_attention, save_attention
+from bertscope.ranking import HeadRanking
 from bertscope.results import (
     AttentionMaps,
     FilledMask,
@@ -136,6 +138,7 @@ __all__ = [
     "SweepStart",
     "SweepSummary",
     "SweepTable",
+    "Tls",
     "Token",
     "Unauthenticated",
     "Unavailable",

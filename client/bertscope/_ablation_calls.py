@@ -11,8 +11,8 @@ from bertscope import _ablation_replies, _ablation_requests, _replies
 from bertscope._ablation_requests import HeadsByLayer
 from bertscope._connection import AsyncConnection, Connection
 from bertscope._requests import Interventions
-from bertscope.ablation import HeadRanking
 from bertscope.objectives import Greedy, Objective
+from bertscope.ranking import HeadRanking
 from bertscope.results import Model
 from bertscope.sweeps import AsyncHeadSweep, HeadSweep, Response
 from bertscope.v1 import ablation_pb2

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from bertscope import _replies
 from bertscope._assembly import DTYPES
-from bertscope.ablation import CurvePoint, HeadEffect, HeadRanking, MetricEffect, SweepStart, SweepSummary, SweepTable
+from bertscope.ablation import CurvePoint, HeadEffect, MetricEffect, SweepStart, SweepSummary, SweepTable
 from bertscope.errors import InvalidReply
+from bertscope.ranking import HeadRanking
 from bertscope.v1 import ablation_pb2, common_pb2
 
 

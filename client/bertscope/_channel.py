@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from bertscope import _encoding
@@ -51,8 +52,8 @@ def service_config() -> str:
     return json.dumps({"methodConfig": [{"name": names, "retryPolicy": RETRY_POLICY}]})
 
 
-def channel_options(options: ChannelOptions) -> list[tuple[str, Any]]:
-    """Our options, with the caller's in their place where both name one."""
+def channel_options(options: ChannelOptions, security: Mapping[str, Any] = MappingProxyType({})) -> list[tuple[str, Any]]:
+    """Our options with those that TLS needs, and the caller's in their place where both name one."""
     defaults: dict[str, Any] = {
         "grpc.max_receive_message_length": MAX_REPLY_BYTES,
         "grpc.service_config": service_config(),
@@ -60,7 +61,7 @@ def channel_options(options: ChannelOptions) -> list[tuple[str, Any]]:
         "grpc.keepalive_time_ms": KEEPALIVE_MILLISECONDS,
         "grpc.primary_user_agent": f"bertscope-python/{__version__}",
     }
-    return list((defaults | dict(options)).items())
+    return list((defaults | dict(security) | dict(options)).items())
 
 
 def deadline(timeout: float | None, default: float | None) -> float | None:

@@ -15,6 +15,8 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from bertscope import _health
 from bertscope._channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
+from bertscope._propagation import Propagate, propagating
+from bertscope.credentials import ChannelSecurity, Tls, Token
 from bertscope.errors import Cancelled, from_call
 from bertscope.v1.ablation_pb2_grpc import AblationServiceStub
 from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
@@ -38,21 +40,30 @@ class Connection:
         self,
         target: str = DEFAULT_TARGET,
         *,
+        token: Token | None = None,
+        tls: Tls | None = None,
         credentials: grpc.ChannelCredentials | None = None,
+        insecure_token: bool = False,
+        propagate: Propagate | None = None,
         options: ChannelOptions = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
         """Prepares a connection; the server is reached by the first call.
 
-        `target` is "host:port" or any other gRPC name; `credentials` (`grpc.ssl_channel_credentials()`) turns on TLS;
-        `options` are gRPC channel arguments and win over ours.
+        `target` is "host:port" or any other gRPC name; `token` says who calls, a string or a function that gives the one that
+        is valid now; `tls` encrypts (`bertscope.Tls(ca="ca.pem")`), or `credentials`, made with gRPC, do. A token goes to
+        another machine only encrypted, unless `insecure_token` allows it (where a sidecar encrypts, for one).
+        `propagate` writes the headers of the caller's trace (`opentelemetry.propagate.inject`), so that the server's spans
+        belong to it. `options` are gRPC channel arguments and win over ours.
         """
-        arguments = [*channel_options(options), STREAM_IN_CALLER]
+        security = ChannelSecurity.of(target, token, tls, credentials, insecure_token=insecure_token)
+        arguments = [*channel_options(options, security.options), STREAM_IN_CALLER]
         self._channel = (
             grpc.insecure_channel(target, arguments)
-            if credentials is None
-            else grpc.secure_channel(target, credentials, arguments)
+            if security.credentials is None
+            else grpc.secure_channel(target, security.credentials, arguments)
         )
+        self._metadata = propagating(security.metadata, propagate)
         self._timeout = deadline(timeout, None)
         self._closed = False
         self._ablation = AblationServiceStub(self._channel)
@@ -88,7 +99,7 @@ class Connection:
         self._require_open()
         seconds = deadline(timeout, None)
         try:
-            return method(request, timeout=seconds)
+            return method(request, timeout=seconds, metadata=self._metadata())
         except grpc.RpcError as error:
             raise from_call(error, seconds) from error
 
@@ -103,7 +114,7 @@ class Connection:
         """The one path of every call that streams; closing the generator cancels the call."""
         self._require_open()
         seconds = deadline(timeout, None)
-        call = method(request, timeout=seconds, wait_for_ready=wait_for_ready)
+        call = method(request, timeout=seconds, metadata=self._metadata(), wait_for_ready=wait_for_ready)
         try:
             yield from call
         except grpc.RpcError as error:
@@ -138,14 +149,19 @@ class AsyncConnection:
         self,
         target: str = DEFAULT_TARGET,
         *,
+        token: Token | None = None,
+        tls: Tls | None = None,
         credentials: grpc.ChannelCredentials | None = None,
+        insecure_token: bool = False,
+        propagate: Propagate | None = None,
         options: ChannelOptions = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
         """As `Client`. May be called outside the event loop: the first call binds the client to the loop it runs in."""
         self._target = target
-        self._credentials = credentials
-        self._options = channel_options(options)
+        self._security = ChannelSecurity.of(target, token, tls, credentials, insecure_token=insecure_token)
+        self._metadata = propagating(self._security.metadata, propagate)
+        self._options = channel_options(options, self._security.options)
         self._timeout = deadline(timeout, None)
         self._closed = False
 
@@ -167,9 +183,10 @@ class AsyncConnection:
     def _stubs(self) -> _AsyncStubs:
         """Made by the first call, because a channel of `grpc.aio` belongs to the event loop it is made in."""
         self._require_open()
-        if self._credentials is None:
+        credentials = self._security.credentials
+        if credentials is None:
             return _AsyncStubs(grpc.aio.insecure_channel(self._target, self._options))
-        return _AsyncStubs(grpc.aio.secure_channel(self._target, self._credentials, self._options))
+        return _AsyncStubs(grpc.aio.secure_channel(self._target, credentials, self._options))
 
     async def _call(
         self, method: grpc.aio.UnaryUnaryMultiCallable[Request, Response], request: Request, timeout: float | None
@@ -184,7 +201,7 @@ class AsyncConnection:
         self._require_open()
         seconds = deadline(timeout, None)
         try:
-            return await method(request, timeout=seconds)
+            return await method(request, timeout=seconds, metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
             raise from_call(error, seconds) from error
         except asyncio.CancelledError:
@@ -202,7 +219,7 @@ class AsyncConnection:
         """The one path of every call that streams; closing the generator cancels the call."""
         self._require_open()
         seconds = deadline(timeout, None)
-        call = method(request, timeout=seconds, wait_for_ready=wait_for_ready)
+        call = method(request, timeout=seconds, metadata=self._metadata(), wait_for_ready=wait_for_ready)
         try:
             async for response in call:
                 yield response

@@ -12,8 +12,9 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bertscope.ablation import HeadRanking, SweepTable
+    from bertscope.ablation import SweepTable
     from bertscope.classification import ClassifiedText
+    from bertscope.ranking import HeadRanking
     from bertscope.results import AttentionMaps, FilledText, Model
 
 PREDICTION_COLUMNS = [

@@ -1,3 +1,3 @@
-"""The one version of client and service; the service's pyproject.toml repeats it, which a test checks."""
+"""The one version of client and service; both distributions read it from here, and what they say of themselves."""
 
 __version__ = "0.1.0"

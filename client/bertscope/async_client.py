@@ -9,13 +9,13 @@ from typing import SupportsIndex
 
 from bertscope import _events, _health, _replies, _requests
 from bertscope._ablation_calls import AsyncAblationCalls
-from bertscope._assembly import AttentionAssembler
 from bertscope._benchmark_calls import AsyncBenchmarkCalls
 from bertscope._channel import deadline
 from bertscope._compression_calls import AsyncCompressionCalls
 from bertscope._requests import Inputs, Interventions, Numbers
+from bertscope._resumption import Extraction
 from bertscope.classification import ClassifiedTexts
-from bertscope.errors import NotFound, Unavailable
+from bertscope.errors import BertscopeError, NotFound, Unavailable
 from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, Model, Models
 from bertscope.v1 import attention_pb2, model_pb2
 
@@ -173,13 +173,18 @@ class AsyncClient(AsyncAblationCalls, AsyncCompressionCalls, AsyncBenchmarkCalls
     async def _extract_attention(
         self, request: attention_pb2.ExtractAttentionRequest, timeout: float | None
     ) -> AsyncGenerator[AttentionMaps, None]:
-        assembler = AttentionAssembler(request)
-        async with aclosing(self._stream(self._stubs.attention.ExtractAttention, request, timeout)) as messages:
-            async for message in messages:
-                maps = assembler.add(message)
-                if maps is not None:
-                    yield maps
-        assembler.end()
+        extraction = Extraction(request, deadline(timeout, None))
+        while not extraction.complete:
+            messages = self._stream(self._stubs.attention.ExtractAttention, extraction.request, extraction.timeout)
+            try:
+                async with aclosing(messages):
+                    async for message in messages:
+                        maps = extraction.add(message)
+                        if maps is not None:
+                            yield maps
+                extraction.end()
+            except BertscopeError as error:
+                extraction.resume(error)
 
     async def _load_model_events(
         self, request: model_pb2.LoadModelRequest, timeout: float | None

@@ -8,13 +8,13 @@ from typing import SupportsIndex
 
 from bertscope import _events, _health, _replies, _requests
 from bertscope._ablation_calls import AblationCalls
-from bertscope._assembly import AttentionAssembler
 from bertscope._benchmark_calls import BenchmarkCalls
 from bertscope._channel import deadline
 from bertscope._compression_calls import CompressionCalls
 from bertscope._requests import Inputs, Interventions, Numbers
+from bertscope._resumption import Extraction
 from bertscope.classification import ClassifiedTexts
-from bertscope.errors import NotFound, Unavailable
+from bertscope.errors import BertscopeError, NotFound, Unavailable
 from bertscope.results import AttentionMaps, FilledTexts, Health, LoadProgress, Model, Models
 from bertscope.v1 import attention_pb2, model_pb2
 
@@ -89,7 +89,8 @@ class Client(AblationCalls, CompressionCalls, BenchmarkCalls):
         order the slices, all unless set; `words` joins pieces to words; `dtype` is "float32" or "float16" (half the
         bytes). Maps are [layers, heads, L, L], one array for each text and no more memory than that.
 
-        The call begins when the first maps are asked for. Closing the generator cancels it.
+        The call begins when the first maps are asked for. Closing the generator cancels it. If the server goes meanwhile, the
+        texts that are missing are asked for again, of another one if there is one.
         """
         request = _requests.extract_attention(
             inputs,
@@ -205,13 +206,18 @@ class Client(AblationCalls, CompressionCalls, BenchmarkCalls):
     def _extract_attention(
         self, request: attention_pb2.ExtractAttentionRequest, timeout: float | None
     ) -> Generator[AttentionMaps, None, None]:
-        assembler = AttentionAssembler(request)
-        with closing(self._stream(self._attention.ExtractAttention, request, timeout)) as messages:
-            for message in messages:
-                maps = assembler.add(message)
-                if maps is not None:
-                    yield maps
-        assembler.end()
+        extraction = Extraction(request, deadline(timeout, None))
+        while not extraction.complete:
+            messages = self._stream(self._attention.ExtractAttention, extraction.request, extraction.timeout)
+            try:
+                with closing(messages):
+                    for message in messages:
+                        maps = extraction.add(message)
+                        if maps is not None:
+                            yield maps
+                extraction.end()
+            except BertscopeError as error:
+                extraction.resume(error)
 
     def _load_model_events(
         self, request: model_pb2.LoadModelRequest, timeout: float | None

@@ -10,8 +10,8 @@
     + Unimplemented         this model or this server cannot do that
     + DeadlineExceeded      also a TimeoutError
     + Cancelled             the call was cancelled
-    + PermissionDenied      a proxy between here and the server refuses the caller
-    + Unauthenticated       a proxy between here and the server does not know the caller
+    + PermissionDenied      the caller may not do that, or nobody may
+    + Unauthenticated       the server does not know the caller: no token, or one that is not valid
     + InternalError         a bug in the server; `request_id` finds it in the server's log
         - InvalidReply      the reply breaks the contract: a stream ended early, bytes came twice
 """
@@ -141,13 +141,13 @@ class Cancelled(BertscopeError):
 
 
 class PermissionDenied(BertscopeError):
-    """The caller may not do this."""
+    """The caller's role does not allow this, or the server may not load or write there; a proxy may say it, too."""
 
     status = grpc.StatusCode.PERMISSION_DENIED
 
 
 class Unauthenticated(BertscopeError):
-    """The caller is not known."""
+    """The caller sent no token, or one that the server (or a proxy before it) does not know."""
 
     status = grpc.StatusCode.UNAUTHENTICATED
 

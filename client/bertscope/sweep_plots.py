@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope._figures import FAINT, INK, add_colorbar, new_figure, outline, require_format, set_title, shown, write
-from bertscope.ablation import BETTER, UNITS, HeadRanking, MetricEffect, SweepTable
+from bertscope.ablation import BETTER, UNITS, MetricEffect, SweepTable
+from bertscope.ranking import HeadRanking
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Sequence
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import CliApp, SettingsError
 
+from bertscope_service import process
 from bertscope_service.settings import Settings
 
 LEAVE_SECONDS = 3.0
@@ -25,19 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = CliApp.run(Settings, cli_args=list(sys.argv[1:] if argv is None else argv))
     except ValidationError as error:
         for problem in error.errors():
-            name = "-".join(str(part) for part in problem["loc"]).replace("_", "-")
-            print(f"bertscope serve: --{name}: {problem['msg']}, got {problem['input']!r}", file=sys.stderr)
+            print(f"bertscope serve: {_describe(problem)}", file=sys.stderr)
         return 2
     except SettingsError as error:
         print(
             f"bertscope serve: {str(error).removeprefix('error parsing CLI: ')} (try: bertscope serve --help)", file=sys.stderr
         )
         return 2
-    # oneDNN keeps a kernel, about 0.3 MB, for every number of tokens that a batch ever had, 1024 of them unless told otherwise.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
-    # PyTorch's threads wait for more work in a loop that takes milliseconds of a core, in which ONNX Runtime's can't have it.
-    # So long a wait gains nothing; without any, every operation would wake them anew.
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    process.prepare()
     # Only now: these take seconds to import, and a wrong flag should be told at once.
     from bertscope_service import logs
 
@@ -45,11 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return asyncio.run(_serve(settings))
 
 
+def _describe(problem: ErrorDetails) -> str:
+    if not problem["loc"]:  # of several flags, which it names itself
+        return problem["msg"].removeprefix("Value error, ")
+    name = "-".join(str(part) for part in problem["loc"]).replace("_", "-")
+    return f"--{name}: {problem['msg']}, got {problem['input']!r}"
+
+
 async def _serve(settings: Settings) -> int:
     """Run the server; the process ends soon after it, whatever its threads do."""
     from bertscope_service.errors import ServiceError
+    from bertscope_service.scratch import clear_remains
     from bertscope_service.server import serve
 
+    clear_remains()
     status = 0
     # What was imported stays, some 450,000 objects that the collector would look through for half a second each time. Models
     # come later, for they may go.

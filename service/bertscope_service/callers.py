@@ -9,21 +9,29 @@ from typing import Any, Literal
 
 import grpc
 
+from bertscope_service.security.access import AUTHORIZATION
+from bertscope_service.security.tokens import Principal
+
 Identity = Literal["connection", "address"]
 
-AUTHORIZATION = "authorization"
 SALT = secrets.token_bytes(16)
 """Makes what is kept of a token useless outside this process."""
 
 current: ContextVar[str] = ContextVar("client")
 """The client of the call that a task answers."""
 
+principal: ContextVar[Principal | None] = ContextVar("principal", default=None)
+"""Who that is, on a server that knows its callers."""
+
 
 def identify(context: grpc.aio.ServicerContext[Any, Any], identity: Identity) -> str:
-    """The client behind a call: its `authorization` metadata, hashed, or without any its connection or address.
+    """The client behind a call: its name, its `authorization` metadata, hashed, or without any its connection or address.
 
-    Tokens are told apart, not checked: that is the business of the proxy that lets calls in.
+    A server without tokens of its own tells those that come apart, for a proxy may have checked them.
     """
+    known = principal.get()
+    if known is not None:
+        return f"name:{known.name}"
     for name, value in context.invocation_metadata() or ():
         if name == AUTHORIZATION:
             token = value.encode() if isinstance(value, str) else value

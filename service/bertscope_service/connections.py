@@ -9,15 +9,22 @@ from bertscope_service.settings import Settings
 NEVER_MS = 2**31 - 1
 """gRPC's largest number of milliseconds, which it takes for "never"."""
 
+HANDSHAKE_SECONDS = 20.0
+"""Who has not ended the handshake of TLS and HTTP/2 by then is no client; gRPC would hold the connection for two minutes."""
+
 
 def server_options(settings: Settings) -> list[tuple[str, int]]:
     """The options of a grpc.aio.server."""
     return [
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", -1),
+        # Between the two gRPC refuses some calls and not others.
+        ("grpc.max_metadata_size", settings.max_metadata_bytes),
+        ("grpc.absolute_max_metadata_size", settings.max_metadata_bytes),
         ("grpc.max_concurrent_streams", settings.max_streams),
         # Two servers on one port would each get some of the calls, and nobody would be told.
         ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", _milliseconds(HANDSHAKE_SECONDS)),
         ("grpc.keepalive_time_ms", _milliseconds(settings.keepalive_seconds)),
         ("grpc.keepalive_timeout_ms", _milliseconds(settings.keepalive_timeout_seconds)),
         # This is what current cores of gRPC go by; without it, pings have a minute, whatever the option above says.

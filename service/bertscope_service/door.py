@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bertscope_service.errors import Overloaded
+from bertscope_service.errors import Overloaded, ServiceError
 from bertscope_service.metrics import Metrics
 
 PROBES = frozenset({"ServerLive", "ServerReady", "ModelReady"})
@@ -90,7 +90,7 @@ class RefusalLog:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def note(self, refusal: Overloaded) -> None:
+    def note(self, refusal: ServiceError) -> None:
         """A call was refused. On the event loop."""
         if not self._counts:
             asyncio.get_running_loop().call_later(SUMMARY_SECONDS, self._say)

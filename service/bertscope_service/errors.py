@@ -7,6 +7,8 @@
     ├── FailedPrecondition          FAILED_PRECONDITION   the model is still loading, or its source can't be hosted
     ├── Unsupported                 UNIMPLEMENTED         this model or runtime can't do it
     ├── Overloaded                  RESOURCE_EXHAUSTED    no room, too late, or too many calls; try again later
+    ├── Unauthenticated             UNAUTHENTICATED       the caller shows no token, or one that is not known
+    ├── PermissionDenied            PERMISSION_DENIED     the caller may not do this, or a model may not come from there
     ├── Unavailable                 UNAVAILABLE           the server is stopping or broken, or the hub can't be reached
     └── DeadlineExceeded            DEADLINE_EXCEEDED     nobody waits for the answer any more
 
@@ -15,6 +17,8 @@ say what to do. Everything that is not a `ServiceError` becomes INTERNAL with an
 """
 
 from __future__ import annotations
+
+import re
 
 
 class ServiceError(Exception):
@@ -29,6 +33,14 @@ class ServiceError(Exception):
         self.message = message
         self.reason = reason
         self.metadata = {name: str(value) for name, value in metadata.items()}
+
+    def rename(self, old: str, new: str) -> None:
+        """Write `new` wherever the message and the metadata say `old`, a path that is nobody's business, or one below it."""
+        # "/home/me" is no part of "/mnt/home/me" nor of "/home/meadow".
+        path = re.compile(rf"(?<![\w.-]){re.escape(old)}(?![\w-]|\.\w)")
+        self.message = path.sub(lambda _: new, self.message)
+        self.metadata = {name: path.sub(lambda _: new, value) for name, value in self.metadata.items()}
+        self.args = (self.message,)
 
 
 class InvalidArgument(ServiceError):
@@ -63,9 +75,21 @@ class Overloaded(ServiceError):
         self.retry_after = retry_after
 
 
+class Unauthenticated(ServiceError):
+    """The caller has not said who it is, in a way that this server can check."""
+
+
+class PermissionDenied(ServiceError):
+    """The caller is known and may not do this, or nobody may."""
+
+
 class Unavailable(ServiceError):
     """The server stops, or something it needs can't be reached."""
 
 
 class DeadlineExceeded(ServiceError):
     """The caller's deadline passed while its rows waited."""
+
+
+class LoadAbandonedError(Exception):
+    """Raised inside the loading thread once nobody waits for the model; nobody hears of it."""

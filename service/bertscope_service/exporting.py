@@ -18,9 +18,12 @@ from bertscope_service.compression.manifest import FORMAT, Manifest, exporter_ve
 from bertscope_service.compression.onnx_export import export_onnx
 from bertscope_service.compression.workpiece import copy_description
 from bertscope_service.errors import AlreadyExists, FailedPrecondition
-from bertscope_service.sources import Source
+from bertscope_service.sources import Source, calling
 
 logger = logging.getLogger(__name__)
+
+NAME = "the cache of exported graphs"
+"""What errors call it: where it is concerns the operator, not callers."""
 
 LOCK = "lock"
 """File in the cache that whoever writes into it has locked; the system unlocks it when that process ends, however it ends."""
@@ -50,7 +53,7 @@ def exported(source: Source, digest: str, cache: Path) -> Path:
             discard(remains)
         logger.info("exporting %s for ONNX Runtime, which takes some seconds; kept in %s", source.folder, graphs)
         try:
-            with draft(folder) as beside:
+            with calling((graphs, NAME)), draft(folder) as beside:
                 applied, details = export_onnx(source.folder, source.architecture, beside)
                 copy_description(source.folder, beside)
                 write_manifest(beside, Manifest("onnx", digest, applied, versions, details))
@@ -89,5 +92,6 @@ def _alone_in(graphs: Path) -> Iterator[None]:
 
 def _unwritable(folder: Path, error: Exception) -> FailedPrecondition:
     why = getattr(error, "strerror", None) or error
-    message = f"the cache of exported graphs, {folder}, can't be written: {why}; choose another folder with --cache-folder"
-    return FailedPrecondition(message, "FOLDER_UNWRITABLE", folder=folder)
+    logger.warning("%s, %s, can't be written: %s", NAME, folder, why)
+    message = f"{NAME} can't be written: {why}; choose another folder with --cache-folder"
+    return FailedPrecondition(message, "FOLDER_UNWRITABLE")

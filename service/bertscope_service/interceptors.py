@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
@@ -20,17 +18,16 @@ from bertscope_service.door import PROBES, Door, RefusalLog
 from bertscope_service.engine.lease import stopping
 from bertscope_service.errors import InvalidArgument, Overloaded
 from bertscope_service.metrics import MethodMetrics, Metrics
+from bertscope_service.request_ids import REQUEST_ID, request_id
 from bertscope_service.running import RunningCalls
 from bertscope_service.statuses import to_status
+from bertscope_service.tracing.calls import NoTracer, Tracer
 
 logger = logging.getLogger("bertscope.requests")
 
 PREFIXES = ("/bertscope.", "/inference.")
-REQUEST_ID = "x-request-id"
 QUIET_SECONDS = 0.02
 """No call came for so long: none waits to be accepted, and who waits for an answer has it."""
-
-GOOD_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = Any
@@ -49,10 +46,11 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
       initial one: once that is sent, gRPC clients no longer try a call again.
     """
 
-    def __init__(self, metrics: Metrics, door: Door, identity: callers.Identity) -> None:
+    def __init__(self, metrics: Metrics, door: Door, identity: callers.Identity, tracer: Tracer | None = None) -> None:
         self._metrics = metrics
         self._door = door
         self._identity = identity
+        self._tracer = tracer or NoTracer()
         self._refusals = RefusalLog()
         self._wrapped: dict[str, Handler] = {}
         self._answering = asyncio.Event()
@@ -93,29 +91,27 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             wrapped = await continuation(handler_call_details)
             if wrapped is not None and method.startswith(PREFIXES):
                 # Only methods that exist get here, so this grows no further than the contract.
-                wrapped = self._wrapped[method] = self._wrap(wrapped, method.rpartition("/")[2])
+                wrapped = self._wrapped[method] = self._wrap(wrapped, method)
         return wrapped
 
-    def _wrap(self, handler: Handler, name: str) -> Handler:
+    def _wrap(self, handler: Handler, path: str) -> Handler:
+        counted = MethodMetrics(self._metrics, path.rpartition("/")[2])
         make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
-        call = self._streaming(handler, name) if handler.response_streaming else self._unary(handler, name)
-        return make(call, response_serializer=handler.response_serializer)
+        call = self._streaming(handler, path, counted) if handler.response_streaming else self._unary(handler, path, counted)
+        serialize = handler.response_serializer or bytes
+        return make(call, response_serializer=lambda response: counted.sent(serialize(response)))
 
-    def _unary(self, handler: Handler, method: str) -> Callable[[bytes, Context], Awaitable[Any]]:
-        counted = MethodMetrics(self._metrics, method)
-
+    def _unary(self, handler: Handler, path: str, counted: MethodMetrics) -> Callable[[bytes, Context], Awaitable[Any]]:
         async def call(raw: bytes, context: Context) -> Any:
-            async with self._observed(method, context, counted):
-                return await handler.unary_unary(_parse(handler, raw), context)
+            async with self._observed(path, context, counted):
+                return await handler.unary_unary(_parse(handler, counted.received(raw)), context)
 
         return call
 
-    def _streaming(self, handler: Handler, method: str) -> Callable[[bytes, Context], AsyncIterator[Any]]:
-        counted = MethodMetrics(self._metrics, method)
-
+    def _streaming(self, handler: Handler, path: str, counted: MethodMetrics) -> Callable[[bytes, Context], AsyncIterator[Any]]:
         async def call(raw: bytes, context: Context) -> AsyncIterator[Any]:
-            async with self._observed(method, context, counted):
-                responses = handler.unary_stream(_parse(handler, raw), context)
+            async with self._observed(path, context, counted):
+                responses = handler.unary_stream(_parse(handler, counted.received(raw)), context)
                 try:
                     async for response in responses:
                         yield response
@@ -125,13 +121,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     @contextlib.asynccontextmanager
-    async def _observed(self, method: str, context: Context, counted: MethodMetrics) -> AsyncIterator[None]:
-        """Let a call in, count, time and log it, and turn its error into a status."""
-        request_id = _request_id(context)
-        began, code, level = time.perf_counter(), grpc.StatusCode.OK, logging.INFO
+    async def _observed(self, path: str, context: Context, counted: MethodMetrics) -> AsyncIterator[None]:
+        """Let a call in, count, time, trace and log it, and turn its error into a status."""
+        method, call_id = path.rpartition("/")[2], request_id(context.invocation_metadata() or ())
+        known = callers.principal.get()
+        began, code, level, span = time.perf_counter(), grpc.StatusCode.OK, logging.INFO, None
         counted.began()
         try:
-            context.set_trailing_metadata(((REQUEST_ID, request_id),))
+            span = self._tracer.begin(path, context.invocation_metadata() or (), call_id)
+            context.set_trailing_metadata(((REQUEST_ID, call_id),))
             if self.draining and method not in PROBES:
                 self._metrics.rejected.labels("draining").inc()
                 await self._answering.wait()
@@ -150,15 +148,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             raise
         except Exception as error:
             self.running.end(context)
-            status = rpc_status.to_status(to_status(error, request_id))
+            status = rpc_status.to_status(to_status(error, call_id))
             code = status.code
             if code is grpc.StatusCode.INTERNAL:
-                logger.exception("%s failed", method, extra={"request_id": request_id})
+                logger.exception("%s failed", method, extra={"request_id": call_id})
             if isinstance(error, Overloaded):
                 level = logging.DEBUG
                 self._refusals.note(error)
             try:
-                await context.abort(code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
+                await context.abort(code, status.details, (*status.trailing_metadata, (REQUEST_ID, call_id)))
             except grpc.aio.InternalError:
                 # The caller is gone: its deadline passes there in the same moment as here.
                 raise asyncio.CancelledError from error
@@ -166,9 +164,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             seconds = time.perf_counter() - began
             self.running.end(context)
             counted.ended(code.name, seconds)
+            if span is not None:
+                span.end(code.name)
             if logger.isEnabledFor(level):
                 milliseconds = round(seconds * 1000, 2)
-                fields = {"method": method, "code": code.name, "milliseconds": milliseconds, "request_id": request_id}
+                fields = {"method": method, "code": code.name, "milliseconds": milliseconds, "request_id": call_id}
+                if known is not None:
+                    fields["client"] = known.name
+                if span is not None:
+                    fields["trace_id"] = span.trace_id
                 logger.log(level, "request", extra=fields)
 
 
@@ -180,10 +184,3 @@ def _parse(handler: Handler, raw: bytes) -> Any:
             "the request is not a valid protobuf message of this method, or a text in it is not UTF-8; encode text as UTF-8"
         )
         raise InvalidArgument("", message, "MALFORMED_REQUEST") from error
-
-
-def _request_id(context: Context) -> str:
-    for name, value in context.invocation_metadata() or ():
-        if name == REQUEST_ID and isinstance(value, str) and GOOD_REQUEST_ID.fullmatch(value):
-            return value
-    return os.urandom(16).hex()

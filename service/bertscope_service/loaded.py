@@ -11,6 +11,7 @@ from bertscope import __version__
 
 from bertscope_service.compression.plan import Subject
 from bertscope_service.compression.steps import Applied, Step
+from bertscope_service.confinement import ANYWHERE, Confinement
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx_sessions import onnxruntime_version
 from bertscope_service.sources import Source
@@ -24,7 +25,8 @@ LIBRARIES = ("tokenizers", "torch", "transformers")
 class Made:
     """How a compressed or pruned model is made: the source it is made from, whose weights have this digest, and the steps.
 
-    `folder` is where it is saved; None if it is not, then it can be made again from this alone.
+    `folder` is where it is saved; None if it is not, then it can be made again from this alone. `confinement` is where the
+    source's files must lie.
     """
 
     source: str
@@ -32,6 +34,7 @@ class Made:
     digest: str
     steps: tuple[Step, ...]
     folder: Path | None
+    confinement: Confinement = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class LoadSpec:
     """What to load: `id` and source, where to run it ("auto", "cpu", "cuda:N"), in which number format, and by which library
     ("auto", "torch", "onnx").
 
-    With `made` the model is made first; `source` then says where it is saved, or in words what it was made from.
+    With `made` the model is made first; `source` then says where it is saved, or in words what it was made from. `confinement`
+    is where the source's files must lie.
     """
 
     id: str
@@ -49,6 +53,7 @@ class LoadSpec:
     revision: str = ""
     made: Made | None = None
     runtime: str = "torch"
+    confinement: Confinement = ANYWHERE
 
     @property
     def name(self) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +16,13 @@ from bertscope_service.compression.drafts import check_vacant
 from bertscope_service.compression.half import chosen_precision
 from bertscope_service.compression.manifest import read_manifest
 from bertscope_service.compression.steps import StepProgress
+from bertscope_service.confinement import Confinement
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.loaded import LoadedModel, LoadSpec, Made
 from bertscope_service.registry import Report
 from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
-from bertscope_service.sources import Kind, Progress, Source, Stage, inspect, locate
+from bertscope_service.scratch import Scratch
+from bertscope_service.sources import Kind, Progress, Source, Stage, calling, inspect, locate
 from bertscope_service.tokenization import TextTokenizer
 
 
@@ -30,74 +30,58 @@ def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings) -> 
     """Find, check and read a model, which is made first if its spec says how. Blocks for seconds, or for a download; `report`
     may raise to abandon it.
 
-    Raises InvalidArgument, AlreadyExists, FailedPrecondition, Unsupported, Unavailable.
+    Raises InvalidArgument, AlreadyExists, FailedPrecondition, PermissionDenied, Unsupported, Unavailable.
     """
     device = choose_device(spec.device)
     if spec.made is None:
-        return _read(spec, locate(spec.source, spec.revision, report), device, report, runtimes)
-    steps = len(spec.made.steps)
+        source = locate(spec.source, spec.revision, report, spec.confinement)
+        with source.named():
+            return _read(spec, source, device, report, runtimes)
+    made, steps = spec.made, len(spec.made.steps)
 
     def report_loading(_: object) -> None:
         report(StepProgress(steps, steps + 1, "loading"))
 
-    with _made(spec.made, report) as source:
-        scratch = source.folder.parent if spec.made.folder is None else None
-        if scratch is not None:
+    if made.folder is not None:
+        with _made(made, made.folder, report) as source:
+            loaded = _read(spec, source, device, report_loading, runtimes)
+            # The last moment at which an abandoned model takes its folder with it.
+            report_loading(None)
+            return loaded
+    with ExitStack() as stack:
+        scratch = stack.enter_context(Scratch())
+        with calling((scratch.folder, "the new model")), _made(made, scratch.folder / "made", report) as source:
             # Graphs of a model that is not saved have no business in the cache.
-            runtimes = replace(runtimes, cache=scratch)
-        loaded = _read(spec, source, device, report_loading, runtimes)
-        # The last moment at which an abandoned model takes its folder with it.
-        report_loading(None)
-        if scratch is not None and all(encoder.runtime == "torch" for encoder in (loaded.encoder, *loaded.rivals)):
-            shutil.rmtree(scratch, ignore_errors=True)  # it is all in memory
-            return replace(loaded, source=None)
-        return loaded if scratch is None else replace(loaded, scratch=Scratch(scratch))
-
-
-class Scratch:
-    """The folder of a model that is not saved: graphs are read in parts, as they are needed, so it goes with the model."""
-
-    def __init__(self, folder: Path) -> None:
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            loaded = _read(spec, source, device, report_loading, replace(runtimes, cache=scratch.folder))
+            report_loading(None)
+        if all(encoder.runtime == "torch" for encoder in (loaded.encoder, *loaded.rivals)):
+            return replace(loaded, source=None)  # it is all in memory
+        # Graphs are read in parts, as they are needed, so their folder goes with the model.
+        stack.pop_all()
+        return replace(loaded, scratch=scratch)
 
 
 @contextmanager
-def _made(made: Made, report: Report) -> Iterator[Source]:
-    """A compressed checkpoint to read; one that can't be read is gone afterwards.
-
-    One that is not to be saved lies in a temporary folder of its own, which is the caller's to remove.
-    """
+def _made(made: Made, folder: Path, report: Report) -> Iterator[Source]:
+    """A compressed checkpoint to read, in a folder; one that can't be read is gone afterwards."""
 
     def report_reading(_: object) -> None:
         report(StepProgress(0, len(made.steps) + 1, "reading"))
 
-    if made.folder is not None:
-        check_vacant(made.folder)
-    whole = locate(made.source, made.revision, report_reading)
-    if whole.digest(report_reading) != made.digest:
-        message = f"the weights in {whole.folder} have changed since they were loaded; load them again, and take that model"
-        raise FailedPrecondition(message, "SOURCE_CHANGED", source=made.source)
-    scratch = _temporary_folder() if made.folder is None else None
-    folder = made.folder or Path(str(scratch)) / "made"
-    try:
+    check_vacant(folder)
+    whole = locate(made.source, made.revision, report_reading, made.confinement)
+    with whole.named():
+        if whole.digest(report_reading) != made.digest:
+            message = f"the weights in {whole.folder} have changed since they were loaded; load them again, and take that model"
+            raise FailedPrecondition(message, "SOURCE_CHANGED", source=made.source)
         compress(whole, made.steps, folder, report, made.digest)
-    except BaseException:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
-        raise
     try:
-        yield inspect(folder)
+        with whole.named():
+            whole.confinement.check(whole.folder)
+        yield inspect(folder, Confinement((folder,)))
     except BaseException:
-        shutil.rmtree(scratch or folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def _temporary_folder() -> Path:
-    try:
-        return Path(tempfile.mkdtemp(prefix="bertscope-"))
-    except OSError as error:
-        message = f"the server has no temporary folder to work in ({error.strerror}); give a folder to save the model in"
-        raise FailedPrecondition(message, "FOLDER_UNWRITABLE") from error
 
 
 def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, runtimes: RuntimeSettings) -> LoadedModel:
@@ -114,6 +98,8 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
             "they don't belong together"
         )
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=source.folder)
+    # Once more: what was read must have lain where it may.
+    source.confinement.check(source.folder)
     checkpoint = source.kind is Kind.CHECKPOINT
     return LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes, steps, checkpoint, source, tuple(rivals))
 

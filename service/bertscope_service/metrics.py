@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import torch
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 LATENCY_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+LOAD_SECONDS = (0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1800)
 BATCH_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 METRIC_NAMES = frozenset(
@@ -17,20 +30,29 @@ METRIC_NAMES = frozenset(
         "bertscope_requests_total",
         "bertscope_request_seconds",
         "bertscope_requests_in_flight",
+        "bertscope_received_bytes_total",
+        "bertscope_sent_bytes_total",
         "bertscope_queue_rows",
         "bertscope_queue_tokens",
         "bertscope_queue_seconds",
+        "bertscope_queue_wait_seconds",
         "bertscope_queue_limit_tokens",
         "bertscope_batch_rows",
         "bertscope_batch_seconds",
         "bertscope_batch_tokens_total",
         "bertscope_batches_failed_total",
         "bertscope_device_broken",
+        "bertscope_device_lent",
         "bertscope_rows_dropped_total",
         "bertscope_rejected_total",
+        "bertscope_serving",
         "bertscope_models",
+        "bertscope_model_calls_total",
+        "bertscope_model_load_seconds",
         "bertscope_model_weight_bytes",
         "bertscope_device_memory_bytes",
+        "bertscope_reload_failures_total",
+        "bertscope_certificate_expiry_timestamp_seconds",
         "bertscope_build_info",
     }
 )
@@ -41,51 +63,69 @@ class Metrics:
     """The metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
+        # When each series began is half of the page, and Prometheus has no use for it.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         registry.register(_DeviceMemory())
-        self.requests = Counter("bertscope_requests", "Calls that ended", ["method", "code"], registry=registry)
-        self.request_seconds = Histogram(
-            "bertscope_request_seconds",
-            "Time from a call's arrival to its end",
-            ["method"],
-            buckets=LATENCY_SECONDS,
-            registry=registry,
-        )
-        self.in_flight = Gauge("bertscope_requests_in_flight", "Calls at work", ["method"], registry=registry)
-        self.queue_rows = Gauge("bertscope_queue_rows", "Rows that wait for a device", ["device"], registry=registry)
-        self.queue_tokens = Gauge("bertscope_queue_tokens", "Tokens that wait for a device", ["device"], registry=registry)
-        self.queue_seconds = Gauge(
-            "bertscope_queue_seconds", "Time that what waits is expected to take", ["device"], registry=registry
-        )
-        self.queue_limit_tokens = Gauge(
-            "bertscope_queue_limit_tokens", "Most tokens that may wait", ["device"], registry=registry
-        )
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        times = partial(Histogram, registry=registry, buckets=LATENCY_SECONDS)
+
+        self.requests = counter("bertscope_requests", "Calls that ended", ["method", "code"])
+        self.request_seconds = times("bertscope_request_seconds", "Time from a call's arrival to its end", ["method"])
+        self.in_flight = gauge("bertscope_requests_in_flight", "Calls at work", ["method"])
+        self.received_bytes = counter("bertscope_received_bytes", "Bytes of requests, before compression", ["method"])
+        self.sent_bytes = counter("bertscope_sent_bytes", "Bytes of replies, before compression", ["method"])
+        self.rejected = counter("bertscope_rejected", "Calls turned away unheard", ["reason"])
+
+        self.queue_rows = gauge("bertscope_queue_rows", "Rows that wait for a device", ["device"])
+        self.queue_tokens = gauge("bertscope_queue_tokens", "Tokens that wait for a device", ["device"])
+        self.queue_limit_tokens = gauge("bertscope_queue_limit_tokens", "Most tokens that may wait", ["device"])
+        self.queue_seconds = gauge("bertscope_queue_seconds", "Time that what waits is expected to take", ["device"])
+        waits = "Time from a job's arrival in the queue to its first batch"
+        self.queue_wait_seconds = times("bertscope_queue_wait_seconds", waits, ["device", "priority"])
+        self.rows_dropped = counter("bertscope_rows_dropped", "Rows that nobody waited for any more", ["reason"])
+
         self.batch_rows = Histogram(
             "bertscope_batch_rows", "Rows in a batch", ["device"], buckets=BATCH_ROWS, registry=registry
         )
-        self.batch_seconds = Histogram(
-            "bertscope_batch_seconds", "Time a batch took", ["device"], buckets=LATENCY_SECONDS, registry=registry
+        self.batch_seconds = times("bertscope_batch_seconds", "Time a batch took", ["device"])
+        self.batch_tokens = counter("bertscope_batch_tokens", "Tokens that ran, real ones and padding", ["device", "kind"])
+        failures = "Batches, and parts of them run again, that failed"
+        self.batches_failed = counter("bertscope_batches_failed", failures, ["device"])
+        self.device_broken = gauge("bertscope_device_broken", "1 once a device has failed for good", ["device"])
+        self.device_lent = gauge("bertscope_device_lent", "1 while a benchmark has a device to itself", ["device"])
+
+        self.serving = gauge("bertscope_serving", "1 while health says SERVING")
+        self.models = gauge("bertscope_models", "Models by state", ["state"])
+        self.model_weight_bytes = gauge("bertscope_model_weight_bytes", "Size of a loaded model's weight files", ["model"])
+        self.model_calls = counter("bertscope_model_calls", "Calls that a model was asked in", ["model"])
+        loads = "Time to load or make a model, first run included, by how it ended"
+        self.model_load_seconds = Histogram(
+            "bertscope_model_load_seconds", loads, ["outcome"], buckets=LOAD_SECONDS, registry=registry
         )
-        self.batch_tokens = Counter(
-            "bertscope_batch_tokens", "Tokens that ran, real ones and padding", ["device", "kind"], registry=registry
-        )
-        self.batches_failed = Counter(
-            "bertscope_batches_failed", "Batches, and parts of them run again, that failed", ["device"], registry=registry
-        )
-        self.device_broken = Gauge(
-            "bertscope_device_broken", "1 once a device has failed for good", ["device"], registry=registry
-        )
-        self.rows_dropped = Counter(
-            "bertscope_rows_dropped", "Rows that nobody waited for any more", ["reason"], registry=registry
-        )
-        self.rejected = Counter("bertscope_rejected", "Calls turned away unheard", ["reason"], registry=registry)
-        self.models = Gauge("bertscope_models", "Models by state", ["state"], registry=registry)
-        self.model_weight_bytes = Gauge(
-            "bertscope_model_weight_bytes", "Size of a loaded model's weight files", ["model"], registry=registry
-        )
-        self.build_info = Gauge("bertscope_build_info", "Always 1; the version is a label", ["version"], registry=registry)
+        for outcome in ("ready", "failed", "abandoned"):
+            # From 0 on: of a series that begins with 1, Prometheus can't see that it grew.
+            self.model_load_seconds.labels(outcome)
+
+        self.reload_failures = counter("bertscope_reload_failures", "Changed files that could not be used", ["file"])
+        ends = "When a certificate that is in force expires, seconds since 1970"
+        self.certificate_expiry = gauge("bertscope_certificate_expiry_timestamp_seconds", ends, ["file"])
+        self.build_info = gauge("bertscope_build_info", "Always 1; the version is a label", ["version"])
+
+    @contextmanager
+    def timed_load(self) -> Iterator[None]:
+        """Time the loading of a model, and note how it ended."""
+        began, outcome = time.perf_counter(), "failed"
+        try:
+            yield
+            outcome = "ready"
+        except asyncio.CancelledError:
+            outcome = "abandoned"
+            raise
+        finally:
+            self.model_load_seconds.labels(outcome).observe(time.perf_counter() - began)
 
 
 class MethodMetrics:
@@ -96,11 +136,23 @@ class MethodMetrics:
         self._method = method
         self._in_flight = metrics.in_flight.labels(method)
         self._seconds = metrics.request_seconds.labels(method)
+        self._received = metrics.received_bytes.labels(method)
+        self._sent = metrics.sent_bytes.labels(method)
         self._ended: dict[str, Counter] = {}
 
     def began(self) -> None:
         """A call is at work."""
         self._in_flight.inc()
+
+    def received(self, message: bytes) -> bytes:
+        """A request came; it is returned."""
+        self._received.inc(len(message))
+        return message
+
+    def sent(self, message: bytes) -> bytes:
+        """A reply goes; it is returned."""
+        self._sent.inc(len(message))
+        return message
 
     def ended(self, code: str, seconds: float) -> None:
         """A call ended with a status, so long after it came."""

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from bertscope_service.compression.drafts import check_vacant
 from bertscope_service.compression.plan import check_texts, plan, with_heads
 from bertscope_service.compression.steps import Heads, RemoveHeads, Step, StepProgress
+from bertscope_service.confinement import ANYWHERE, Confinement
 from bertscope_service.entry import Entry, ModelState
-from bertscope_service.errors import AlreadyExists, InvalidArgument, NotFound
+from bertscope_service.errors import AlreadyExists, InvalidArgument, LoadAbandonedError, NotFound
 from bertscope_service.loaded import LoadedModel, LoadSpec, Made
 from bertscope_service.metrics import Metrics
 from bertscope_service.runtimes import Asked, gradient_encoder
-from bertscope_service.sources import LoadAbandonedError, Progress, Stage
+from bertscope_service.sources import Progress, Stage
 
 T = TypeVar("T")
 UNLOAD, REPLACE = "unload that one first", "set replace to put it in that one's place"
@@ -76,6 +77,7 @@ class Registry:
     def use(self, name: str) -> Iterator[LoadedModel]:
         """Hold a ready model while a call runs on it. Raises NotFound, FailedPrecondition."""
         with self.find(name).use() as loaded:
+            self._metrics.model_calls.labels(loaded.name).inc()
             yield loaded
 
     async def load(self, spec: LoadSpec, report: Report, *, replacing: bool = False) -> LoadedModel:
@@ -97,7 +99,8 @@ class Registry:
             old.successor = entry
         self._count()
         try:
-            loaded = await self._prepare(spec, report)
+            with self._metrics.timed_load():
+                loaded = await self._prepare(spec, report)
         except BaseException:
             if old is None:
                 del self._entries[spec.name]
@@ -112,6 +115,7 @@ class Registry:
             self._retire(old)
         self._count()
         self._metrics.model_weight_bytes.labels(spec.name).set(loaded.weight_bytes)
+        self._metrics.model_calls.labels(spec.name)  # counted from 0 on
         return loaded
 
     async def _prepare(self, spec: LoadSpec, report: Report) -> LoadedModel:
@@ -195,13 +199,15 @@ class Registry:
             raise InvalidArgument("folder", message, "RELATIVE_FOLDER")
         made = spec.made
         if made is None or made.folder is not None:
-            made = Made(spec.source, spec.revision, loaded.weights_digest, (), folder)
+            made = Made(spec.source, spec.revision, loaded.weights_digest, (), folder, spec.confinement)
         new = LoadSpec(
             model_id,
             f"{loaded.name}, {word}" if folder is None else str(folder),
             str(loaded.encoder.device),
             planned.precision or loaded.encoder.precision,
             runtime=planned.runtime or spec.runtime,
+            # What is written here has no links.
+            confinement=ANYWHERE if folder is None else Confinement((folder,)),
         )
         if new.name in self._entries:
             raise _taken(new.name, UNLOAD)
@@ -234,6 +240,7 @@ class Registry:
         del self._entries[name]
         self._count()
         self._metrics.model_weight_bytes.remove(name)
+        self._metrics.model_calls.remove(name)
         await _free(entry)
 
     def _retire(self, entry: Entry) -> None:

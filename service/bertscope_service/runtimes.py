@@ -13,14 +13,15 @@ from bertscope_service.compression.manifest import Manifest, read_manifest
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx_encoder import OnnxEncoder
 from bertscope_service.encoders.onnx_foreign import ForeignOnnxEncoder
+from bertscope_service.encoders.onnx_parts import weights_of
 from bertscope_service.encoders.onnx_sessions import SessionSettings, unreadable
 from bertscope_service.encoders.torch_encoder import TorchEncoder
 from bertscope_service.encoders.torch_pruning import PARTS
 from bertscope_service.encoders.torch_quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch_tokens import KEPT_SHARES_KEY
 from bertscope_service.errors import FailedPrecondition, ServiceError, Unsupported
-from bertscope_service.exporting import discard, exported
-from bertscope_service.sources import Kind, Source, inspect, read_config
+from bertscope_service.exporting import NAME, discard, exported
+from bertscope_service.sources import Kind, Source, calling, inspect, read_config
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,8 @@ def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeS
         logger.warning("%s is exported again: %s", source.folder, error.message)
         discard(folder)
         folder = exported(source, digest, settings.cache)
-        encoder = _load(folder, read_manifest(folder), asked, settings)
+        with calling((folder.parent, NAME)):
+            encoder = _load(folder, read_manifest(folder), asked, settings)
     encoder.shape = replace(encoder.shape, differentiable=True, prunable=source.architecture in PARTS)
     return encoder
 
@@ -127,16 +129,17 @@ def _load(folder: Path, manifest: Manifest | None, asked: Asked, settings: Runti
     # Precisions are named after the steps that choose them.
     precision = next((step.step for step in manifest.steps if step.step in QUANTIZED), "fp32")
     details: Mapping[str, object] = manifest.details
-    return OnnxEncoder.load(folder, details, settings.sessions(asked.device, folder), precision)
+    return OnnxEncoder.load(folder, details, settings.sessions(asked.device, weights_of(folder).parent), precision)
 
 
 def gradient_encoder(source: Source, digest: str, asked: Asked) -> Encoder:
     """The same model by torch, for gradients. Raises FailedPrecondition for a source that is no checkpoint, or whose weights
     have another digest by now."""
-    if source.kind is not Kind.CHECKPOINT:
-        raise FailedPrecondition(f"{source.folder} holds no weights for torch", "NO_GRADIENTS", source=source.folder)
-    source = inspect(source.folder)
-    if source.digest(lambda _: None) != digest:
-        message = f"the weights in {source.folder} have changed since they were loaded; load them again, and take that model"
-        raise FailedPrecondition(message, "SOURCE_CHANGED", source=source.folder)
-    return _read_torch(source, replace(asked, runtime="torch"))
+    with source.named():
+        if source.kind is not Kind.CHECKPOINT:
+            raise FailedPrecondition(f"{source.folder} holds no weights for torch", "NO_GRADIENTS", source=source.folder)
+        source = inspect(source.folder, source.confinement)
+        if source.digest(lambda _: None) != digest:
+            message = f"the weights in {source.folder} have changed since they were loaded; load them again and take that model"
+            raise FailedPrecondition(message, "SOURCE_CHANGED", source=source.folder)
+        return _read_torch(source, replace(asked, runtime="torch"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -35,7 +35,8 @@ class Settings(BaseSettings):
     None given: the embedded bertscope-mini."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 for every interface."""
+    """Address to listen on; 0.0.0.0 for every interface. Without TLS and tokens, anyone who reaches it may ask
+    and unload models."""
 
     port: Port = 50051
     """Port of gRPC; 0 takes a free one."""
@@ -43,8 +44,34 @@ class Settings(BaseSettings):
     metrics_port: Port = 9464
     """Port of the Prometheus metrics; 0 takes a free one."""
 
+    metrics_host: str | None = None
+    """Address to serve metrics on, the same as --host unless set. They name models and no texts, and need no token."""
+
     port_file: Path | None = None
     """File to write the two ports into, as JSON, once the server listens."""
+
+    tls_certificate: Path | None = None
+    """Certificate (PEM, with what leads to its root) that the server proves itself with; given, gRPC speaks TLS only. It, the
+    key and the client CA are read again when they change."""
+
+    tls_key: Path | None = None
+    """Private key of --tls-certificate, PEM, without a passphrase."""
+
+    tls_client_ca: Path | None = None
+    """Certificates (PEM) of the authorities that clients' certificates must come from; given, no client connects without one
+    (mutual TLS)."""
+
+    tokens_file: Path | None = None
+    """Who may call, a line each: NAME ROLE sha256:DIGEST, the role read or admin; `bertscope token` writes one. Read again when
+    it changes."""
+
+    model_root: Annotated[list[Path], NoDecode] = []
+    """Folder below which LoadModel may read models, and CompressModel and PruneHeads save them, repeatable; links out of it are
+    refused. --model is not bound to it."""
+
+    model_hub: Annotated[list[str], NoDecode] = []
+    """Hub ids that LoadModel may download, repeatable: a pattern with * and ?, as google-bert/*. With neither this nor
+    --model-root, LoadModel takes everything as long as only this machine can call, else nothing but the embedded model."""
 
     device: str = "auto"
     """Where models run: auto (the first GPU, else the CPU), cpu, cuda:N."""
@@ -95,8 +122,18 @@ class Settings(BaseSettings):
     max_text_characters: Positive = 100_000
     """Most characters of one text."""
 
+    max_candidates: Positive = 1000
+    """Most candidates in a request."""
+
+    max_request_tokens: Positive = 1_000_000
+    """Most tokens of work in an interactive request (FillMask, Classify, ExtractAttention, ModelInfer): those of its texts, and
+    of those again that candidates of several pieces make run once more. Not how long a text a model reads."""
+
     max_message_bytes: Positive = 16 * 1024 * 1024
-    """Largest request, bytes."""
+    """Largest request, bytes, also after it was decompressed."""
+
+    max_metadata_bytes: Annotated[int, Field(ge=1024, lt=2**31)] = 16 * 1024
+    """Most metadata of a call, bytes, counting gRPC's own and 32 for each entry; a call with more gets RESOURCE_EXHAUSTED."""
 
     max_streams: Positive = 128
     """Most calls at a time on one connection; the client keeps back those beyond, so an overloaded server need not turn each of
@@ -133,7 +170,25 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least that is logged."""
 
-    @field_validator("model", mode="before")
+    trace_endpoint: Annotated[str, Field(pattern=r"^(https?://[^/\s]+)?$")] = ""
+    """Where spans of calls are sent, by OTLP over gRPC: http://HOST:PORT, or https:// for TLS; unset: nowhere. Needs the extra
+    "otel"."""
+
+    trace_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the calls that are traced, of those whose callers don't decide it themselves (W3C traceparent)."""
+
+    channelz: bool = False
+    """Answer grpc.channelz.v1, which tells of every connection: its addresses, calls, messages, and whether it is encrypted."""
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("--tls-certificate and --tls-key belong together: give both, or none")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("--tls-client-ca needs --tls-certificate and --tls-key: clients show certificates only over TLS")
+        return self
+
+    @field_validator("model", "model_root", "model_hub", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

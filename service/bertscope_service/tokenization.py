@@ -16,6 +16,7 @@ from transformers import AutoTokenizer
 
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.redirections import check_tokenizer
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 MASK = "[MASK]"
@@ -96,8 +97,11 @@ class TextTokenizer:
             message = f"{folder} has no tokenizer; add its tokenizer.json"
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
         try:
+            check_tokenizer(folder)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             backend = tokenizer.backend_tokenizer
+        except FailedPrecondition:
+            raise
         except Exception as error:
             message = f"the tokenizer in {folder} can't be read ({type(error).__name__}): it needs a tokenizer.json"
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error

@@ -13,8 +13,9 @@ from tests.e2e.proxy import Proxy
 
 @pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """A server with the embedded model, for all tests that leave it as they found it."""
-    with Process(tmp_path_factory.mktemp("embedded")) as process:
+    """A server with the embedded model, for all tests that leave it as they found it; its connections are seen by an example
+    of the docs."""
+    with Process(tmp_path_factory.mktemp("embedded"), "--channelz") as process:
         process.wait_until_serving()
         yield process
 

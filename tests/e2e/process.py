@@ -14,6 +14,8 @@ import grpc
 from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.e2e.forked import Forked
+
 START_SECONDS = 90.0
 """Importing PyTorch takes a while on a busy machine."""
 
@@ -29,7 +31,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = STAR
 
 
 class Process:
-    """`python -m bertscope_service` on free ports, its output in a file."""
+    """`python -m bertscope_service` on free ports, its output in a file; forked, unless it has an environment of its own."""
 
     def __init__(self, folder: Path, *flags: str, **environment: str) -> None:
         number = next(_numbers)
@@ -39,14 +41,16 @@ class Process:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTSCOPE_")}
         # Exporting a model takes seconds: those who want it say so, and it is done once.
         clean = kept | {"BERTSCOPE_RUNTIME": "torch", "BERTSCOPE_CACHE_FOLDER": os.environ["BERTSCOPE_CACHE_FOLDER"]}
-        with self.output.open("wb") as file:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "bertscope_service", *given],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                # A killed server leaves its temporary folders behind.
-                env=clean | {"HF_HUB_OFFLINE": "1", "TMPDIR": str(folder)} | environment,
-            )
+        # A killed server leaves its temporary folders behind.
+        clean |= {"HF_HUB_OFFLINE": "1", "TMPDIR": str(folder)}
+        self.popen: subprocess.Popen[bytes] | Forked
+        if environment:
+            with self.output.open("wb") as file:
+                command = [sys.executable, "-m", "bertscope_service", *given]
+                self.popen = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=clean | environment)
+        else:
+            self.output.touch()  # it may be read before the process writes
+            self.popen = Forked(given, clean, self.output)
         self._channel: grpc.Channel | None = None
 
     def __enter__(self) -> Self:

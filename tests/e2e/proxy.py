@@ -1,24 +1,13 @@
-"""Envoy as deploy/envoy configures it, on free ports."""
+"""Envoy in front of test servers."""
 
-import itertools
-import json
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
 
 import pytest
-import yaml
 
-from tests.e2e.process import wait_until
+from benchmarks.envoy import CONFIGURATION, PROGRAM, Envoy
 
-CONFIGURATION = Path(__file__).parents[2] / "deploy" / "envoy" / "envoy.yaml"
-PROGRAM = Path(sys.executable).with_name("envoy")
-
-_numbers = itertools.count()
+__all__ = ["CONFIGURATION", "Proxy", "envoy"]
 
 
 def envoy() -> Path:
@@ -28,72 +17,9 @@ def envoy() -> Path:
     return PROGRAM
 
 
-def rendered(targets: Sequence[str]) -> str:
-    """The configuration for other servers, HOST:PORT each, on free ports; health is asked more often, to wait less."""
-    configuration = yaml.safe_load(CONFIGURATION.read_text(encoding="utf-8"))
-    resources = configuration["static_resources"]
-    for place in (configuration["admin"], *resources["listeners"]):
-        place["address"]["socket_address"]["port_value"] = 0
-    (cluster,) = resources["clusters"]
-    (check,) = cluster["health_checks"]
-    check["interval"] = "0.2s"
-    (group,) = cluster["load_assignment"]["endpoints"]
-    addresses = [target.split(":") for target in targets]
-    group["lb_endpoints"] = [
-        {"endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}}} for host, port in addresses
-    ]
-    return yaml.safe_dump(configuration)
-
-
-class Proxy:
-    """Envoy in a process of its own, in front of servers that serve."""
+class Proxy(Envoy):
+    """The same, if it is installed."""
 
     def __init__(self, folder: Path, targets: Sequence[str]) -> None:
-        number = next(_numbers)
-        self._admin = folder / f"envoy-admin-{number}.txt"
-        self._output = folder / f"envoy-output-{number}.txt"
-        configuration = folder / f"envoy-{number}.yaml"
-        configuration.write_text(rendered(targets), encoding="utf-8")
-        flags = ("--config-path", configuration, "--admin-address-path", self._admin, "--concurrency", "1")
-        with self._output.open("wb") as file:
-            # Descriptors are named relative to the folder of the configuration; several Envoys on a machine need ids.
-            command: list[str | Path] = [envoy(), *flags, "--use-dynamic-base-id"]
-            self._popen = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, cwd=CONFIGURATION.parent)
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.callback(self._stop)
-            wait_until(lambda: self._popen.poll() is not None or self._listens(), "Envoy listens")
-            assert self._popen.poll() is None, self._output.read_text()
-            wait_until(lambda: all(self.health().values()), "Envoy finds every server well")
-            stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop()
-
-    @property
-    def target(self) -> str:
-        (listener,) = self._ask("listeners")["listener_statuses"]
-        return f"127.0.0.1:{listener['local_address']['socket_address']['port_value']}"
-
-    def health(self) -> dict[str, bool]:
-        """Whether Envoy takes each server for well, by its address."""
-        (cluster,) = self._ask("clusters")["cluster_statuses"]
-        return {
-            "{address}:{port_value}".format(**host["address"]["socket_address"]): host["health_status"]
-            == {"eds_health_status": "HEALTHY"}
-            for host in cluster["host_statuses"]
-        }
-
-    def _listens(self) -> bool:
-        """Whether it has told where: the file is there before its content."""
-        return self._admin.exists() and self._admin.read_text() != ""
-
-    def _stop(self) -> None:
-        self._popen.kill()
-        self._popen.wait(30)
-
-    def _ask(self, page: str) -> Any:
-        with urllib.request.urlopen(f"http://{self._admin.read_text()}/{page}?format=json", timeout=10) as reply:
-            return json.load(reply)
+        envoy()
+        super().__init__(folder, targets)

@@ -1,30 +1,46 @@
-"""What the two wheels hold: the client is small and knows nothing of torch; the service brings its embedded model."""
+"""What the two wheels hold, built from their sdists: the client is small and knows no torch; the service brings its model."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from bertscope import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT_NEEDS = {"grpcio", "grpcio-status", "googleapis-common-protos", "protobuf", "numpy", "typer", "rich"}
 
 
-def build(source: Path, folder: Path) -> zipfile.ZipFile:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+def hatchling(source: Path, target: str, folder: Path) -> Path:
+    """Build one thing; the file that came of it."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder / target)]
     subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=100)
-    (wheel,) = folder.glob("*.whl")
-    return zipfile.ZipFile(wheel)
+    (file,) = (file for file in (folder / target).iterdir() if not file.name.startswith("."))
+    return file
+
+
+def build(source: Path, folder: Path) -> zipfile.ZipFile:
+    """The wheel that comes of the sdist, which knows nothing of the repository around it."""
+    with tarfile.open(hatchling(source, "sdist", folder)) as sdist:
+        sdist.extractall(folder, filter="data")
+    (unpacked,) = (path for path in folder.iterdir() if path.name.startswith("bertscope"))
+    return zipfile.ZipFile(hatchling(unpacked, "wheel", folder))
+
+
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return Parser().parsestr(wheel.read(name).decode())
 
 
 def requirements(wheel: zipfile.ZipFile) -> set[str]:
     """Names of what a wheel needs, without its extras."""
-    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-    needs = Parser().parsestr(wheel.read(metadata).decode()).get_all("Requires-Dist") or []
+    needs = metadata(wheel).get_all("Requires-Dist") or []
     return {need.split(">")[0].split("=")[0].split(";")[0].strip() for need in needs if "extra ==" not in need}
 
 
@@ -53,8 +69,12 @@ def test_service_wheel_brings_the_embedded_model(service_wheel: zipfile.ZipFile)
 
 
 def test_both_have_one_version(client_wheel: zipfile.ZipFile, service_wheel: zipfile.ZipFile) -> None:
-    versions = set()
+    assert {metadata(wheel)["Version"] for wheel in (client_wheel, service_wheel)} == {__version__}
+    assert f"bertscope=={__version__}" in (metadata(service_wheel).get_all("Requires-Dist") or [])
+
+
+def test_both_bring_their_licence(client_wheel: zipfile.ZipFile, service_wheel: zipfile.ZipFile) -> None:
+    licence = (ROOT / "LICENSE").read_bytes()
     for wheel in (client_wheel, service_wheel):
-        (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
-        versions.add(Parser().parsestr(wheel.read(metadata).decode())["Version"])
-    assert len(versions) == 1
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/licenses/LICENSE"))
+        assert wheel.read(name) == licence

@@ -1,5 +1,6 @@
 """The server as a process: starting, answering, stopping, and dying."""
 
+import fcntl
 import json
 import os
 import re
@@ -21,6 +22,8 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.exporting import LOCK
+from bertscope_service.scratch import PREFIX as SCRATCH
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.e2e.process import Process, wait_until
@@ -159,6 +162,7 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
     assert process.end(30) == 0
     lines = [json.loads(line) for line in process.text.splitlines()]
     assert not any("trace" in line for line in lines)
+    assert any("every process on this machine may" in line["message"] for line in lines)
     (line,) = [line for line in lines if line.get("request_id") == "mine"]
     assert (line["method"], line["code"], line["level"]) == ("FillMask", "OK", "INFO")
 
@@ -253,9 +257,12 @@ def test_a_second_signal_cuts_the_grace_short(launch: Callable[..., Process]) ->
     assert "Traceback" not in process.text
 
 
-def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Process]) -> None:
+def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Process], tmp_path: Path) -> None:
+    remains = tmp_path / f"{SCRATCH}of-one-killed-before"
+    remains.mkdir()
     process = launch()
     process.wait_until_serving()
+    assert not remains.exists()
     stream = long_stream(process)
     next(stream)
     process.popen.kill()
@@ -280,16 +287,16 @@ def test_sigterm_while_loading_exits_well(launch: Callable[..., Process]) -> Non
     assert "Traceback" not in process.text
 
 
-def test_a_model_that_can_not_be_read_to_its_end_does_not_keep_the_process(
-    launch: Callable[..., Process], tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    os.mkfifo(folder / "config.json")  # as a disk that does not answer
-    process = launch("--model", str(folder))
-    wait_until(lambda: "loading models/model" in process.text, "it loads")
-    process.popen.send_signal(signal.SIGTERM)
-    assert process.end(30) == 0
+def test_a_load_that_can_not_be_interrupted_does_not_keep_the_process(launch: Callable[..., Process], tmp_path: Path) -> None:
+    graphs = tmp_path / "cache" / "onnx"
+    graphs.mkdir(parents=True)
+    with (graphs / LOCK).open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # as another process that never ends its own export
+        process = launch("--runtime", "onnx", "--cache-folder", str(tmp_path / "cache"))
+        waits = re.compile(rf"-> FLOCK .* {process.popen.pid} ")
+        wait_until(lambda: waits.search(Path("/proc/locks").read_text()), "it waits for the lock")
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.end(30) == 0
     assert "Traceback" not in process.text
 
 

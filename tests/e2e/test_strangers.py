@@ -20,6 +20,7 @@ CAPITAL = '{"texts": ["Paris is the capital of [MASK]."], "top_k": 3}'
 NO_MASK = '{"texts": ["No mask."]}'
 SERVICES = {
     *(f"bertscope.v1.{name}Service" for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model")),
+    "grpc.channelz.v1.Channelz",
     "grpc.health.v1.Health",
     "inference.GRPCInferenceService",
 }

@@ -1,4 +1,4 @@
-"""Server processes under load: one that is stopped loses no call, and clients that are killed leave nothing behind."""
+"""Server processes under load: one that is stopped or killed loses no call, and killed clients leave nothing behind."""
 
 import signal
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,55 @@ def test_sigterm_under_load_gives_every_call_its_answer_or_unavailable_and_the_o
     for answer in balanced.answers:
         found = [[one.probability for one in text.masks[0].predictions] for text in answer]
         assert_allclose(found, truths["fill"], atol=1e-5)
+
+
+def filled(client: bertscope.Client) -> Numbers:
+    answers = client.fill_mask(TEXTS, top_k=3)
+    return np.array([[one.probability for one in text.masks[0].predictions] for text in answers])
+
+
+def mapped(client: bertscope.Client) -> Numbers:
+    maps = list(client.extract_attention(TEXTS * 4))
+    assert [one.input_index for one in maps] == list(range(len(TEXTS) * 4))
+    return np.concatenate([one.attention.reshape(-1) for one in maps]).astype(np.float64)
+
+
+def described(client: bertscope.Client) -> Numbers:
+    (found,) = client.list_models()
+    assert client.get_model(found).weights_digest == found.weights_digest
+    return np.array([found.layers, found.heads, found.parameters], dtype=np.float64)
+
+
+@pytest.mark.parametrize("policy", ["pick_first", "round_robin"])
+def test_a_server_that_is_killed_costs_no_read_call_of_clients_that_know_another(
+    steady: Process, truths: dict[str, Numbers], launch: Callable[..., Process], checkpoint: Path, policy: str
+) -> None:
+    leaving = launch("--model", f"tiny={checkpoint}")
+    leaving.wait_until_serving()
+    both = f"ipv4:{leaving.target},{steady.target}"
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.lb_policy_name", policy)]
+    with ExitStack() as stack, connect(leaving) as alone:
+        clients = [stack.enter_context(bertscope.Client(both, options=options)) for _ in range(6)]
+        right = {filled: truths["fill"], mapped: truths["maps"], described: described(clients[0])}
+        asking = [(ask, Client(partial(ask, client))) for ask, client in zip(2 * list(right), clients, strict=True)]
+        callers = [caller for _, caller in asking]
+        left = Client(lambda: fill(alone))
+        wait_until(lambda: all(len(caller.answers) >= 3 for caller in (*callers, left)), "everybody is at it")
+        leaving.popen.kill()
+        leaving.end()
+        answered = [len(caller.answers) for caller in callers]
+        wait_until(
+            lambda: all(len(caller.answers) > before + 3 for caller, before in zip(callers, answered, strict=True)),
+            "the other server answers everybody",
+        )
+        wait_until(lambda: left.errors, "who knows no other server hears of it")
+        for caller in (*callers, left):
+            caller.stop()
+    for ask, caller in asking:
+        assert not caller.errors
+        for answer in caller.answers:
+            assert_allclose(answer, right[ask], atol=1e-5)
+    assert {error.code() for error in left.errors if isinstance(error, grpc.RpcError)} == {grpc.StatusCode.UNAVAILABLE}
 
 
 LONG = [common.TextInput(text="the old man and the sea and the [MASK] " * 4) for _ in range(250)]

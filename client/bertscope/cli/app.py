@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import bertscope
-from bertscope.cli import attention, benchmark, classify, compress, fill, health, models, prune, rank, service, sweep
+from bertscope.cli import attention, benchmark, classify, compress, fill, health, models, prune, rank, service, sweep, token
 from bertscope.cli.output import Failure, UsageError, print_failure
 
 INTERRUPTED = 130
@@ -28,6 +28,7 @@ app.command("prune")(prune.prune)
 app.command("compress")(compress.compress)
 app.command("benchmark")(benchmark.benchmark)
 app.command("health")(health.health)
+app.command("token")(token.token)
 
 
 def _print_version(asked: bool) -> None:

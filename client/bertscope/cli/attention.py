@@ -15,6 +15,7 @@ from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import Failure, console, print_json, printable, table, titled
 from bertscope.cli.patterns import attention_patterns, entropy_nats
+from bertscope.cli.server_options import ServerOptions
 from bertscope.plots import check_format, save_attention
 from bertscope.results import AttentionMaps
 
@@ -25,6 +26,7 @@ MIN_CELL = 3
 
 @grouped
 def attention(
+    server: ServerOptions,
     base: InterventionOptions,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text.")],
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
@@ -37,14 +39,13 @@ def attention(
     ] = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
     """Show what the heads of a model attend to in a text."""
     if plot is not None:
         _check_plot(plot)
-    with options.connect(target, timeout) as client:
+    with server.connect(timeout) as client:
         (maps,) = client.extract_attention(
             text if pair is None else (text, pair),
             model=model,

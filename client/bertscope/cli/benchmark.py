@@ -13,11 +13,13 @@ from bertscope.cli.benchmark_options import MeasuringOptions, ModelOptions, Stud
 from bertscope.cli.objective_options import ScoreOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import UsageError, console, print_json
+from bertscope.cli.server_options import ServerOptions
 from bertscope.studies import StudyTable
 
 
 @grouped
 def benchmark(
+    server: ServerOptions,
     compared: ModelOptions,
     measuring: MeasuringOptions,
     score: ScoreOptions,
@@ -29,7 +31,6 @@ def benchmark(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw speed-up against quality: .png, .svg or .pdf.")
     ] = None,
-    target: options.Target = options.TARGET,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
@@ -51,7 +52,7 @@ def benchmark(
             [*compared.given, *score.given, *score.extra, *measuring.texts_given, *(["--plot"] if plot else [])],
             "without --studies",
         )
-        print_measured(measure_studies(studies, measuring, score.seed, target, timeout), output or (), None, json=json)
+        print_measured(measure_studies(studies, measuring, score.seed, server, timeout), output or (), None, json=json)
         return
     _refuse(studies.given, "with --studies")
     compared.check()
@@ -62,18 +63,18 @@ def benchmark(
         raise UsageError("--plot shows what models lost: give --agreement, or a file to score them on")
     if plot and len(set(compared.names())) < 2:
         raise UsageError("--plot shows models beside a baseline: name two or more with --model")
-    print_measured(measure_models(compared, measuring, score, target, timeout), output or (), plot, json=json)
+    print_measured(measure_models(compared, measuring, score, server, timeout), output or (), plot, json=json)
 
 
 def measure_models(
-    compared: ModelOptions, measuring: MeasuringOptions, score: ScoreOptions, target: str, timeout: float | None
+    compared: ModelOptions, measuring: MeasuringOptions, score: ScoreOptions, server: ServerOptions, timeout: float | None
 ) -> BenchmarkReport:
     """Measures loaded models, and shows how far it is."""
     names = compared.names()
     with (
         score.lines_named(),
         texts_named(texts=measuring.run_texts, agreement_texts=compared.agreement),
-        options.connect(target, timeout) as client,
+        server.connect(timeout) as client,
         progress.benchmarking("benchmark") as show,
     ):
         return client.benchmark_models(
@@ -91,12 +92,12 @@ def measure_models(
 
 
 def measure_studies(
-    studies: StudyOptions, measuring: MeasuringOptions, seed: int, target: str, timeout: float | None
+    studies: StudyOptions, measuring: MeasuringOptions, seed: int, server: ServerOptions, timeout: float | None
 ) -> StudyTable:
     """Measures published systems, and shows how far it is."""
     with (
         texts_named(),
-        options.connect(target, timeout) as client,
+        server.connect(timeout) as client,
         progress.benchmarking("benchmark") as show,
         client.benchmark_studies(
             studies.system,

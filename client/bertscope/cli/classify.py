@@ -12,11 +12,13 @@ from bertscope.cli import options
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import UsageError, bar, console, printable, probability, table
+from bertscope.cli.server_options import ServerOptions
 from bertscope.cli.text_arguments import answer_texts, provenance_once
 
 
 @grouped
 def classify(
+    server: ServerOptions,
     base: InterventionOptions,
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="[TEXT]...", help='Texts; "-" or none reads lines from stdin.')
@@ -26,7 +28,6 @@ def classify(
     ] = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
@@ -37,7 +38,7 @@ def classify(
     if pair is not None and (len(texts or []) != 1 or texts == ["-"]):
         raise UsageError("--pair goes with exactly one TEXT")
     interventions, reference_texts = base.interventions(), base.reference_texts()
-    with options.connect(target, timeout) as client:
+    with server.connect(timeout) as client:
 
         def ask(batch: tuple[str, ...]) -> ClassifiedTexts:
             return client.classify(

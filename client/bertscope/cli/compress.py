@@ -12,7 +12,9 @@ from rich.text import Text
 
 from bertscope.cli import options, progress, step_grammar
 from bertscope.cli.models import document, print_models
+from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import Failure, console, print_json, printable
+from bertscope.cli.server_options import ServerOptions
 from bertscope.errors import BertscopeError
 from bertscope.results import Model
 
@@ -20,7 +22,9 @@ STEP = re.compile(r"\bsteps\[(\d+)\](?:\.\w+)?(?:\.(\w+(?:\[\d+\])?))?")
 """How the server names a step, with its kind, and maybe a field of it."""
 
 
+@grouped
 def compress(
+    server: ServerOptions,
     steps: Annotated[
         list[str],
         typer.Option("--steps", metavar="STEP,STEP,...", help="What to do, in this order; see above. Repeatable."),
@@ -32,7 +36,6 @@ def compress(
     ] = None,
     folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
@@ -65,7 +68,7 @@ def compress(
     """
     written = step_grammar.split(steps)
     asked = step_grammar.parse(written, texts)
-    with steps_named(written), options.connect(target, timeout) as client, progress.steps("compressing") as show:
+    with steps_named(written), server.connect(timeout) as client, progress.steps("compressing") as show:
         found = client.compress_model(name, asked, model=model, folder=folder, on_progress=show, timeout=timeout)
     if json:
         print_json(document(found))

@@ -12,12 +12,14 @@ from bertscope.cli import options
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import UsageError, bar, console, printable, probability, table
+from bertscope.cli.server_options import ServerOptions
 from bertscope.cli.text_arguments import answer_texts, provenance_once
 from bertscope.results import FilledMask, FilledText, FilledTexts
 
 
 @grouped
 def fill(
+    server: ServerOptions,
     base: InterventionOptions,
     texts: Annotated[
         list[str] | None,
@@ -34,7 +36,6 @@ def fill(
     ] = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
@@ -44,7 +45,7 @@ def fill(
     """
     words = _words(candidates)
     interventions, reference_texts = base.interventions(), base.reference_texts()
-    with options.connect(target, timeout) as client:
+    with server.connect(timeout) as client:
 
         def ask(batch: tuple[str, ...]) -> FilledTexts:
             return client.fill_mask(

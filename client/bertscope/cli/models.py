@@ -13,7 +13,9 @@ from rich.table import Table
 
 from bertscope.ablation import heads_name
 from bertscope.cli import options
+from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import console, count, fits, print_json, printable, table
+from bertscope.cli.server_options import ServerOptions
 from bertscope.results import LoadProgress, Model
 
 COLUMNS = ("model", "architecture", "parameters#", "tokens#", "runs on", "weights#", "answers")
@@ -35,11 +37,10 @@ def models(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_models(
-    target: options.Target = options.TARGET, timeout: options.Timeout = options.TIMEOUT, json: options.Json = False
-) -> None:
+@grouped
+def list_models(server: ServerOptions, timeout: options.Timeout = options.TIMEOUT, json: options.Json = False) -> None:
     """List the loaded models, the default model first."""
-    with options.connect(target, timeout) as client:
+    with server.connect(timeout) as client:
         found = client.list_models()
     if json:
         print_json({"models": [document(model) for model in found]})
@@ -48,14 +49,15 @@ def list_models(
 
 
 @app.command("show")
+@grouped
 def show(
+    server: ServerOptions,
     model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model; the default model unless given.")] = None,
-    target: options.Target = options.TARGET,
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
     """Show all that is known of one model, its labels and pruned heads among it."""
-    with options.connect(target, timeout) as client:
+    with server.connect(timeout) as client:
         found = client.get_model(model)
     if json:
         print_json(document(found))
@@ -64,7 +66,9 @@ def show(
 
 
 @app.command("load")
+@grouped
 def load(
+    server: ServerOptions,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder or .onnx file on the server.")],
     name: Annotated[
         str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
@@ -79,14 +83,13 @@ def load(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of a model of that name, which answers until then.")
     ] = False,
-    target: options.Target = options.TARGET,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long the load may take.")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Load a model, and wait until it is ready."""
-    with options.connect(target, timeout) as client, progress_bar() as show:
+    with server.connect(timeout) as client, progress_bar() as show:
         model = client.load_model(
             name,
             source=source,
@@ -105,14 +108,15 @@ def load(
 
 
 @app.command("unload")
+@grouped
 def unload(
+    server: ServerOptions,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
-    target: options.Target = options.TARGET,
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
     """Unload a model; what already runs on it finishes."""
-    with options.connect(target, timeout) as client:
+    with server.connect(timeout) as client:
         client.unload_model(model)
     if json:
         print_json({"unloaded": model if model.startswith("models/") else f"models/{model}"})

@@ -1,17 +1,11 @@
-"""What every command that calls a server takes, and how it connects."""
+"""Options that several commands take."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from bertscope._channel import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
-from bertscope.cli.output import Failure
-from bertscope.client import Client
-from bertscope.errors import DeadlineExceeded, Unavailable
+from bertscope._channel import DEFAULT_TIMEOUT_SECONDS
 
-Target = Annotated[str, typer.Option("--target", envvar="BERTSCOPE_TARGET", metavar="HOST:PORT", help="The server to call.")]
 ModelName = Annotated[
     str | None, typer.Option("--model", metavar="NAME", help="The model to ask; the server's default model unless set.")
 ]
@@ -31,22 +25,4 @@ Mean = Annotated[
 ]
 Scale = Annotated[list[str] | None, typer.Option("--scale", metavar="L[:H,H]=F", help="Heads that count F times. Repeatable.")]
 
-TARGET = DEFAULT_TARGET
 TIMEOUT = DEFAULT_TIMEOUT_SECONDS
-
-
-@contextmanager
-def connect(target: str, timeout: float | None = None) -> Iterator[Client]:
-    """A client; what keeps it from reaching a server becomes a line that says what to do."""
-    with Client(target, timeout=timeout or TIMEOUT) as client:
-        try:
-            yield client
-        except Unavailable as error:
-            if error.reason:  # A server did answer, and says itself why it can't serve.
-                raise
-            if "refused" in error.message:
-                raise Failure(f"no server listens at {target}; start one with: bertscope serve") from error
-            raise Failure(f"cannot reach a server at {target}: {error}") from error
-        except DeadlineExceeded as error:
-            limit = f" within {timeout:g} s" if timeout else ""
-            raise Failure(f"no answer from {target}{limit}; allow more with --timeout") from error

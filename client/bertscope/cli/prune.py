@@ -10,10 +10,12 @@ from bertscope.cli.objective_options import ObjectiveOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import Failure, UsageError, console, print_json
 from bertscope.cli.progress import waiting
+from bertscope.cli.server_options import ServerOptions
 
 
 @grouped
 def prune(
+    server: ServerOptions,
     objective: ObjectiveOptions,
     name: Annotated[str, typer.Option("--name", metavar="NEW", help="The id that the new model gets.")],
     heads: Annotated[
@@ -25,7 +27,6 @@ def prune(
     ] = None,
     folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
@@ -37,7 +38,7 @@ def prune(
         raise UsageError("say which heads: --heads, or --least with a file to rank them on")
     if heads is not None and objective.given:
         raise UsageError("a file to rank heads on goes with --least, not with --heads")
-    with objective.lines_named(), options.connect(target, timeout) as client, waiting("pruning"):
+    with objective.lines_named(), server.connect(timeout) as client, waiting("pruning"):
         if least is None:
             chosen = specifications.all_heads("--heads", heads or [])
         else:

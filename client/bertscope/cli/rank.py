@@ -8,14 +8,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from bertscope.ablation import HeadRanking
 from bertscope.cli import options, output_files
 from bertscope.cli.intervention_options import InterventionOptions
 from bertscope.cli.objective_options import ObjectiveOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import console, print_json, printable, titled
 from bertscope.cli.progress import waiting
+from bertscope.cli.server_options import ServerOptions
 from bertscope.cli.sweep_view import layer_grid, print_left_out
+from bertscope.ranking import HeadRanking
 from bertscope.sweep_plots import save_ranking
 
 LEAST = 10
@@ -24,17 +25,17 @@ LEAST = 10
 
 @grouped
 def rank(
+    server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
     """Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled)."""
     output_files.require_plot(plot)
-    with objective.lines_named(), options.connect(target, timeout) as client, waiting("ranking"):
+    with objective.lines_named(), server.connect(timeout) as client, waiting("ranking"):
         ranking = client.rank_heads(
             objective.objective(),
             model=model,

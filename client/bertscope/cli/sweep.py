@@ -11,6 +11,7 @@ from bertscope.cli.objective_options import ObjectiveOptions
 from bertscope.cli.option_groups import grouped
 from bertscope.cli.output import UsageError, console, print_json
 from bertscope.cli.progress import waiting, watch
+from bertscope.cli.server_options import ServerOptions
 from bertscope.objectives import Greedy, Order
 from bertscope.sweep_plots import save_sweep
 
@@ -19,6 +20,7 @@ ORDERS: dict[str, Order] = {"effect": "effect", "importance": "importance", "bes
 
 @grouped
 def sweep(
+    server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
     mode: Annotated[
@@ -53,7 +55,6 @@ def sweep(
         Path | None, typer.Option("--output", metavar="FILE", help="Write every effect: .tsv, .csv or .jsonl.")
     ] = None,
     model: options.ModelName = None,
-    target: options.Target = options.TARGET,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
@@ -71,7 +72,7 @@ def sweep(
     curve = None if greedy is None else Greedy(ORDERS[greedy], step=step or 1, max_removed=max_removed, metric=name)
     with (
         objective.lines_named(),
-        options.connect(target, timeout) as client,
+        server.connect(timeout) as client,
         client.sweep_heads(
             objective.objective(),
             model=model,

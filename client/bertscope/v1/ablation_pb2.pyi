@@ -958,8 +958,8 @@ class PruneHeadsRequest(_message.Message):
     first; required.
     """
     folder: _builtins.str
-    """Folder on the server to save the new model in, absolute, made if it is not there, empty if it is; LoadModel takes it as a
-    source. Empty: the model is not saved.
+    """Folder on the server to save the new model in, absolute, below one of its model roots if it has any, made if it is not there,
+    empty if it is; LoadModel takes it as a source. Empty: the model is not saved.
     """
     @_builtins.property
     def heads(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LayerHeads]:

@@ -86,7 +86,8 @@ class AblationServiceServicer(object):
 
         Errors: INVALID_ARGUMENT for heads that do not exist or a malformed id, ALREADY_EXISTS for an id in use or a folder that is
         not empty, NOT_FOUND, FAILED_PRECONDITION for a source that changed since the model was loaded or a folder that can't be
-        written, UNIMPLEMENTED for an architecture whose heads can't be removed (ALBERT: its layers share their weights).
+        written, UNIMPLEMENTED for an architecture whose heads can't be removed (ALBERT: its layers share their weights),
+        PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server was not told to write to.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

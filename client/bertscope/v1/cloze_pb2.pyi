@@ -49,8 +49,8 @@ class FillMaskRequest(_message.Message):
 
     @_builtins.property
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to score instead, at most 1000 of at most 1000 characters, none empty, none twice. A word of several pieces is
-        scored with as many masks as it has pieces.
+        """Words to score instead, at most 1000 (unless the server is set otherwise) of at most 1000 characters, none empty, none
+        twice. A word of several pieces is scored with as many masks as it has pieces.
         """
 
     @_builtins.property

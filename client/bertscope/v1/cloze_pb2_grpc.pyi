@@ -38,7 +38,7 @@ class ClozeServiceStub:
 
     Several masks in a text are filled independently of each other: each prediction is made with all other masks in place.
     A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
-    of pieces above one among the candidates) at most 1,000,000 tokens.
+    of pieces above one among the candidates) at most 1,000,000 tokens, unless the server is set otherwise.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -53,7 +53,7 @@ class ClozeServiceAsyncStub(ClozeServiceStub):
 
     Several masks in a text are filled independently of each other: each prediction is made with all other masks in place.
     A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
-    of pieces above one among the candidates) at most 1,000,000 tokens.
+    of pieces above one among the candidates) at most 1,000,000 tokens, unless the server is set otherwise.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -71,7 +71,7 @@ class ClozeServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Several masks in a text are filled independently of each other: each prediction is made with all other masks in place.
         A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
-        of pieces above one among the candidates) at most 1,000,000 tokens.
+        of pieces above one among the candidates) at most 1,000,000 tokens, unless the server is set otherwise.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """

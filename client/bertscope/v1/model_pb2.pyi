@@ -321,8 +321,8 @@ class LoadModelRequest(_message.Message):
     Empty: the last part of the source.
     """
     source: _builtins.str
-    """A hub id ("google-bert/bert-base-uncased"), a folder on the server, or a .onnx file in one; required. Weights must be
-    safetensors or ONNX.
+    """A hub id ("google-bert/bert-base-uncased"), a folder on the server, or a .onnx file in one; required, and within what the
+    server was told to take (its model roots and hub patterns). Weights must be safetensors or ONNX.
     """
     device: _builtins.str
     """"auto" (the first GPU, else the CPU), "cpu" or "cuda:N"; empty means the server's setting."""
@@ -507,8 +507,8 @@ class CompressModelRequest(_message.Message):
     model_id: _builtins.str
     """Id of the new model, as in LoadModelRequest; required."""
     folder: _builtins.str
-    """Folder on the server to save the new model in: absolute, not there yet or empty; LoadModel reads it later. Empty: not
-    saved, the model is gone when it is unloaded.
+    """Folder on the server to save the new model in: absolute, below one of its model roots if it has any, not there yet or empty;
+    LoadModel reads it later. Empty: not saved, the model is gone when it is unloaded.
     """
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_compression_pb2.CompressionStep]:

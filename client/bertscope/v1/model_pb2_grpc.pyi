@@ -50,8 +50,9 @@ class ModelServiceStub:
     Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
     malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
     device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
-    itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
-    replaced serves on as before.
+    itself being loaded, replaced or unloaded, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a source that the server was not
+    told to take, or a link that leads out of its folders, UNAVAILABLE for a hub that can't be reached. After any error, a model that
+    was to be replaced serves on as before.
     """
     UnloadModel: _grpc.UnaryUnaryMultiCallable[_model_pb2.UnloadModelRequest, _model_pb2.UnloadModelResponse]
     """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
@@ -66,7 +67,8 @@ class ModelServiceStub:
     Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
     ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
     source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
-    model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
+    model's architecture, runtime or device can't do, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server was
+    not told to write to. All but a full disk are found before any work is done.
     """
 
 @_typing.type_check_only
@@ -91,8 +93,9 @@ class ModelServiceAsyncStub(ModelServiceStub):
     Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
     malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
     device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
-    itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
-    replaced serves on as before.
+    itself being loaded, replaced or unloaded, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a source that the server was not
+    told to take, or a link that leads out of its folders, UNAVAILABLE for a hub that can't be reached. After any error, a model that
+    was to be replaced serves on as before.
     """
     UnloadModel: _aio.UnaryUnaryMultiCallable[_model_pb2.UnloadModelRequest, _model_pb2.UnloadModelResponse]  # type: ignore[assignment]
     """Unloads a model: requests that already run on it finish, later ones get NOT_FOUND, its memory is freed.
@@ -107,7 +110,8 @@ class ModelServiceAsyncStub(ModelServiceStub):
     Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
     ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
     source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
-    model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
+    model's architecture, runtime or device can't do, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server was
+    not told to write to. All but a full disk are found before any work is done.
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -147,8 +151,9 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
         malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
         device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
-        itself being loaded, replaced or unloaded, UNAVAILABLE for a hub that can't be reached. After any error, a model that was to be
-        replaced serves on as before.
+        itself being loaded, replaced or unloaded, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a source that the server was not
+        told to take, or a link that leads out of its folders, UNAVAILABLE for a hub that can't be reached. After any error, a model that
+        was to be replaced serves on as before.
         """
 
     @_abc_1.abstractmethod
@@ -175,7 +180,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
         ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
         source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
-        model's architecture, runtime or device can't do. All but a full disk are found before any work is done.
+        model's architecture, runtime or device can't do, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server was
+        not told to write to. All but a full disk are found before any work is done.
         """
 
 def add_ModelServiceServicer_to_server(servicer: ModelServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -25,17 +25,19 @@ MAX_PREDICTIONS = 500_000
 """Most predictions in one reply; more would take seconds to write down."""
 
 MAX_ROW_TOKENS = 1_000_000
-"""Most tokens in the rows of one query: each mask is run once more for every length of several pieces among the candidates."""
+"""Most tokens in the rows of one query, unless it says otherwise: each mask is run once more for every length of several pieces
+among the candidates."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery:
-    """A FillMask request. `top_k` is 0 where candidates are given."""
+    """A FillMask request. `top_k` is 0 where candidates are given; `max_row_tokens` is how many all rows may have."""
 
     texts: tuple[str, ...]
     top_k: int
     candidates: tuple[str, ...]
     truncate: bool
+    max_row_tokens: int = MAX_ROW_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class ClozePlan:
         pieces = self.tokenizer.pieces_in_context(word, before)
         if not pieces or self.tokenizer.unknown_id in pieces:
             message = f"candidates[{index}] can't be written with this model's vocabulary; leave it out or write it differently"
-            raise InvalidArgument(f"candidates[{index}]", message, "CANDIDATE_UNTOKENIZABLE", candidate=word)
+            raise InvalidArgument(f"candidates[{index}]", message, "CANDIDATE_UNTOKENIZABLE")
         return pieces
 
     def _add_longer(self, index: int, sequence: TokenSequence, mask: _Mask, length: int) -> int:
@@ -194,9 +196,11 @@ class ClozePlan:
     def _add(self, sequence: TokenSequence, observer: MaskObserver) -> int:
         """Add a row; its number."""
         self._row_tokens += len(sequence)
-        if self._row_tokens > MAX_ROW_TOKENS:
-            message = f"these texts and candidates make more than {MAX_ROW_TOKENS} tokens of work; send fewer of them at a time"
-            raise InvalidArgument("candidates" if self.query.candidates else "texts", message, "TOO_MUCH_WORK")
+        most = self.query.max_row_tokens
+        if self._row_tokens > most:
+            message = f"these texts and candidates make more than {most} tokens of work; send fewer of them at a time"
+            field = "candidates" if self.query.candidates else "texts"
+            raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=most)
         self.rows.append((sequence, observer))
         return len(self.rows) - 1
 

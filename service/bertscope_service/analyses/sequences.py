@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observer import Readout
-from bertscope_service.analyses.reading import LOGITS_BYTES
-from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+from bertscope_service.analyses.reading import Reading
+from bertscope_service.encoders.base import BatchGates, Encoder, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,9 @@ class LogitsObserver:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        real = np.arange(max(state.lengths)) < np.array(state.lengths)[:, None]
-        rows, places = (to_device(torch.from_numpy(index), encoder.device) for index in np.nonzero(real))
-        ends = np.cumsum(state.lengths)[:-1]
+        reading = Reading(encoder, [tuple(range(length)) for length in state.lengths])
         encoder.advance(state, encoder.shape.layers, gates)
-        scores = torch.empty((len(rows), encoder.shape.vocabulary_size), device=encoder.device)
-        chunk = max(1, LOGITS_BYTES // (4 * encoder.shape.vocabulary_size))
-        for begin in range(0, len(rows), chunk):
-            part = slice(begin, begin + chunk)
-            scores[part] = encoder.logits(state, rows[part], places[part])
-        return Readout((scores,), lambda arrays: np.split(arrays[0], ends))
+        scores = torch.empty((len(reading.rows), encoder.shape.vocabulary_size), device=encoder.device)
+        for part, logits in reading.logits(state):
+            scores[part] = logits
+        return Readout((scores,), lambda arrays: np.split(arrays[0], reading.ends))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from bertscope_service.engine.flight import out_of_memory
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.loaded import LoadedModel, LoadSpec, Made
 from bertscope_service.registry import Report
+from bertscope_service.scratch import Scratch
 from bertscope_service.sources import inspect
 from bertscope_service.tokenization import TextTokenizer
 
@@ -84,8 +84,8 @@ class Builder:
     def _through_folder(self, spec: LoadSpec, shape: Transformer, steps: Sequence[Step], words: str, check: Check) -> Built:
         """Save the shape, and have it compressed and read as CompressModel has it."""
         planned = plan_steps(spec, shape, steps)
-        with temporary_folder() as name:
-            folder = Path(name) / "shape"
+        with Scratch() as scratch:
+            folder = scratch.folder / "shape"
             write_shape(shape, folder)
             digest = inspect(folder).digest(lambda _: check())
             made = Made(str(folder), "", digest, planned.steps, folder=None)
@@ -120,15 +120,6 @@ def plan_steps(spec: LoadSpec, shape: Transformer, steps: Sequence[Step]) -> Pla
         prunable=shape.architecture in PARTS,
     )
     return plan(todo, Subject(spec.name, dimensions, spec.device, has_mask=True))
-
-
-def temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    """Raises FailedPrecondition."""
-    try:
-        return tempfile.TemporaryDirectory(prefix="bertscope-", ignore_cleanup_errors=True)
-    except OSError as error:
-        message = f"the server has no temporary folder to build models in ({error.strerror}); set TMPDIR to one"
-        raise FailedPrecondition(message, "FOLDER_UNWRITABLE") from error
 
 
 def write_shape(shape: Transformer, folder: Path) -> None:

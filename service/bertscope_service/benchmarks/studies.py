@@ -17,11 +17,10 @@ from bertscope_service.benchmarks.shapes import Recurrent, Transformer
 from bertscope_service.benchmarks.systems import BASELINES, System
 from bertscope_service.compression.steps import Step
 from bertscope_service.engine.engine import Engine
-from bertscope_service.errors import FailedPrecondition, Overloaded, Unsupported
+from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, Overloaded, Unsupported
 from bertscope_service.jobs.benchmark import Measured, Measurement, Report, Subject, measure
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.registry import in_own_thread
-from bertscope_service.sources import LoadAbandonedError
 
 BRIEF_SECONDS = 0.3
 """How long each library is measured to find the faster one."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import onnx
 
 from bertscope_service.compression.onnx_files import drop_unused
+from bertscope_service.scratch import Scratch
 
 QUANTIZED = ("MatMul", "Gather")
 """Products with weights, and embeddings."""
@@ -19,10 +18,10 @@ QUANTIZED = ("MatMul", "Gather")
 def quantize_int8(model: onnx.ModelProto) -> onnx.ModelProto:
     """Weights as int8 with a scale for each output channel, activations as uint8 with a scale found at every run."""
     untie_products(model)
-    with quiet(), tempfile.TemporaryDirectory(prefix="bertscope-") as folder:
+    with quiet(), Scratch() as scratch:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        path = Path(folder) / "int8.onnx"
+        path = scratch.folder / "int8.onnx"
         quantize_dynamic(
             model,
             path,

@@ -150,6 +150,7 @@ class State:
     context: of layer `layer`, if `attend` computed it.
     survivors: in models that drop tokens, those that are left: length and `lengths` count these alone. None in all others, and
     once a state was read at chosen positions.
+    advanced: when `advance` last came back, time.perf_counter(); on a GPU its layers may still run then.
     """
 
     hidden: torch.Tensor
@@ -158,6 +159,7 @@ class State:
     layer: int = 0
     context: Context | None = None
     survivors: Survivors | None = None
+    advanced: float = 0.0
 
     def row(self, index: int) -> State:
         """A copy of one row without its padding; it holds no memory of the batch."""

@@ -6,6 +6,7 @@ It has no attention, so there is nothing to watch, to gate or to remove. Its one
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -119,6 +120,7 @@ class BilstmEncoder:
             output = self.module.read(state.hidden, state.lengths, padded=state.valid is not None)
             state.hidden = pick(output, only)
             state.layer += 1
+        state.advanced = time.perf_counter()
 
     def attend(self, state: State) -> None:
         """There is nothing to compute ahead."""

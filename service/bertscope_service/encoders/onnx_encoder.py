@@ -7,6 +7,7 @@ gated contexts. Attention is fused in both; maps are computed beside it. Parts a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +68,7 @@ class _Unembedded(State):
         self.feeds: Mapping[str, torch.Tensor] | None = feeds
         self.lengths, self.valid, self.layer = lengths, valid, 0
         self.context = self.survivors = None
+        self.advanced = 0.0
         self._embed = embed
 
     @property
@@ -152,7 +154,6 @@ class OnnxEncoder:
         touched = bool(watch or taps or (gates is not None and gates.layers))
         if not touched and stop == self.shape.layers and isinstance(state, _Unembedded) and state.feeds is not None:
             self._run_body(state, state.feeds, only)
-            return
         while state.layer < stop:
             layer = state.layer
             run = LayerRun.of(layer, gates, watch, taps)
@@ -161,6 +162,7 @@ class OnnxEncoder:
             state.hidden = self._run_layer(state, run, only if layer == stop - 1 else None)
             state.context = None
             state.layer += 1
+        state.advanced = time.perf_counter()
 
     def _run_body(self, state: State, feeds: Mapping[str, torch.Tensor], only: torch.Tensor | None) -> None:
         """From ids through all layers, the last one only at the positions asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,7 @@ class ForeignOnnxEncoder:
                 scores = self._session.run(feeds, {OUTPUT: (rows, length, self.shape.vocabulary_size)})[OUTPUT]
                 state.hidden = pick(scores, only)
         state.layer = stop
+        state.advanced = time.perf_counter()
 
     def attend(self, state: State) -> None:
         """Nothing can be computed in parts."""

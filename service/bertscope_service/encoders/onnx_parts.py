@@ -65,7 +65,8 @@ def read_graph(folder: Path, name: str) -> onnx.ModelProto:
     path = folder / name
     try:
         graph = onnx.load(str(path), load_external_data=False)
-        size = (folder / WEIGHTS).stat().st_size
+        weights = weights_of(folder)
+        size = weights.stat().st_size
     except Exception as error:  # protobuf has a class of its own for every kind of nonsense
         raise unreadable(path, error) from error
     for tensor in tensors_of(graph):
@@ -77,7 +78,23 @@ def read_graph(folder: Path, name: str) -> onnx.ModelProto:
             offset, length = where.get("offset", "0"), where.get("length", "")
             if not (offset.isdecimal() and length.isdecimal()) or int(offset) + int(length) > size:
                 raise unreadable(path, ValueError(f"{WEIGHTS} ends before {tensor.name}, or it has no place there"))
+            _place(tensor, weights)
     return graph
+
+
+def weights_of(folder: Path) -> Path:
+    """The weights file of an export. In the hub's cache it is a link to a blob: then the blob itself, for ONNX Runtime refuses
+    links out of the folder, as it should."""
+    file = folder / WEIGHTS
+    real, blobs = file.resolve(), folder.resolve().parent.parent / "blobs"
+    return real if real.parent == blobs else file
+
+
+def _place(tensor: onnx.TensorProto, file: Path) -> None:
+    """Let a tensor say that it lies in a file of this name."""
+    for entry in tensor.external_data:
+        if entry.key == "location":
+            entry.value = file.name
 
 
 def tensors_of(message: Any) -> Iterator[onnx.TensorProto]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -189,6 +190,7 @@ class TorchEncoder:
             state.layer += 1
         if only is not None:
             state.survivors = None
+        state.advanced = time.perf_counter()
 
     def _drop(self, state: State, survivors: Survivors) -> bool:
         """Run a layer that drops tokens, between its two parts if it has them; False, and nothing done, if it drops none."""

@@ -12,8 +12,10 @@ from weakref import WeakSet
 
 import torch
 
+from bertscope_service.engine import timeline
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.timeline import Wait
 from bertscope_service.engine.worker import Limits, Worker
 from bertscope_service.errors import Overloaded
 from bertscope_service.metrics import Metrics
@@ -56,12 +58,14 @@ class Engine:
         if not rows:
             return []
         worker = self._worker(rows[0].encoder.device)
-        job = Job(rows, client=client, priority=priority, deadline=deadline)
+        job = Job(rows, client=client, priority=priority, deadline=deadline, timeline=timeline.current.get())
         patience = worker.patience_seconds if priority is Priority.INTERACTIVE and not admitted else None
         try:
             worker.submit(job, admitted=admitted)
             return await self._results(worker, job, patience)
         finally:
+            if job.timeline is not None:
+                job.timeline.waited(Wait(job.came, job.began or time.perf_counter()))
             # Rows know their job. Without the way back, what it holds goes with its last reader, not when garbage is collected:
             # results may be large tensors, and those who are refused many.
             job.rows = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from bertscope_service.engine.rows import Row
 class Flight:
     """A batch that was launched: its results are on their way to the host; `landed` is None on a CPU, where they are there.
 
-    `repeatable`: its rows could run again; those that continued from a kept state have used it up.
+    `repeatable`: its rows could run again; those that continued from a kept state have used it up. `began` and `advanced`, when
+    its layers had run, are time.perf_counter(); on a GPU the second is known once the results are on the host.
     """
 
     rows: Sequence[Row]
@@ -26,11 +28,13 @@ class Flight:
     host: tuple[torch.Tensor, ...]
     landed: torch.cuda.Event | None
     began: float
+    advanced: float
 
     def results(self) -> Sequence[Any]:
         """One for each row, once they are on the host. Errors of the device surface here."""
         if self.landed is not None:
             self.landed.synchronize()
+            self.advanced = time.perf_counter()
         return self.readout.deal(tuple(tensor.numpy() for tensor in self.host))
 
 
@@ -45,11 +49,11 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> Flight:
     for row in rows:
         row.state = None  # a kept state is used once
     if device.type == "cpu":
-        return Flight(rows, not states, readout, readout.tensors, None, began)
+        return Flight(rows, not states, readout, readout.tensors, None, began, state.advanced or began)
     host = tuple(tensor.to("cpu", non_blocking=True) for tensor in readout.tensors)
     landed = torch.cuda.Event()
     landed.record(torch.cuda.current_stream(device))
-    return Flight(rows, not states, readout, host, landed, began)
+    return Flight(rows, not states, readout, host, landed, began, began)
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from bertscope_service.analyses.observer import Observer
 from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
+from bertscope_service.engine.timeline import Timeline
 
 T = TypeVar("T")
 
@@ -53,7 +54,16 @@ class Job:
     Belongs to the event loop it was made on; the worker's thread only reads `abandoned` and hands results to `settle`.
     """
 
-    def __init__(self, rows: Sequence[Row], *, client: str, priority: Priority, deadline: float | None) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        client: str,
+        priority: Priority,
+        deadline: float | None,
+        timeline: Timeline | None = None,
+    ) -> None:
+        """`timeline` is told where the job's time goes."""
         self.rows = rows
         self.client = client
         self.priority = priority
@@ -63,6 +73,10 @@ class Job:
         """How long a token is expected to take, going by the first row; 0 while that is not known."""
         self.results: list[Any] = [None] * len(rows)
         self.remaining = len(rows)
+        self.timeline = timeline
+        self.came = time.perf_counter()
+        self.began: float | None = None
+        """When the first of its rows began to run, time.perf_counter(); None before that."""
         self.loop = asyncio.get_running_loop()
         self.done: asyncio.Future[list[Any]] = self.loop.create_future()
         self.cancelled = False

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from bertscope_service.engine.flight import Flight, answers, launch, out_of_memory
-from bertscope_service.engine.rows import Job, Row, deliver, tell
+from bertscope_service.engine.rows import Job, Priority, Row, deliver, tell
+from bertscope_service.engine.timeline import BatchRun
 from bertscope_service.errors import Overloaded, Unavailable
 from bertscope_service.metrics import Metrics
 
@@ -43,6 +44,7 @@ class Runner:
         self._real_tokens = metrics.batch_tokens.labels(name, "real")
         self._padding_tokens = metrics.batch_tokens.labels(name, "padding")
         self._failed = metrics.batches_failed.labels(name)
+        self._wait_seconds = {priority: metrics.queue_wait_seconds.labels(name, priority.name.lower()) for priority in Priority}
 
     def launch(self, rows: Sequence[Row]) -> Flight | None:
         """Start a batch; None if it failed, and its jobs were told or answered by other means."""
@@ -66,6 +68,7 @@ class Runner:
     def _attempt(self, rows: Sequence[Row]) -> Flight | Exception:
         """Start a batch; or what to tell its jobs if it can't be."""
         began = time.perf_counter()
+        self._note_waits(rows, began)
         try:
             with torch.inference_mode():
                 return launch(rows, self.device, began)
@@ -132,15 +135,26 @@ class Runner:
     def _measure(self, flight: Flight) -> None:
         """Count a batch that landed. On a GPU it may have been launched while the one before still ran."""
         now = time.perf_counter()
-        seconds = now - max(flight.began, self._landed)
-        self._landed = now
+        began, self._landed = max(flight.began, self._landed), now
         lengths = [len(row.sequence) for row in flight.rows]
         real = sum(lengths)
         self._real_tokens.inc(real)
-        self._padding_tokens.inc(len(lengths) * max(lengths) - real)
+        padding = len(lengths) * max(lengths) - real
+        self._padding_tokens.inc(padding)
         self._batch_rows.observe(len(lengths))
-        self._batch_seconds.observe(seconds)
-        self._measured(flight.rows, seconds)
+        self._batch_seconds.observe(now - began)
+        self._measured(flight.rows, now - began)
+        advanced = max(began, flight.advanced)
+        for timeline, own_rows in Counter(row.job.timeline for row in flight.rows).items():
+            if timeline is not None:
+                timeline.ran(BatchRun(str(self.device), began, advanced, now, own_rows, len(lengths), real, padding))
+
+    def _note_waits(self, rows: Sequence[Row], began: float) -> None:
+        """The jobs whose first rows these are wait no longer."""
+        for job in {row.job for row in rows}:
+            if job.began is None:
+                job.began = began
+                self._wait_seconds[job.priority].observe(began - job.came)
 
 
 def broken(device: torch.device) -> Unavailable:

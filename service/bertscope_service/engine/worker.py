@@ -186,6 +186,7 @@ class Worker:
         self._metrics.queue_seconds.labels(self._name).set_function(lambda: queue.backlog.total.seconds)
         self._metrics.queue_limit_tokens.labels(self._name).set(self._limits.queue_tokens)
         self._metrics.device_broken.labels(self._name).set(0)
+        self._metrics.device_lent.labels(self._name).set_function(lambda: self._lease is not None)
 
     def _work(self) -> None:
         if self.device.type == "cuda":

@@ -12,7 +12,7 @@ from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.common import check_text, check_texts, render_provenance
-from bertscope_service.messages.limits import MAX_CANDIDATE_CHARACTERS, MAX_CANDIDATES, RequestLimits
+from bertscope_service.messages.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.tokenization import TextTokenizer
 
 DEFAULT_TOP_K = 5
@@ -29,13 +29,13 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
     if not candidates and not 1 <= top_k <= shape.vocabulary_size:
         message = f"top_k is {top_k}; ask for 1 to {shape.vocabulary_size}, the size of the vocabulary"
         raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
-    return ClozeQuery(texts, top_k, candidates, request.truncate)
+    return ClozeQuery(texts, top_k, candidates, request.truncate, limits.tokens)
 
 
 def _candidates(candidates: Sequence[str], limits: RequestLimits) -> tuple[str, ...]:
-    if len(candidates) > MAX_CANDIDATES:
-        message = f"candidates has {len(candidates)} entries; give at most {MAX_CANDIDATES}"
-        raise InvalidArgument("candidates", message, "TOO_MANY_CANDIDATES")
+    if len(candidates) > limits.candidates:
+        message = f"candidates has {len(candidates)} entries and this server takes {limits.candidates}; ask in parts"
+        raise InvalidArgument("candidates", message, "TOO_MANY_CANDIDATES", limit=limits.candidates)
     seen: set[str] = set()
     for index, word in enumerate(candidates):
         if len(word) > MAX_CANDIDATE_CHARACTERS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,7 +11,7 @@ from bertscope.v1 import common_pb2
 
 from bertscope_service.analyses.ablation import HeadSet, Mode
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.limits import RequestLimits
@@ -53,6 +53,14 @@ def check_text(text: str, field: str, limits: RequestLimits) -> str:
     if not text or text.isspace():
         raise InvalidArgument(field, f"{field} is empty; leave it out or write some text", "EMPTY_TEXT")
     return text
+
+
+def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: RequestLimits) -> None:
+    """All rows of an interactive request together have at most `limits.tokens` tokens."""
+    tokens = sum(map(len, sequences))
+    if tokens > limits.tokens:
+        message = f"{field} make {tokens} tokens of work and this server takes {limits.tokens} in a request; send them in parts"
+        raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=limits.tokens)
 
 
 def check_input(entry: common_pb2.TextInput, field: str, limits: RequestLimits) -> tuple[str, str | None]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
-MAX_CANDIDATES = 1000
+from bertscope_service.settings import Settings
+
 MAX_CANDIDATE_CHARACTERS = 1000
 MAX_ITEMS = 10_000
 """Items of an objective, and reference texts beside them."""
@@ -22,7 +24,13 @@ MAX_CONFIDENCE = 0.999
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """From the settings: texts in a request, characters in a text."""
+    """From the settings: texts in a request, characters in a text; candidates, and tokens of all texts, in a request."""
 
     texts: int
     text_characters: int
+    candidates: int
+    tokens: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(settings.max_texts, settings.max_text_characters, settings.max_candidates, settings.max_request_tokens)

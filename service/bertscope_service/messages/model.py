@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from pathlib import Path
 
@@ -15,12 +13,11 @@ from bertscope_service.entry import Entry, ModelState
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.common import ASKABLE_PRECISIONS, PRECISIONS, RUNTIMES, parse_runtime
+from bertscope_service.messages.pages import cut_page
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress, Stage
 
 MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-DEFAULT_PAGE_SIZE = 50
-MAX_PAGE_SIZE = 1000
 STATES = {
     ModelState.LOADING: model_pb2.Model.STATE_LOADING,
     ModelState.READY: model_pb2.Model.STATE_READY,
@@ -73,33 +70,10 @@ def check_folder(folder: str) -> Path | None:
     return Path(folder)
 
 
-def parse_page(request: model_pb2.ListModelsRequest) -> tuple[int, str]:
-    """Page size, and the name of the last model on the page before ("" for the first page). Raises InvalidArgument."""
-    size = request.page_size or DEFAULT_PAGE_SIZE
-    if size > MAX_PAGE_SIZE:
-        message = f"page_size is {size}; ask for at most {MAX_PAGE_SIZE}"
-        raise InvalidArgument("page_size", message, "PAGE_SIZE_OUT_OF_RANGE")
-    try:
-        after = base64.b64decode(request.page_token, altchars=b"-_", validate=True).decode()
-        if bool(after) != bool(request.page_token):
-            raise ValueError("empty")
-    except (binascii.Error, ValueError):
-        message = "page_token is not one that ListModels gave; leave it out to begin again"
-        raise InvalidArgument("page_token", message, "MALFORMED_PAGE_TOKEN") from None
-    return size, after
-
-
 def render_page(entries: list[Entry], size: int, after: str) -> model_pb2.ListModelsResponse:
     """Models behind the one named `after`. Raises InvalidArgument if that one is gone."""
-    names = [entry.spec.name for entry in entries]
-    if after and after not in names:
-        message = "page_token points at a model that was unloaded; leave it out to begin again"
-        raise InvalidArgument("page_token", message, "STALE_PAGE_TOKEN")
-    begin = names.index(after) + 1 if after else 0
-    page = entries[begin : begin + size]
-    more = begin + size < len(entries)
-    token = base64.urlsafe_b64encode(page[-1].spec.name.encode()).decode() if more else ""
-    return model_pb2.ListModelsResponse(models=[render_model(entry) for entry in page], next_page_token=token)
+    page, token = cut_page([entry.spec.name for entry in entries], size, after)
+    return model_pb2.ListModelsResponse(models=map(render_model, entries[page]), next_page_token=token)
 
 
 def parse_unload(request: model_pb2.UnloadModelRequest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -96,6 +97,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         registry = self._backend.registry
         with registry.use(request.model) as model:
             heads, model_id, folder = parse_prune(request, model.encoder.shape, model.name)
+            await asyncio.to_thread(self._backend.policy.check_folder, folder)
             pruned = await registry.prune(model, model_id, heads, folder, lambda _: None)
             return ablation_pb2.PruneHeadsResponse(model=render_model(registry.find(pruned.name)))
 

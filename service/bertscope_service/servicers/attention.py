@@ -17,7 +17,7 @@ from bertscope_service.encoders.base import Gates, State
 from bertscope_service.engine.rows import Row
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.attention import parse_extract_attention, render_chunks, render_header
-from bertscope_service.messages.common import parse_interventions, parse_reference_texts
+from bertscope_service.messages.common import check_tokens, parse_interventions, parse_reference_texts
 from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
 from bertscope_service.servicers.requirements import require_observable
 
@@ -48,6 +48,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
             interventions = parse_interventions(request.interventions, model.encoder.shape, model.name)
             reference_texts = parse_reference_texts(request.reference_texts, interventions, self._backend.limits)
             plans = await self._plan(query, model)
+            check_tokens((plan.sequence for plan in plans), "inputs", self._backend.limits)
             caller = Caller.of(context)
             gates = await caller.gates(self._backend.engine, model, interventions, reference_texts)
             # Closed here and now: what runs ahead must not wait for a garbage collector once the reader is gone.

@@ -22,6 +22,7 @@ from bertscope_service.jobs.means import mean_contexts
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.registry import Registry
+from bertscope_service.security.model_sources import SourcePolicy
 
 T = TypeVar("T")
 INLINE_BYTES = 64 * 1024
@@ -37,6 +38,7 @@ class Backend:
     engine: Engine
     registry: Registry
     limits: RequestLimits
+    policy: SourcePolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from bertscope.v1 import classification_pb2, classification_pb2_grpc
 from bertscope_service.analyses.classification import ClassifyPlan
 from bertscope_service.engine.rows import Row
 from bertscope_service.messages.classification import parse_classify, render_classify
-from bertscope_service.messages.common import parse_interventions, parse_reference_texts
+from bertscope_service.messages.common import check_tokens, parse_interventions, parse_reference_texts
 from bertscope_service.servicers.base import INLINE_CHARACTERS, Backend, Caller, off_loop
 from bertscope_service.servicers.requirements import require_classification, require_observable
 
@@ -38,6 +38,7 @@ class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServic
             reference_texts = parse_reference_texts(request.reference_texts, interventions, self._backend.limits)
             characters = sum(len(text) + len(pair or "") for text, pair in query.inputs)
             plan = await off_loop(lambda: ClassifyPlan(query, tokenizer, shape.labels), large=characters > INLINE_CHARACTERS)
+            check_tokens((sequence for sequence, _ in plan.rows), "inputs", self._backend.limits)
             caller = Caller.of(context)
             gates = await caller.gates(self._backend.engine, model, interventions, reference_texts)
             rows = [Row(model.encoder, sequence, observer, gates) for sequence, observer in plan.rows]

@@ -14,6 +14,7 @@ from bertscope_service.analyses.tensors import TensorPlan
 from bertscope_service.engine.rows import Row
 from bertscope_service.entry import ModelState
 from bertscope_service.loaded import LoadedModel
+from bertscope_service.messages.common import check_tokens
 from bertscope_service.messages.inference import VERSION, check_version, model_name, parse_infer, render_infer
 from bertscope_service.messages.inference_metadata import render_config, render_metadata
 from bertscope_service.messages.inference_tensors import MAX_INPUTS
@@ -88,7 +89,9 @@ class InferenceServicer:
         return await off_loop(lambda: render_infer(request, plan.answer(results)), large=size > INLINE_REPLY_BYTES)
 
     def _plan(self, request: oip.ModelInferRequest, model: LoadedModel) -> TensorPlan:
-        return TensorPlan(parse_infer(request, model, self._backend.limits), model.tokenizer, model.encoder.shape)
+        plan = TensorPlan(parse_infer(request, model, self._backend.limits), model.tokenizer, model.encoder.shape)
+        check_tokens((sequence for sequence, _ in plan.rows), "inputs", self._backend.limits)
+        return plan
 
 
 def _is_large(request: oip.ModelInferRequest) -> bool:

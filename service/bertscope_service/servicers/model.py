@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine, Hashable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -16,7 +18,8 @@ from bertscope_service.compression.steps import RemoveHeads, StepProgress
 from bertscope_service.jobs.ranking import rank_heads
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.messages.compression import parse_compress, render_steps
-from bertscope_service.messages.model import parse_load, parse_page, parse_unload, render_model, render_page, render_progress
+from bertscope_service.messages.model import parse_load, parse_unload, render_model, render_page, render_progress
+from bertscope_service.messages.pages import parse_page
 from bertscope_service.registry import Report
 from bertscope_service.servicers.base import INLINE_BYTES, Backend, Caller, off_loop
 from bertscope_service.servicers.progress import progress_of
@@ -43,6 +46,8 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         self, request: model_pb2.LoadModelRequest, context: Context
     ) -> AsyncIterator[model_pb2.LoadModelResponse]:
         spec = parse_load(request, self._settings)
+        confinement = await asyncio.to_thread(self._backend.policy.confine, spec.source, spec.revision)
+        spec = replace(spec, confinement=confinement)
         registry = self._backend.registry
 
         loaded: list[model_pb2.Model] = []
@@ -65,6 +70,7 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         with backend.registry.use(request.model) as model:
             large, shape = request.ByteSize() > INLINE_BYTES, model.encoder.shape
             asked = await off_loop(lambda: parse_compress(request, shape, backend.limits, model.name), large=large)
+            await asyncio.to_thread(backend.policy.check_folder, asked.folder)
 
             async def rank(step: RemoveHeads, field: str) -> NDArray[np.float64]:
                 objective = await off_loop(lambda: masked_lm_objective(step.texts, model.tokenizer, field), large=True)

@@ -97,7 +97,7 @@ def test_bad_labels(classifier: Subject) -> None:
     with pytest.raises(InvalidArgument) as caught:
         build_objective(labelled("x"), classifier.tokenizer, ("x", "x"), "models/m")
     assert caught.value.reason == "LABEL_AMBIGUOUS"
-    with pytest.raises(InvalidArgument, match="'x' is not one of the labels of models/m: a, b"):
+    with pytest.raises(InvalidArgument, match="label is not one of the labels of models/m: a, b"):
         build_objective(labelled("x"), classifier.tokenizer, ("a", "b"), "models/m")
 
 

@@ -199,6 +199,21 @@ def test_health(command, server):
     assert err.endswith("within 0.2 s; allow more with --wait\n")
 
 
+def test_health_of_one_service(command, server):
+    name = "bertscope.v1.ClozeService"
+    server.health.set(name, 1)
+    code, out, err = command("health", "--service", name)
+    assert (code, err) == (0, "")
+    assert name in out and "AttentionService" not in out
+    server.health.set(name, 2)
+    code, out, err = command("health", "--service", name, "--json")
+    assert (code, json.loads(out)) == (1, {"serving": False, "status": "NOT_SERVING", "services": {name: "NOT_SERVING"}})
+    assert err == f"bertscope: {name} at {server.target} is NOT_SERVING\n"
+    code, out, err = command("health", "--service", "ClozeService")
+    assert (code, out) == (2, "")
+    assert name in err and err.count("\n") == 1
+
+
 def test_a_failure_is_one_line(command, server, abort):
     server.fail = abort(code_pb2.NOT_FOUND, "there is no models/x:\nmodels/fake is loaded")
     code, out, err = command("fill", TEXT, "--model", "x", "--json")

@@ -30,8 +30,8 @@ from bertscope_service.compression.steps import (
     StepProgress,
     WeightOnly,
 )
-from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Unsupported
-from bertscope_service.sources import LoadAbandonedError, inspect
+from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, LoadAbandonedError, Unsupported
+from bertscope_service.sources import inspect
 from bertscope_service.tokenization import TextTokenizer
 from safetensors import SafetensorError
 from transformers import PreTrainedModel

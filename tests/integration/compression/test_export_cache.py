@@ -147,6 +147,8 @@ def test_a_cache_that_can_not_be_written(
     with pytest.raises(FailedPrecondition) as caught:
         read(bert, tmp_path)
     assert caught.value.reason == reason
+    assert "the cache of exported graphs" in caught.value.message
+    assert str(tmp_path) not in f"{caught.value.message} {caught.value.metadata}"
     assert [path.name for path in tmp_path.rglob("*")] == ["onnx", "lock"]
     assert not caplog.records
     (encoder,) = read(bert, tmp_path, "auto")

@@ -184,7 +184,7 @@ def test_no_temporary_folder(models: Models, bert: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     error = models.refusal(FailedPrecondition, whole)
     assert error.reason == "FOLDER_UNWRITABLE"
-    assert "give a folder" in error.message
+    assert "TMPDIR" in error.message
 
 
 def test_albert_is_refused(models: Models, tmp_path: Path) -> None:

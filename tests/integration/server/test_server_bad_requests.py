@@ -53,7 +53,7 @@ BAD_FILLS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "candidate twice": ("candidates[2]", "once", {"texts": [GOOD], "candidates": ["cat", "dog", "cat"]}),
     "unwritable candidate": ("candidates[1]", "leave it out", {"texts": [GOOD], "candidates": ["cat", "🦖"]}),
     "candidate without a piece": ("candidates[0]", "leave it out", {"texts": [GOOD], "candidates": ["\u200b\u0301"]}),
-    "too many candidates": ("candidates", "at most 1000", {"texts": [GOOD], "candidates": [str(n) for n in range(1001)]}),
+    "too many candidates": ("candidates", "takes 1000", {"texts": [GOOD], "candidates": [str(n) for n in range(1001)]}),
     "candidate too long to fit": ("texts[0]", "shorten", {"texts": [GOOD], "candidates": ["the cat sat " * 30]}),
 }
 

@@ -49,7 +49,7 @@ SERVICES = {
 }
 OPEN_INFERENCE = {"ModelInfer", "ModelMetadata"}
 FAST = settings(
-    max_examples=120,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     database=None,

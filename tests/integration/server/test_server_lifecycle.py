@@ -13,7 +13,8 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
-from bertscope_service.server import SERVICES, Server
+from bertscope_service.server import Server
+from bertscope_service.services import SERVICES
 from bertscope_service.settings import Settings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc

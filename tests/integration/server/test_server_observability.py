@@ -2,13 +2,16 @@
 
 import logging
 import re
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import torch
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import classification_pb2 as classification
@@ -17,14 +20,14 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.logs import JsonFormatter, TextFormatter
 from bertscope_service.metrics import METRIC_NAMES
+from bertscope_service.services import PROTOS
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.server.harness import CALL_SECONDS, Host, held, wait_until
 
 SECRET = "xylophone"
-METHODS = {"FillMask", "ExtractAttention", "ListModels", "GetModel", "LoadModel", "UnloadModel"}
-METHODS |= {"SweepHeads", "RankHeads", "PruneHeads", "Classify"}
+METHODS = {method.name for proto in PROTOS for service in proto.services_by_name.values() for method in service.methods}
 HEX_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -75,13 +78,15 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
     families = scrape(host)
     names = {family.name + ("_total" if family.type == "counter" else "") for family in families}
     assert names >= METRIC_NAMES
-    ours = {name for name in names if name.startswith("bertscope_") and not name.endswith("_created")}
+    ours = {name for name in names if name.startswith("bertscope_")}
     assert ours == METRIC_NAMES
     bounds = {
         "method": METHODS,
         "code": {code.name for code in grpc.StatusCode},
         "device": {"cpu"},
         "kind": {"real", "padding"},
+        "priority": {"interactive", "bulk"},
+        "outcome": {"ready", "failed", "abandoned"},
         "reason": {"queue_full", "deadline_unreachable", "client_limit", "server_limit", "device_busy", "draining"}
         | {"replies_full", "cancelled", "deadline", "overload"},
         "state": {"loading", "ready", "unloading"},
@@ -95,7 +100,7 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
             for label, value in sample.labels.items():
                 assert label in {"le", "version"} or value in bounds[label], (sample.name, label, value)
                 seen.add(label)
-    assert seen >= {"method", "code", "device", "kind", "state", "model"}
+    assert seen >= {"method", "code", "device", "kind", "state", "model", "priority", "outcome"}
     for method in ("SweepHeads", "RankHeads", "PruneHeads", "Classify"):
         assert host.metric("bertscope_request_seconds_count", method=method) > 0
 
@@ -122,6 +127,76 @@ def test_the_metrics_count_what_happened(host: Host) -> None:
     assert host.metric("bertscope_models", state="ready") == 3
     assert host.metric("bertscope_queue_limit_tokens", device="cpu") == host.settings.queue_tokens
     assert host.metric("bertscope_model_weight_bytes", model="models/bert") > 10_000
+
+
+def test_bytes_waits_and_asked_models_are_counted(host: Host) -> None:
+    names = ("bertscope_received_bytes_total", "bertscope_sent_bytes_total")
+    request = cloze.FillMaskRequest(model="models/roberta", texts=["The <mask> sat."])
+    waits = {"device": "cpu", "priority": "interactive"}
+    before = [host.metric(name, method="FillMask") for name in names]
+    calls = host.metric("bertscope_model_calls_total", model="models/roberta")
+    jobs = host.metric("bertscope_queue_wait_seconds_count", **waits)
+    reply = host.cloze.FillMask(request, timeout=CALL_SECONDS)
+    after = [host.metric(name, method="FillMask") for name in names]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [request.ByteSize(), reply.ByteSize()]
+    assert host.metric("bertscope_model_calls_total", model="models/roberta") == calls + 1
+    assert host.metric("bertscope_queue_wait_seconds_count", **waits) == jobs + 1
+
+
+def test_a_stream_counts_every_message_it_sent(host: Host) -> None:
+    name, request = (
+        "bertscope_sent_bytes_total",
+        attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text="A cat.")]),
+    )
+    before = host.metric(name, method="ExtractAttention")
+    messages = list(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+    assert len(messages) > 1
+    assert host.metric(name, method="ExtractAttention") - before == sum(message.ByteSize() for message in messages)
+
+
+def test_a_job_that_waits_is_timed_to_its_first_batch(host: Host) -> None:
+    waits = {"device": "cpu", "priority": "interactive"}
+    request = cloze.FillMaskRequest(texts=["The [MASK] sat."])
+    with held(host) as gate:
+        first = host.cloze.FillMask.future(request, timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        second = host.cloze.FillMask.future(request, timeout=CALL_SECONDS)
+        wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu"), "the second waits")
+        began, before = time.perf_counter(), host.metric("bertscope_queue_wait_seconds_sum", **waits)
+        waited = time.perf_counter() - began
+        gate.let_through()
+        first.result()
+        second.result()
+    assert host.metric("bertscope_queue_wait_seconds_sum", **waits) - before >= waited
+
+
+def test_loads_are_timed_by_how_they_ended(host: Host, checkpoints: dict[str, Path]) -> None:
+    def ended(outcome: str) -> float:
+        return host.metric("bertscope_model_load_seconds_count", outcome=outcome)
+
+    ready, failed = ended("ready"), ended("failed")
+    source = str(checkpoints["bert"])
+    list(host.models.LoadModel(model.LoadModelRequest(model_id="timed", source=source), timeout=CALL_SECONDS))
+    assert host.metric("bertscope_model_weight_bytes", model="models/timed") > 0
+    host.models.UnloadModel(model.UnloadModelRequest(name="models/timed"), timeout=CALL_SECONDS)
+    with pytest.raises(grpc.RpcError):
+        list(host.models.LoadModel(model.LoadModelRequest(model_id="lost", source=f"{source}/lost"), timeout=CALL_SECONDS))
+    assert (ended("ready"), ended("failed")) == (ready + 1, failed + 1)
+    assert all("models/timed" not in sample.labels.values() for family in scrape(host) for sample in family.samples)
+
+
+def test_a_server_says_whether_it_serves(host: Host, launch: Callable[..., Host]) -> None:
+    assert host.metric("bertscope_serving") == 1
+    assert launch(load=False).metric("bertscope_serving") == 0
+
+
+def test_a_device_that_a_benchmark_has_is_shown(host: Host) -> None:
+    async def lent() -> tuple[float, float]:
+        async with host.server.engine.lease(torch.device("cpu"), refuse=False):
+            during = host.metric("bertscope_device_lent", device="cpu")
+        return during, host.metric("bertscope_device_lent", device="cpu")
+
+    assert host.loop.run(lent()) == (1, 0)
 
 
 def test_the_queue_is_seen_while_it_waits(host: Host) -> None:

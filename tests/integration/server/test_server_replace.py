@@ -20,11 +20,10 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_pb2_grpc
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
-from bertscope_service import server
+from bertscope_service import hosting
 from bertscope_service.loaded import LoadedModel
 from bertscope_service.warm_up import warm_up
 from numpy.testing import assert_allclose
-from prometheus_client import generate_latest
 
 from tests.integration.server.harness import CALL_SECONDS, Host, read_maps, refused, wait_until
 from tests.integration.server.sweeps import MASKED, Sweep, divergence
@@ -139,7 +138,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
             assert await asyncio.to_thread(found.open.wait, 60)
         return await warm_up(engine, loaded)
 
-    monkeypatch.setattr(server, "warm_up", gated)
+    monkeypatch.setattr(hosting, "warm_up", gated)
     yield found
     found.open.set()
 
@@ -282,7 +281,7 @@ def test_a_failed_replacement_leaves_the_old_model_as_it_was(
             load(paints, source)
     with refused(grpc.StatusCode.INVALID_ARGUMENT):
         load(paints, blue, device="toaster")
-    monkeypatch.setattr(server, "warm_up", broken)
+    monkeypatch.setattr(hosting, "warm_up", broken)
     with refused(grpc.StatusCode.INTERNAL):
         load(paints, blue)
     assert listed(paints) == before
@@ -356,7 +355,10 @@ def test_replacing_again_and_again_leaves_one_model(paints: Host, red: Path, blu
         alive.append(weakref.ref(loaded.encoder))
         del loaded
     wait_until(lambda: sum(encoder() is not None for encoder in alive) == 1, "the old ones are gone")
-    assert generate_latest(paints.server.metrics.registry).decode().count(f'model="{NAME}"') == 1
+    wait_until(lambda: paints.metric("bertscope_models", state="unloading") == 0, "nothing is unloaded any more")
+    samples = [sample for family in paints.server.metrics.registry.collect() for sample in family.samples]
+    named = sorted(sample.name for sample in samples if sample.labels.get("model") == NAME)
+    assert named == ["bertscope_model_calls_total", "bertscope_model_weight_bytes"]
 
 
 class Callers:

@@ -45,7 +45,7 @@ from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.messages.objectives import KINDS, parse_objective
 
 SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000, True)
-LIMITS = RequestLimits(4, 20)
+LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 MEMORY = 1000
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
 PAIRS = MinimalPairsQuery((("a", "b"),), within_word=True, truncate=False)

@@ -15,7 +15,7 @@ from bertscope_service.messages.benchmark import parse_benchmark, parse_models
 from bertscope_service.messages.limits import RequestLimits
 
 Request = benchmark.BenchmarkModelsRequest
-LIMITS = RequestLimits(texts=4, text_characters=20)
+LIMITS = RequestLimits(texts=4, text_characters=20, candidates=1000, tokens=1_000_000)
 MAX_TOKENS = 64
 
 

@@ -18,7 +18,7 @@ from bertscope_service.messages.classification import parse_classify, render_cla
 from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.servicers.requirements import require_classification, require_objective
 
-LIMITS = RequestLimits(4, 20)
+LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 TEXT = common_pb2.TextInput(text="a")
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
 PAIRS = MinimalPairsQuery((("a", "b"),), within_word=True, truncate=False)

@@ -33,7 +33,7 @@ IMPORTANCE = compression.FeedForwardRemoval.CRITERION_IMPORTANCE
 
 def parse(*steps: dict[str, Any], **fields: Any) -> CompressQuery:
     fields = {"model_id": "small", "steps": [compression.CompressionStep(**step) for step in steps]} | fields
-    return parse_compress(model.CompressModelRequest(**fields), SHAPE, RequestLimits(64, 20), "models/bert")
+    return parse_compress(model.CompressModelRequest(**fields), SHAPE, RequestLimits(64, 20, 1000, 1_000_000), "models/bert")
 
 
 def half(precision: int) -> dict[str, Any]:

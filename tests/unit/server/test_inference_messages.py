@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tests.tensors import arrays_of, prefixed, request_of
 
 VOCABULARY, LONGEST = 50, 12
-LIMITS = RequestLimits(texts=4, text_characters=40)
+LIMITS = RequestLimits(texts=4, text_characters=40, candidates=1000, tokens=1_000_000)
 IDS = np.array([[2, 3, 4, 5], [6, 7, 8, 9]])
 SHAPE = Shape("bert", 2, 2, 8, VOCABULARY, LONGEST, 1000, has_masked_lm_head=True)
 FAST = settings(max_examples=100, deadline=None, derandomize=True, database=None)

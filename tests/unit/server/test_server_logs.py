@@ -9,8 +9,8 @@ import pytest
 from bertscope_service.logs import JsonFormatter, TextFormatter, configure
 
 
-def record(message: str, *arguments: object, **fields: object) -> logging.LogRecord:
-    made = logging.LogRecord("bertscope.requests", logging.INFO, __file__, 1, message, arguments, None)
+def record(message: str, *arguments: object, name: str = "bertscope.requests", **fields: object) -> logging.LogRecord:
+    made = logging.LogRecord(name, logging.INFO, __file__, 1, message, arguments, None)
     made.created = 1_767_268_800.1239
     vars(made).update(fields)
     return made
@@ -34,7 +34,7 @@ def test_json_has_the_same_in_one_object() -> None:
 
 
 def test_json_stays_one_line_whatever_is_in_it() -> None:
-    made = record('a "quoted"\nmessage')
+    made = record('a "quoted"\nmessage', name="bertscope_service.runtimes")
     try:
         raise ValueError("of\nseveral lines")
     except ValueError:
@@ -47,7 +47,7 @@ def test_json_stays_one_line_whatever_is_in_it() -> None:
 
 
 def test_text_shows_the_trace_below() -> None:
-    made = record("failed", request_id="abc")
+    made = record("failed", name="bertscope_service.runtimes", request_id="abc")
     try:
         raise ValueError("why")
     except ValueError:
@@ -56,6 +56,36 @@ def test_text_shows_the_trace_below() -> None:
     assert first.endswith("failed request_id=abc")
     assert trace[0] == "Traceback (most recent call last):"
     assert trace[-1] == "ValueError: why"
+
+
+def test_the_trace_of_a_call_has_the_errors_without_their_words() -> None:
+    made, written = record("FillMask failed", request_id="abc"), "canary".upper()
+    try:
+        try:
+            raise KeyError(written)
+        except KeyError as error:
+            raise ValueError(f"can't read {written}") from error
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    for formatter in (TextFormatter(), JsonFormatter()):
+        line = formatter.format(made)
+        assert written not in line
+        assert line.index("KeyError") < line.index("ValueError")
+        assert "test_server_logs.py" in line
+
+
+def test_a_task_that_failed_unseen_is_shown_without_its_error() -> None:
+    written = "canary".upper()
+    made = record(f"Task exception was never retrieved\nfuture: <Task exception=ValueError({written!r})>", name="asyncio")
+    try:
+        raise ValueError(written)
+    except ValueError:
+        made.exc_info = sys.exc_info()
+    for formatter in (TextFormatter(), JsonFormatter()):
+        line = formatter.format(made)
+        assert written not in line
+        assert "never retrieved" in line
+        assert "ValueError" in line
 
 
 @pytest.fixture
@@ -88,3 +118,15 @@ def test_the_level_is_for_our_own_loggers(capsys: pytest.CaptureFixture[str]) ->
     configure("text", "error")
     logging.getLogger("bertscope.requests").warning("not wanted")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("restored")
+def test_metadata_that_grpc_cannot_decode_is_not_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    """One of them may be a token."""
+    configure("text", "debug")
+    logger = logging.getLogger("grpc._cython.cygrpc")
+    logger.error("Invalid encoding on %s", b"Bearer \xffsecret")
+    logger.error("something else")
+    err = capsys.readouterr().err
+    assert "secret" not in err
+    assert "something else" in err

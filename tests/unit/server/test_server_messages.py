@@ -16,6 +16,7 @@ from bertscope_service.compression.steps import Applied
 from bertscope_service.encoders.base import Shape
 from bertscope_service.entry import Entry, ModelState
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.hosting import parse_model
 from bertscope_service.loaded import LoadSpec
 from bertscope_service.messages.attention import CHUNK_BYTES, parse_extract_attention, render_chunks
 from bertscope_service.messages.cloze import parse_fill_mask
@@ -24,19 +25,18 @@ from bertscope_service.messages.limits import RequestLimits
 from bertscope_service.messages.model import (
     load_spec,
     parse_load,
-    parse_page,
     parse_unload,
     render_model,
     render_page,
     render_progress,
 )
-from bertscope_service.server import parse_model
+from bertscope_service.messages.pages import parse_page
 from bertscope_service.settings import Settings
 from bertscope_service.sources import Progress, Stage
 
 Intervention = common_pb2.HeadIntervention
 SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000, True)
-LIMITS = RequestLimits(4, 20)
+LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 SETTINGS = Settings()
 
 
@@ -83,7 +83,7 @@ def test_five_predictions_of_a_smaller_vocabulary() -> None:
         ({"texts": ["a"], "candidates": ["b", " "]}, "candidates[1]", "leave it out"),
         ({"texts": ["a"], "candidates": ["b", "c", "b"]}, "candidates[2]", "once"),
         ({"texts": ["a"], "candidates": ["x" * 21]}, "candidates[0]", "shorten it"),
-        ({"texts": ["a"], "candidates": ["x"] * 1001}, "candidates", "at most 1000"),
+        ({"texts": ["a"], "candidates": ["x"] * 1001}, "candidates", "takes 1000"),
     ],
 )
 def test_bad_fill_mask(fields: dict[str, Any], field: str, words: str) -> None:

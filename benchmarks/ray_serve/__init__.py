@@ -1,0 +1,1 @@
+"""Ray Serve against our own server, on one machine."""

@@ -1,0 +1,81 @@
+"""What a ranking gives back: how much the loss depends on each head, as a frozen dataclass.
+
+Layers and heads count from 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope import _encoding, _tables
+from bertscope.errors import invalid_argument
+from bertscope.results import Provenance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadRanking:
+    """Gradient importance of every head (Michel et al. 2019). Compared by identity, as numpy arrays have no truth value."""
+
+    importance: npt.NDArray[np.float32]
+    """[layers, heads], at least 0, l2-normalised within each layer."""
+    gradient: npt.NDArray[np.float32]
+    """[layers, heads], the same before it is normalised: mean absolute derivative of the loss, nats."""
+    items: int
+    """Number of items."""
+    skipped_items: int
+    """Number of prompts that were left out."""
+    loss: float
+    """Mean loss, nats."""
+    provenance: Provenance
+    """Where the numbers come from."""
+
+    def __repr__(self) -> str:
+        layers, heads = self.importance.shape
+        return f"<HeadRanking: {layers} x {heads} heads, {self.items} items, {self.provenance.model}; loss {self.loss:.4g}>"
+
+    def order(self) -> list[tuple[int, int]]:
+        """(layer, head) of all heads, the least important first; equal ones by their numbers."""
+        heads = self.importance.shape[1]
+        return [divmod(int(index), heads) for index in np.argsort(self.importance, axis=None, kind="stable")]
+
+    def least(self, *, share: float | None = None, count: SupportsIndex | None = None) -> dict[int, tuple[int, ...]]:
+        """The least important heads by layer, ready for `prune_heads`: a share of all heads (rounded down), or a number.
+
+        Heads that were pruned before have no gradient, come first and count: on a model that lacks a tenth of its heads,
+        a share of 0.2 is that tenth and one more.
+
+        Raises InvalidArgument unless one of the two is given, `share` 0 to 1, `count` 0 to the number of heads.
+        """
+        if (share is None) == (count is None):
+            raise invalid_argument("share", "give share or count, one of them")
+        total = self.importance.size
+        number = total if count is None else _encoding.uint32("count", count)
+        if number > total:
+            raise invalid_argument("count", f"must be 0 to {total}, the number of heads, not {number}")
+        if share is not None:
+            number = _count_of_share(share, total)
+        chosen: dict[int, list[int]] = {}
+        for layer, head in sorted(self.order()[:number]):
+            chosen.setdefault(layer, []).append(head)
+        return {layer: tuple(heads) for layer, heads in chosen.items()}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each head: layer, head, importance, gradient, order (1 is the least important).
+        Needs the extra "pandas"."""
+        return _tables.ranking(self)
+
+
+def _count_of_share(share: float, total: int) -> int:
+    value = _encoding.finite_number("share", share)
+    if not 0 <= value <= 1:
+        raise invalid_argument("share", f"must be 0 to 1, not {value:g}")
+    # 0.29 * 100 is 28.999999999999996: what is meant is 29.
+    return math.floor(value * total + 1e-9)

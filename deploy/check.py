@@ -1,0 +1,76 @@
+"""Check all that is deployed: manifests, the image, Prometheus' and Envoy's configuration.
+
+    python -m deploy.check              exit 1 if anything is wrong
+
+A program that has no package for this machine is named, and what it would have looked at is left unchecked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from deploy import rules
+from deploy.manifests import VERSIONS, build, kustomizations, validate
+from deploy.tools import Broken, NotInstalled, run
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def kubernetes(root: Path) -> Iterator[str]:
+    """Every base and overlay builds, and each of its objects fits the schemas of Kubernetes."""
+    for folder in kustomizations(root / "deploy/kubernetes"):
+        place, manifests = folder.relative_to(root), build(folder)
+        for manifest in manifests:
+            for version in VERSIONS:
+                try:
+                    validate(manifest, version)
+                except Broken as error:
+                    raise Broken(f"{place}: {error}") from error
+        yield f"{place}: {len(manifests)} objects are valid for Kubernetes {' and '.join(VERSIONS)}"
+
+
+def image(root: Path) -> Iterator[str]:
+    """The Dockerfile follows the rules of hadolint."""
+    run(["hadolint", "Dockerfile"], root)
+    yield "Dockerfile: hadolint finds nothing"
+
+
+def prometheus(root: Path) -> Iterator[str]:
+    """The rules pass their own tests, Prometheus takes its configuration, and the operator's object has the same rules."""
+    if (root / rules.OBJECT).read_text(encoding="utf-8") != rules.rendered(root):
+        raise Broken(f"{rules.OBJECT} is stale; run: python -m deploy.rules")
+    run(["promtool", "check", "config", rules.CONFIGURATION], root)
+    tests = sorted((root / rules.CONFIGURATION).parent.glob("tests/*.test.yml"))
+    run(["promtool", "test", "rules", *tests], root)
+    yield f"{rules.CONFIGURATION}: promtool finds nothing, and its rules pass {len(tests)} files of tests"
+
+
+def envoy(root: Path) -> Iterator[str]:
+    """Envoy takes its configuration."""
+    folder = Path("deploy/envoy")
+    run(["envoy", "--mode", "validate", "--config-path", "envoy.yaml"], root / folder)
+    yield f"{folder}: Envoy takes it"
+
+
+CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (kubernetes, image, prometheus, envoy)
+
+
+def main(root: Path = ROOT) -> int:
+    """Run all checks; the exit status."""
+    clean = True
+    for check in CHECKS:
+        try:
+            for line in check(root):
+                print(line)
+        except NotInstalled as missing:
+            print(f"{check.__name__}: not checked, {missing}")
+        except Broken as error:
+            print(error, file=sys.stderr)
+            clean = False
+    return 0 if clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""How a release is made: built, listed, and tried where nothing else is installed."""

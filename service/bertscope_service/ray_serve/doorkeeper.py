@@ -1,0 +1,38 @@
+"""Who may call: the tokens and roles of our own server, checked at the ingress."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from prometheus_client import Counter
+
+from bertscope_service import callers
+from bertscope_service.security.access import Access
+from bertscope_service.security.tokens import watched_tokens
+from bertscope_service.security.watched import watch
+from bertscope_service.settings import Settings
+
+if TYPE_CHECKING:
+    from ray.serve.grpc_util import RayServegRPCContext
+
+
+class Doorkeeper:
+    """Lets calls in as the settings say. Belongs to the event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises FailedPrecondition for a tokens file that can't be used."""
+        self._identity = settings.client_identity
+        self._access: Access | None = None
+        if settings.tokens_file:
+            failures = Counter("bertscope_reload_failures", "Files that changed and can't be used.", ["file"], registry=None)
+            tokens = watched_tokens(settings.tokens_file, failures)
+            self._access = Access(lambda: tokens.value)
+            self._looking = asyncio.create_task(watch([tokens]))
+
+    def admit(self, path: str, context: RayServegRPCContext) -> str:
+        """The client behind a call, by which it gets its share. Raises Unauthenticated, PermissionDenied."""
+        if self._access is not None:
+            # Each call has a task, and so a context, of its own.
+            callers.principal.set(self._access.admit(path, context.invocation_metadata()))
+        return callers.identify(cast(Any, context), self._identity)

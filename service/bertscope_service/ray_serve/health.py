@@ -1,0 +1,57 @@
+"""grpc.health.v1 and the probes of the Open Inference Protocol, answered from what Ray knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, TypeAlias
+
+from bertscope.inference import open_inference_pb2
+from grpc_health.v1 import health_pb2
+
+from bertscope_service.errors import NotFound
+from bertscope_service.ray_serve import routing
+from bertscope_service.ray_serve.readiness import Readiness
+
+WATCH_SECONDS = 1.0
+"""Who watches hears of a change this much later at most, plus `readiness.FRESH_SECONDS`."""
+
+SERVICES = frozenset({"", *(method.containing_service.full_name for method in routing.methods())})
+
+Request: TypeAlias = health_pb2.HealthCheckRequest
+Response: TypeAlias = health_pb2.HealthCheckResponse
+ServingStatus: TypeAlias = Any  # its stubs have no name for it
+
+
+class Health:
+    """Says for every service the same: whether all models can be asked."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        self._readiness = readiness
+
+    async def check(self, request: Request) -> Response:
+        """Raises NotFound for a service that is not served."""
+        if request.service not in SERVICES:
+            raise NotFound(f"there is no service {request.service!r} here", "SERVICE_NOT_FOUND", service=request.service)
+        return Response(status=await self._status(request))
+
+    async def watch(self, request: Request) -> AsyncGenerator[Response, None]:
+        """The status now, and whenever it changes; never ends."""
+        told: int | None = None
+        while True:
+            status = await self._status(request)
+            if status != told:
+                told = status
+                yield Response(status=status)
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def server_live(self, _: open_inference_pb2.ServerLiveRequest) -> open_inference_pb2.ServerLiveResponse:
+        return open_inference_pb2.ServerLiveResponse(live=True)
+
+    async def server_ready(self, _: open_inference_pb2.ServerReadyRequest) -> open_inference_pb2.ServerReadyResponse:
+        return open_inference_pb2.ServerReadyResponse(ready=await self._readiness.ready())
+
+    async def _status(self, request: Request) -> ServingStatus:
+        if request.service not in SERVICES:
+            return Response.SERVICE_UNKNOWN
+        return Response.SERVING if await self._readiness.ready() else Response.NOT_SERVING

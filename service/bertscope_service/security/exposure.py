@@ -1,0 +1,43 @@
+"""Who can reach a server and what they may do there, told at its start: what is open should not be found out later."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+
+from bertscope_service.settings import Settings
+
+
+def loopback_only(host: str) -> bool:
+    """Whether only processes on this machine (in a container: of this pod) reach a server that listens on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # A name resolves to what the network says, and that may change.
+        return False
+
+
+def exposure(settings: Settings) -> tuple[int, str]:
+    """How open a server with these settings is, and how to close it: a level of logging and a line."""
+    local, encrypted = loopback_only(settings.host), settings.tls_certificate is not None
+    level = logging.INFO if local else logging.WARNING
+    if settings.tokens_file is not None:
+        if encrypted:
+            return logging.INFO, "callers need a token, and speak TLS"
+        if local:
+            return level, "callers need a token; on this machine only, so without TLS"
+        return (
+            level,
+            "callers need a token, which travels in clear text, as texts do; encrypt with --tls-certificate and --tls-key",
+        )
+    if settings.tls_client_ca is not None:
+        return logging.INFO, "whoever has a certificate of --tls-client-ca may do everything; give roles with --tokens-file"
+    who = "every process on this machine" if local else f"whoever reaches {settings.host}"
+    load = "load any, and write compressed ones to disk" if local else "load what --model-root and --model-hub allow"
+    may = f"{who} may ask and unload models, and {load}"
+    if encrypted:
+        return level, f"{may}, for nobody is asked who they are; close it with --tokens-file or --tls-client-ca"
+    unread = "" if local else ", and whoever sees the network reads the texts"
+    return level, f"{may}{unread}; close it with --tokens-file, --tls-certificate and --tls-key"

@@ -1,0 +1,82 @@
+"""Which models callers may have the server load, and where they may have it write."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from bertscope_service.confinement import ANYWHERE, Confinement
+from bertscope_service.errors import PermissionDenied
+from bertscope_service.security.exposure import loopback_only
+from bertscope_service.settings import Settings
+from bertscope_service.sources import EMBEDDED, is_hub_id, is_path
+
+PULL_REQUEST = re.compile(r"(^|/)pr/", re.IGNORECASE)
+"""Revisions of the hub that do not come from the owner of a model, as refs/pr/1."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePolicy:
+    """What LoadModel, CompressModel and PruneHeads may touch. Models of `--model` are the operator's own, and not checked.
+
+    roots: folders that models are read from and written to. hub: patterns of hub ids. trusting: neither was set, and only this
+    machine can call: everything is allowed.
+
+    Its checks look at the disk: not on the event loop.
+    """
+
+    roots: tuple[Path, ...] = ()
+    hub: tuple[str, ...] = ()
+    trusting: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> SourcePolicy:
+        roots = tuple(root.expanduser() for root in settings.model_root)
+        hub = tuple(settings.model_hub)
+        return cls(roots, hub, trusting=not roots and not hub and loopback_only(settings.host))
+
+    def confine(self, source: str, revision: str = "") -> Confinement:
+        """Where the files of a source must lie. Raises PermissionDenied if it may not be loaded at all.
+
+        It says the same of what exists and what does not.
+        """
+        if self.trusting or source == EMBEDDED:
+            return ANYWHERE
+        inside = Confinement(self.roots)
+        if not self._allows(source, inside):
+            raise PermissionDenied(f"source {source!r} may not be loaded: {self._rule}", "SOURCE_NOT_ALLOWED", source=source)
+        if PULL_REQUEST.search(revision):
+            message = f"revision {revision!r} is a pull request's, which anybody may write; give a branch, a tag or a commit"
+            raise PermissionDenied(message, "SOURCE_NOT_ALLOWED", source=source, revision=revision)
+        return inside
+
+    def check_folder(self, folder: Path | None) -> None:
+        """Raises PermissionDenied for a folder that no model may be saved in; None saves it nowhere."""
+        if folder is None or self.trusting:
+            return
+        inside = Confinement(self.roots)
+        # Below a root: the root itself is the operator's to make.
+        if not (inside.holds(folder) and inside.holds(folder.parent)):
+            message = f"nothing may be saved in folder {str(folder)!r}: {self._rule}"
+            raise PermissionDenied(message, "SOURCE_NOT_ALLOWED", folder=folder)
+
+    def _allows(self, source: str, inside: Confinement) -> bool:
+        if not is_path(source):
+            return is_hub_id(source) and any(fnmatchcase(source, pattern) for pattern in self.hub)
+        try:
+            return inside.holds(Path(source).expanduser())
+        except RuntimeError:  # the home directory of nobody
+            return False
+
+    @property
+    def _rule(self) -> str:
+        if not self.roots and not self.hub:
+            return (
+                "others than this machine reach the server, and it was not told which models they may load; start it with "
+                "--model-root FOLDER or --model-hub PATTERN, or give it the model with --model"
+            )
+        folders = "folders below its --model-root" if self.roots else "no folders (it has no --model-root)"
+        ids = "hub ids that match its --model-hub" if self.hub else "no hub ids (it has no --model-hub)"
+        return f"this server takes {folders} and {ids}"

@@ -1,0 +1,113 @@
+"""Who may call: names with their roles, known by the digest of a token or by what their certificate says."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from prometheus_client import Counter
+
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.security.roles import Role
+from bertscope_service.security.watched import Watched
+
+UNREADABLE = "TOKENS_UNREADABLE"
+ROLES = {"read": Role.READ, "admin": Role.ADMIN}
+
+_NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
+_CERTIFICATE = re.compile(r"certificate:(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller that is known."""
+
+    name: str
+    role: Role
+
+
+class Tokens:
+    """Principals by their tokens and certificates; never changes.
+
+    A name may have several lines: while a client changes from one token to the next, both count.
+    """
+
+    def __init__(self, digests: Iterable[tuple[bytes, Principal]], subjects: Iterable[tuple[str, Principal]] = ()) -> None:
+        self._key = secrets.token_bytes(32)
+        self._by_digest = {self._blind(digest): (digest, principal) for digest, principal in digests}
+        self._by_subject = dict(subjects)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads lines of NAME ROLE sha256:DIGEST or NAME ROLE certificate:SUBJECT; "#" begins a comment.
+
+        Raises FailedPrecondition. What stands in a wrong line is not repeated: it may be a token.
+        """
+        digests: dict[bytes, Principal] = {}
+        subjects: dict[str, Principal] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.partition("#")[0].split()
+            if not words:
+                continue
+            if len(words) != 3 or not _NAME.fullmatch(words[0]) or words[1] not in ROLES:
+                raise _wrong(
+                    number, "write NAME ROLE sha256:DIGEST, the role read or admin; `bertscope token` makes such a line"
+                )
+            principal = Principal(words[0], ROLES[words[1]])
+            if match := _DIGEST.fullmatch(words[2]):
+                known = digests.setdefault(bytes.fromhex(match[1]), principal)
+            elif match := _CERTIFICATE.fullmatch(words[2]):
+                known = subjects.setdefault(match[1], principal)
+            else:
+                raise _wrong(number, "its end must be sha256: and 64 hexadecimal digits, or certificate: and a name")
+            if known is not principal:
+                raise _wrong(number, "the token or certificate already has a line")
+        if not digests and not subjects:
+            raise FailedPrecondition("it names nobody; write a line with `bertscope token`", UNREADABLE)
+        return cls(digests.items(), subjects.items())
+
+    def __len__(self) -> int:
+        return len(self._by_digest) + len(self._by_subject)
+
+    @property
+    def know_certificates(self) -> bool:
+        """Whether a certificate alone may do."""
+        return bool(self._by_subject)
+
+    def of_token(self, token: str) -> Principal | None:
+        """Who has this token.
+
+        It takes as long for any token: what is looked up is a keyed hash, whose bytes no caller can choose, and what is found
+        is compared in constant time.
+        """
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        known, principal = self._by_digest.get(self._blind(digest), (b"", None))
+        return principal if hmac.compare_digest(known, digest) else None
+
+    def of_certificate(self, subjects: Iterable[str]) -> Principal | None:
+        """Who has a certificate with these names, the first of them that is known."""
+        return next((self._by_subject[subject] for subject in subjects if subject in self._by_subject), None)
+
+    def _blind(self, digest: bytes) -> bytes:
+        return hmac.digest(self._key, digest, "sha256")
+
+
+def watched_tokens(path: Path, failures: Counter) -> Watched[Tokens]:
+    """The tokens of a file, as it is now and as it will be. Raises FailedPrecondition if it can't be used now."""
+
+    def parse(contents: Sequence[bytes]) -> Tokens:
+        # What is no UTF-8 makes a line wrong, and that is told.
+        return Tokens.parse(contents[0].decode(errors="replace"))
+
+    return Watched("tokens_file", [path], parse, failures)
+
+
+def _wrong(line: int, message: str) -> FailedPrecondition:
+    return FailedPrecondition(f"line {line}: {message}", UNREADABLE, line=line)

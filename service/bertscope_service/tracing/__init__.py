@@ -1,0 +1,1 @@
+"""Traces: for each call a span, and where its time went."""

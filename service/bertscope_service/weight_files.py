@@ -1,0 +1,69 @@
+"""Which files of a folder hold a checkpoint's weights. Pickle is refused, by name and by what a file begins with."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from bertscope_service.errors import FailedPrecondition
+
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+PICKLED = re.compile(rb"PK\x03\x04|\x80[\x02-\x05]")
+"""How a file of torch.save begins: as a ZIP archive or, from before PyTorch 1.6, as a pickle of a protocol from 2 on."""
+
+STRAYS = {"shard-?????-model-*.safetensors": "shards of a distributed checkpoint", "adapter_config.json": "an adapter"}
+"""Files that transformers would read in place of the weights, or on top of them, and what they are."""
+
+HEADER_PLACE = 8
+"""Where the header of safetensors begins, with a brace; before it stands its length, whose bytes may be any."""
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """model.safetensors, or the shards that its index names. Raises FailedPrecondition; OSError if they can't be read."""
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    files: tuple[Path, ...]
+    if single.is_file():
+        files = (single,)
+    elif index.is_file():
+        files = _shards(folder, index)
+    elif any(path for pattern in PICKLES for path in folder.glob(pattern)):
+        message = f"{folder} holds only pickled weights, which can run code; convert them to model.safetensors"
+        raise FailedPrecondition(message, "PICKLE_REFUSED", source=folder)
+    else:
+        raise unreadable(folder, f"{single} does not exist; bertscope reads safetensors only")
+    for pattern, what in STRAYS.items():
+        if any(folder.glob(pattern)):
+            raise unreadable(folder, f"{folder} holds {what} beside its weights; save the model as a whole, in a new folder")
+    for path in files:
+        _refuse_pickle(path)
+    return files
+
+
+def _shards(folder: Path, index: Path) -> tuple[Path, ...]:
+    try:
+        names = sorted({str(name) for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise unreadable(folder, f"{index} can't be read: {error!r}") from error
+    shards = tuple(folder / name for name in names)
+    for shard in shards:
+        if shard.parent != folder:
+            raise unreadable(folder, f"{index} names {str(shard)!r}, which does not lie beside it")
+        if not shard.is_file():
+            raise unreadable(folder, f"{shard} is named in {index.name} and does not exist")
+    return shards
+
+
+def _refuse_pickle(path: Path) -> None:
+    """Nothing here would run it, but whoever put it there should know what it is."""
+    with path.open("rb") as file:
+        begin = file.read(HEADER_PLACE + 1)
+    if PICKLED.match(begin) and begin[HEADER_PLACE:] != b"{":
+        message = f"{path} is pickled, which can run code, whatever its name says; convert it to safetensors"
+        raise FailedPrecondition(message, "PICKLE_REFUSED", source=path.parent)
+
+
+def unreadable(source: object, message: str) -> FailedPrecondition:
+    """Of a source that can't be hosted as it is."""
+    return FailedPrecondition(message, "SOURCE_UNREADABLE", source=source)

@@ -1,0 +1,116 @@
+"""Requests and headers without end: refused with the right status, not kept in memory, and the server goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+from bertscope.v1 import cloze_pb2
+
+from tests.e2e.http2 import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    MAX_FRAME,
+    Connection,
+    literal,
+    request,
+    status,
+)
+from tests.e2e.process import Process
+
+MIB = 1024 * 1024
+GOOD = cloze_pb2.FillMaskRequest(texts=["Paris is the capital of [MASK]."])
+METHOD = "/bertscope.v1.ClozeService/FillMask"
+CALL_SECONDS = 60.0
+FLOOD = literal("x-flood", "x" * 100) * (MAX_FRAME // 110 - 1)
+"""As many header fields as fit into a frame."""
+
+Code = grpc.StatusCode
+
+
+@pytest.fixture
+def resident(embedded: Process) -> Callable[[], int]:
+    """Memory of the server now, bytes; warm, so that what a first call takes does not count."""
+    embedded.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
+    path = Path(f"/proc/{embedded.popen.pid}/status")
+    if not path.exists():
+        pytest.skip("this system does not say how much memory a process has")
+
+    def read() -> int:
+        line = next(line for line in path.read_text().splitlines() if line.startswith("VmRSS:"))
+        return 1024 * int(line.split()[1])
+
+    return read
+
+
+def answers(server: Process) -> bool:
+    return bool(server.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results)
+
+
+def refused(server: Process, **call: object) -> grpc.RpcError:
+    with pytest.raises(grpc.RpcError) as caught:
+        server.cloze.FillMask(GOOD, timeout=CALL_SECONDS, **call)
+    assert caught.value.code() is Code.RESOURCE_EXHAUSTED
+    return caught.value
+
+
+def test_a_request_of_a_gigabyte_is_refused_when_it_says_so(embedded: Process, resident: Callable[[], int]) -> None:
+    before = resident()
+    with Connection(embedded.target) as connection:
+        connection.send(HEADERS, END_HEADERS, request(METHOD, embedded.target))
+        length = (1024 * MIB).to_bytes(4, "big")
+        connection.send(DATA, 0, b"\0" + length + bytes(MAX_FRAME - 5))
+        assert connection.receive_until(status(8))
+        assert answers(embedded)
+    assert resident() - before < 32 * MIB
+
+
+def test_a_request_that_swells_when_it_is_decompressed_is_refused(embedded: Process, resident: Callable[[], int]) -> None:
+    before = resident()
+    bomb = cloze_pb2.FillMaskRequest(texts=["x" * (64 * MIB)])
+    with pytest.raises(grpc.RpcError) as caught:
+        embedded.cloze.FillMask(bomb, timeout=CALL_SECONDS, compression=grpc.Compression.Gzip)
+    assert caught.value.code() is Code.RESOURCE_EXHAUSTED
+    assert answers(embedded)
+    assert resident() - before < 48 * MIB
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [(("x-flood", "x" * 20_000),), tuple((f"x-{number}", "x") for number in range(1000)), (("x-flood-bin", bytes(20_000)),)],
+    ids=["one large value", "many small ones", "binary"],
+)
+def test_too_much_metadata_is_refused_and_not_repeated(
+    embedded: Process, metadata: tuple[tuple[str, str | bytes], ...]
+) -> None:
+    error = refused(embedded, metadata=metadata)
+    assert "xxx" not in str(error.details())
+    assert answers(embedded)
+
+
+def test_headers_without_end_are_not_kept(embedded: Process, resident: Callable[[], int]) -> None:
+    """CONTINUATION frames, one after the other, that never end a call's headers."""
+    before, sent = resident(), 0
+    with Connection(embedded.target) as connection:
+        connection.send(HEADERS, 0, request(METHOD, embedded.target))
+        while sent < 256 * MIB:
+            connection.send(CONTINUATION, 0, FLOOD)
+            sent += len(FLOOD)
+        assert answers(embedded)
+        # gRPC's buffers grow to some 100 MiB, however much is sent.
+        assert resident() - before < 160 * MIB
+        connection.send(CONTINUATION, END_HEADERS, b"")
+        assert connection.receive_until(status(8))
+    assert answers(embedded)
+
+
+def test_a_path_that_is_no_text_ends_one_call_and_not_the_server(embedded: Process) -> None:
+    with Connection(embedded.target) as connection:
+        connection.send(HEADERS, END_HEADERS | END_STREAM, request("/\udcff", embedded.target))
+        assert connection.receive_until(status(2))
+    assert answers(embedded)

@@ -1,0 +1,142 @@
+"""ExtractAttention streams that break off, and what the clients still give."""
+
+import itertools
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from tests.integration.client.fake_server import attention_of
+
+TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so", "the end"]
+
+
+class Breaks:
+    """Breaks streams of a fake server off, each after some messages; those that come after the last break are whole."""
+
+    def __init__(self, server, *, after, code=grpc.StatusCode.UNAVAILABLE, reason=""):
+        self._after = iter(after)
+        self._code = code
+        self._reason = reason
+        self.seconds = []
+        server.fail = self._note
+        server.stream = self._cut
+
+    def _note(self, context):
+        self._context = context
+        self.seconds.append(context.time_remaining())
+
+    def _cut(self, messages):
+        number = next(self._after, None)
+        yield from itertools.islice(messages, number)
+        if number is None:
+            return
+        if not self._reason:
+            self._context.abort(self._code, "gone")
+        status = status_pb2.Status(code=code_pb2.Code.Value(self._code.name), message="gone")
+        status.details.add().Pack(error_details_pb2.ErrorInfo(reason=self._reason, domain="bertscope"))
+        self._context.abort_with_status(rpc_status.to_status(status))
+
+
+def messages_of(server, *texts):
+    """How many messages the server sends for these texts."""
+    with bertscope.Client(server.target) as client:
+        counted = []
+
+        def count(messages):
+            for message in messages:
+                counted.append(message)
+                yield message
+
+        server.stream = count
+        list(client.extract_attention(list(texts)))
+    server.requests.clear()
+    return len(counted)
+
+
+def check(found):
+    assert [(maps.input_index, maps.text) for maps in found] == list(enumerate(TEXTS))
+    for maps in found:
+        np.testing.assert_array_equal(maps.attention, attention_of(maps.text, [0, 1, 2], [0, 1, 2, 3]))
+
+
+def asked(server):
+    return [[each.text for each in request.inputs] for request in server.requests]
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL])
+def test_what_is_missing_is_asked_for_again(server, code):
+    first = messages_of(server, TEXTS[0])
+    Breaks(server, after=[first, 1], code=code)
+    with bertscope.Client(server.target) as client:
+        check(list(client.extract_attention(TEXTS)))
+    assert asked(server) == [TEXTS, TEXTS[1:], TEXTS[1:]]
+    assert server.requests[0].dtype == server.requests[2].dtype
+
+
+@pytest.mark.asyncio
+async def test_the_async_client_does_the_same(server):
+    first = messages_of(server, TEXTS[0])
+    Breaks(server, after=[first + 1])
+    async with bertscope.AsyncClient(server.target) as client:
+        check([maps async for maps in client.extract_attention(TEXTS)])
+    assert asked(server) == [TEXTS, TEXTS[1:]]
+
+
+def test_a_stream_that_breaks_off_behind_its_last_text_is_complete(server):
+    everything = messages_of(server, *TEXTS)
+    Breaks(server, after=[everything])
+    with bertscope.Client(server.target) as client:
+        check(list(client.extract_attention(TEXTS)))
+    assert asked(server) == [TEXTS]
+
+
+def test_a_text_that_never_arrives_is_asked_for_four_times(server):
+    first = messages_of(server, TEXTS[0])
+    Breaks(server, after=[first, *[1] * 9])
+    with bertscope.Client(server.target) as client:
+        stream = client.extract_attention(TEXTS)
+        assert next(stream).text == TEXTS[0]
+        with pytest.raises(bertscope.Unavailable, match="gone"):
+            next(stream)
+    assert asked(server) == [TEXTS, *[TEXTS[1:]] * 3]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "error"),
+    [
+        (grpc.StatusCode.INTERNAL, "INTERNAL", bertscope.InternalError),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "", bertscope.ResourceExhausted),
+        (grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND", bertscope.NotFound),
+    ],
+)
+def test_other_errors_are_raised_and_not_asked_for_again(server, code, reason, error):
+    first = messages_of(server, TEXTS[0])
+    Breaks(server, after=[first], code=code, reason=reason)
+    with bertscope.Client(server.target) as client:
+        stream = client.extract_attention(TEXTS)
+        assert next(stream).text == TEXTS[0]
+        with pytest.raises(error):
+            next(stream)
+    assert asked(server) == [TEXTS]
+
+
+def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
+    """On a clock that stands still but where the streams break off: 20 seconds later each time."""
+    now = 0.0
+
+    def pass_time(messages):
+        nonlocal now
+        now += 20
+        return cut(messages)
+
+    first = messages_of(server, TEXTS[0])
+    breaks = Breaks(server, after=[first, 1])
+    cut, server.stream = server.stream, pass_time
+    monkeypatch.setattr("bertscope._resumption.monotonic", lambda: now)
+    with bertscope.Client(server.target) as client:
+        check(list(client.extract_attention(TEXTS, timeout=70)))
+    assert [round(seconds / 10) for seconds in breaks.seconds] == [7, 5, 3]
