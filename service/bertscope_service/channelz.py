@@ -7,13 +7,16 @@ field to tell that its messages lack. Here such fields are left out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import grpc
 from google.protobuf import json_format
 from google.protobuf.message_factory import GetMessageClass
-from grpc._cython import cygrpc  # type: ignore[attr-defined]  # private; grpcio-channelz has no other way either
 from grpc_channelz.v1 import channelz_pb2
+
+cygrpc: Any = import_module("grpc._cython.cygrpc")
+"""Private, and without types; grpcio-channelz has no other way either."""
 
 SERVICE = channelz_pb2.DESCRIPTOR.services_by_name["Channelz"]
 
