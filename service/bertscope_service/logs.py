@@ -66,10 +66,14 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _trace(record: logging.LogRecord) -> str:
-    """Of an error and those that it came from. Without their own words if it may have ended a call: they may quote a text."""
     error = record.exc_info[1] if record.exc_info else None
     if record.name.startswith(OWN) or error is None:
         return logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
+    return frames(error)
+
+
+def frames(error: BaseException) -> str:
+    """The trace of an error and those that it came from, without their own words: if it ended a call, they may quote a text."""
     chain = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:
         chain.append(before)

@@ -20,6 +20,13 @@ INGRESS_CALLS = 10_000
 """The same of the ingress, which only waits; watches of health count, too."""
 
 
+MODEL_QUEUE, INGRESS_QUEUE = 1000, 10_000
+"""Calls that wait beyond those, unless the configuration says otherwise: without a bound they would pile up in Ray."""
+
+TLS = ("tls_certificate", "tls_key", "tls_client_ca")
+"""Settings that guard nothing here, where Ray has the sockets. Who gives them believes that they do."""
+
+
 class Model(BaseModel):
     """A model, and how its replicas are set up. The deployment that Ray knows has the model's name."""
 
@@ -51,6 +58,11 @@ class Configuration(BaseModel):
         names = [INGRESS, *(model.name for model in self.models)]
         if len(set(names)) < len(names):
             raise ValueError(f"every model needs a name of its own, and none may be called {INGRESS!r}")
+        given = {*self.settings, *(name for model in self.models for name in model.settings)}
+        if useless := sorted(given.intersection(TLS)):
+            raise ValueError(f"{', '.join(useless)}: Ray's proxy speaks no TLS; put a proxy that does before it")
+        if any("tokens_file" in model.settings for model in self.models):
+            raise ValueError("tokens_file guards the ingress, not one model: give it in the settings of all")
         for model in self.models:
             # Here and not in replicas, which Ray would start again and again.
             Settings(**self._settings_of(model))
@@ -62,12 +74,17 @@ class Configuration(BaseModel):
     def application(self) -> serve.Application:
         """The deployments, bound to each other."""
         models = {
-            model.name: serve.deployment(name=model.name, max_ongoing_requests=MODEL_CALLS)(ModelReplica).bind(
-                self._settings_of(model)
-            )
+            model.name: serve.deployment(name=model.name, max_ongoing_requests=MODEL_CALLS, max_queued_requests=MODEL_QUEUE)(
+                ModelReplica
+            ).bind(self._settings_of(model))
             for model in self.models
         }
-        place = serve.deployment(name=INGRESS, max_ongoing_requests=INGRESS_CALLS, ray_actor_options={"num_cpus": 0})
+        place = serve.deployment(
+            name=INGRESS,
+            max_ongoing_requests=INGRESS_CALLS,
+            max_queued_requests=INGRESS_QUEUE,
+            ray_actor_options={"num_cpus": 0},
+        )
         return place(Ingress).bind(models, self.settings)
 
 

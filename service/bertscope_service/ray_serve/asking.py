@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
-from ray.exceptions import RayActorError
+from ray.exceptions import NodeDiedError, ObjectLostError, RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 
 from bertscope_service.errors import Overloaded, Unavailable
@@ -21,6 +21,9 @@ ATTEMPTS = 3
 """So many replicas are asked, one after the other, while they are lost: all methods that get here only read. No more, or a
 question that brings replicas down would bring down all of them."""
 
+LOST = (RayActorError, ObjectLostError, NodeDiedError)
+"""What Ray says when a replica is gone, or its node, which kept what was large of an answer."""
+
 RETRY_SECONDS = 1.0
 """What callers are told to wait when there is no room in any replica."""
 
@@ -31,7 +34,7 @@ async def ask(model: DeploymentHandle[Any], question: Question) -> bytes | Refus
         try:
             answer: bytes | Refusal = await model.ask.remote(question)
             return answer
-        except RayActorError:
+        except LOST:
             _note_loss(model, attempt)
         except (BackPressureError, DeploymentUnavailableError) as error:
             raise _turned_away(error) from error
@@ -48,7 +51,7 @@ async def stream(model: DeploymentHandle[Any], question: Question) -> AsyncGener
                 began = True
                 yield answer
             return
-        except RayActorError as error:
+        except LOST as error:
             _note_loss(model, attempt)
             if began:
                 raise _lost() from error

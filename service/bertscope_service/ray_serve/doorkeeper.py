@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client import Counter
@@ -16,6 +17,8 @@ from bertscope_service.settings import Settings
 if TYPE_CHECKING:
     from ray.serve.grpc_util import RayServegRPCContext
 
+logger = logging.getLogger(__name__)
+
 
 class Doorkeeper:
     """Lets calls in as the settings say. Belongs to the event loop."""
@@ -24,6 +27,13 @@ class Doorkeeper:
         """Raises FailedPrecondition for a tokens file that can't be used."""
         self._identity = settings.client_identity
         self._access: Access | None = None
+        # Ray's proxy listens on every address of its node.
+        if settings.tokens_file:
+            logger.warning(
+                "callers need a token, which travels in clear text, as texts do, unless a proxy before Ray's encrypts"
+            )
+        else:
+            logger.warning("whoever reaches Ray's proxy may ask all models; close it with tokens_file in the settings")
         if settings.tokens_file:
             failures = Counter("bertscope_reload_failures", "Files that changed and can't be used.", ["file"], registry=None)
             tokens = watched_tokens(settings.tokens_file, failures)

@@ -15,7 +15,8 @@ from bertscope.v1 import model_pb2
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 
-from bertscope_service.errors import NotFound
+from bertscope_service.errors import InvalidArgument, NotFound
+from bertscope_service.logs import frames
 from bertscope_service.messages.pages import cut_page, parse_page
 from bertscope_service.ray_serve import asking
 from bertscope_service.ray_serve.calls import FORWARDED, NOTHING, Question, Refusal, Serialised
@@ -47,6 +48,7 @@ class Ingress:
         read = Settings(**settings)
         logging.getLogger("bertscope_service").setLevel(read.log_level.upper())
         self._models = models
+        self._max_bytes = read.max_message_bytes
         self._doorkeeper = Doorkeeper(read)
         self._health = Health(Readiness(models))
         self._own: dict[str, Callable[[Any], Awaitable[Message]]] = {
@@ -82,8 +84,9 @@ class Ingress:
         path = path_of(method)
         client = self._doorkeeper.admit(path, context)
         require_answerable(method.name)
+        raw = serialise(request, self._max_bytes)
         forwarded = [pair for pair in context.invocation_metadata() if pair[0] in FORWARDED]
-        return Question(path, request.SerializeToString(), client, ((REQUEST_ID, call_id), *forwarded))
+        return Question(path, raw, client, ((REQUEST_ID, call_id), *forwarded))
 
     async def _reply(self, method: MethodDescriptor, request: Any, question: Question) -> bytes | Refusal:
         if method.name in self._own:
@@ -124,10 +127,20 @@ class Ingress:
         return model_pb2.ListModelsResponse(models=models, next_page_token=token).SerializeToString()
 
 
+def serialise(request: Message, max_bytes: int) -> bytes:
+    """Raises InvalidArgument for a request that our own server would not have read: Ray's proxy takes larger ones."""
+    raw = request.SerializeToString()
+    if len(raw) > max_bytes:
+        message = f"the request has {len(raw)} bytes, and this server takes {max_bytes}; send fewer texts at once"
+        raise InvalidArgument("", message, "REQUEST_TOO_LARGE")
+    return raw
+
+
 def _refusal(error: Exception, method: MethodDescriptor, call_id: str) -> Refusal:
     refusal = Refusal.of(error, call_id)
     if refusal.code is grpc.StatusCode.INTERNAL:
-        logger.exception("%s failed", method.name, extra={"request_id": call_id})
+        # Ray writes the log, and the error's own words may quote a text.
+        logger.error("%s failed, request_id=%s\n%s", method.name, call_id, frames(error))
     return refusal
 
 

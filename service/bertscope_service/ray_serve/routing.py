@@ -12,15 +12,11 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
 from bertscope_service.errors import NotFound, Unsupported
+from bertscope_service.security.roles import Role, required
 
 T = TypeVar("T")
 
 FILES = (model_pb2, attention_pb2, cloze_pb2, classification_pb2, ablation_pb2, benchmark_pb2, open_inference_pb2, health_pb2)
-FIXED = frozenset(
-    {"LoadModel", "UnloadModel", "CompressModel", "PruneHeads", "BenchmarkModels", "BenchmarkStudies"},
-)
-"""Methods that need all models in one process, or change them: there is no such process here."""
-
 NAMES = ("model", "model_name", "name")
 """Fields in which requests name their model."""
 
@@ -34,6 +30,14 @@ def methods() -> Iterator[MethodDescriptor]:
 
 def path_of(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
+
+
+FIXED = frozenset(method.name for method in methods() if required(path_of(method)) > Role.READ) | {
+    "BenchmarkModels",
+    "BenchmarkStudies",
+}
+"""Methods that change models, or need all of them in one process: there is no such process here. What is left only reads, so
+that it may be asked of another replica when one is lost."""
 
 
 def choose(models: Mapping[str, T], request: Message) -> T:

@@ -21,11 +21,11 @@ from bertscope_service.errors import InvalidArgument, NotFound, Overloaded, Unav
 from bertscope_service.ray_serve import asking, proxy
 from bertscope_service.ray_serve.application import INGRESS, Configuration
 from bertscope_service.ray_serve.calls import Question, Refusal
-from bertscope_service.ray_serve.ingress import Ingress
+from bertscope_service.ray_serve.ingress import Ingress, serialise
 from bertscope_service.ray_serve.routing import choose, methods, path_of, require_answerable
-from bertscope_service.security.roles import required
+from bertscope_service.security.roles import Role, required
 from bertscope_service.services import SERVICES
-from ray.exceptions import RayActorError
+from ray.exceptions import NodeDiedError, OwnerDiedError, RayActorError
 from ray.serve.exceptions import BackPressureError
 
 SHIPPED = yaml.safe_load((Path(__file__).parents[3] / "deploy" / "ray" / "serve.yaml").read_text(encoding="utf-8"))
@@ -95,11 +95,30 @@ def test_the_shipped_configuration_names_what_there_is() -> None:
         ({"models": [{"name": "a", "source": "x", "replicas": 2}]}, "replicas"),
         ({"settings": {"no_such_setting": 1}}, "no_such_setting"),
         ({"models": [{"name": "a", "source": "x", "settings": {"threads": -1}}]}, "threads"),
+        ({"settings": {"tls_certificate": "c", "tls_key": "k"}}, "speaks no TLS"),
+        ({"models": [{"name": "a", "source": "x", "settings": {"tls_client_ca": "c"}}]}, "speaks no TLS"),
+        ({"models": [{"name": "a", "source": "x", "settings": {"tokens_file": "t"}}]}, "in the settings of all"),
     ],
 )
 def test_a_wrong_configuration_is_refused_before_anything_is_deployed(args: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Configuration.model_validate(args)
+
+
+@pytest.mark.parametrize("method", list(methods()), ids=lambda method: method.name)
+def test_what_needs_an_admin_reaches_no_replica(method: Any) -> None:
+    if required(path_of(method)) <= Role.READ and not method.name.startswith("Benchmark"):
+        require_answerable(method.name)
+        return
+    with pytest.raises(Unsupported, match="configuration"):
+        require_answerable(method.name)
+
+
+def test_a_request_that_is_too_large_goes_no_further() -> None:
+    request = cloze_pb2.FillMaskRequest(texts=["x" * 10])
+    assert serialise(request, 12) == request.SerializeToString()
+    with pytest.raises(InvalidArgument, match="12 bytes, and this server takes 11"):
+        serialise(request, 11)
 
 
 class Context:
@@ -287,10 +306,12 @@ def read(handle: Any, into: list[Any]) -> None:
     asyncio.run(collect())
 
 
-def test_another_replica_is_asked_when_one_is_lost() -> None:
-    assert ask(Handle(LOST, LOST, ([b"reply"], None))) == b"reply"
+@pytest.mark.parametrize("error", [RayActorError(), NodeDiedError("gone"), OwnerDiedError("0" * 56, None, "")], ids=type)
+def test_another_replica_is_asked_when_one_is_lost(error: Exception) -> None:
+    lost: tuple[list[bytes], Exception] = ([], error)
+    assert ask(Handle(lost, lost, ([b"reply"], None))) == b"reply"
     found: list[Any] = []
-    read(Handle(LOST, ([b"first", b"second"], None)), found)
+    read(Handle(lost, ([b"first", b"second"], None)), found)
     assert found == [b"first", b"second"]
 
 
