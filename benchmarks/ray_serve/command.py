@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 from bertscope.inference import open_inference_pb2 as oip
-from bertscope_service.sources import EMBEDDED
+from bertscope_service.settings import EMBEDDED
 from rich.console import Console
 from rich.table import Table
 

@@ -113,6 +113,17 @@ def stays_here(target: str) -> bool:
     return _is_loopback(address) and (server in ("", "//") or not address.startswith("localhost"))
 
 
+def is_loopback_host(host: str) -> bool:
+    """Whether a name or address, without a port, is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # Any other name resolves to what the network says, and that may change.
+        return False
+
+
 def _content(path: str | PathLike[str] | None) -> bytes | None:
     return None if path is None else Path(path).read_bytes()
 
@@ -123,9 +134,4 @@ def _is_loopback(address: str) -> bool:
         host = address[1:].partition("]")[0]
     else:
         host = address.partition(":")[0] if address.count(":") == 1 else address
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback_host(host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import threading
@@ -14,7 +15,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import CliApp, SettingsError
 
 from bertscope_service import process
-from bertscope_service.settings import Settings
+from bertscope_service.settings import Settings, unknown_variables
 
 LEAVE_SECONDS = 3.0
 """Time for threads at work to end after the server has stopped. Python would wait for them without limit, and one that reads a
@@ -39,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from bertscope_service import logs
 
     logs.configure(settings.log_format, settings.log_level)
+    if unknown := unknown_variables(os.environ):
+        logging.getLogger(__name__).warning(
+            "of no effect in the environment, for no setting has that name: %s", ", ".join(unknown)
+        )
     return asyncio.run(_serve(settings))
 
 

@@ -21,8 +21,7 @@ from bertscope_service.registry import Registry
 from bertscope_service.runtimes import RuntimeSettings
 from bertscope_service.security.model_sources import SourcePolicy
 from bertscope_service.servicers.base import Backend
-from bertscope_service.settings import Settings
-from bertscope_service.sources import EMBEDDED
+from bertscope_service.settings import EMBEDDED, Settings
 from bertscope_service.warm_up import warm_up
 
 logger = logging.getLogger(__name__)

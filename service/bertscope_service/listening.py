@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -28,13 +29,14 @@ def listen(server: grpc.aio.Server, settings: Settings, credentials: grpc.Server
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     address = _address(settings.host, settings.port)
     try:
+        socket.getaddrinfo(settings.host or None, settings.port)  # tells a name that nobody knows from a taken port
         # gRPC would log a taken port in its own words, beside ours.
         socket.create_server((settings.host, settings.port), family=family).close()
         if credentials is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, credentials)
     except (OSError, RuntimeError) as error:
-        raise OSError(f"can't listen on {address}; is the port taken? choose another with --port") from error
+        raise OSError(_unusable("listen", address, error, "--host", "--port")) from error
 
 
 def serve_metrics(registry: CollectorRegistry, settings: Settings) -> tuple[int, contextlib.ExitStack]:
@@ -44,7 +46,7 @@ def serve_metrics(registry: CollectorRegistry, settings: Settings) -> tuple[int,
         http, thread = start_http_server(settings.metrics_port, host, registry)
     except OSError as error:
         address = _address(host, settings.metrics_port)
-        raise OSError(f"can't serve metrics on {address}; is the port taken? choose another with --metrics-port") from error
+        raise OSError(_unusable("serve metrics", address, error, "--metrics-host", "--metrics-port")) from error
     end = contextlib.ExitStack()
     end.callback(thread.join)
     end.callback(http.server_close)
@@ -59,6 +61,18 @@ def write_ports(path: Path | None, ports: Ports) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(json.dumps({"port": ports.grpc, "metrics_port": ports.metrics}))
     draft.replace(path)
+
+
+def _unusable(what: str, address: str, error: Exception, host: str, port: str) -> str:
+    """What keeps a socket from an address, and the flag to change."""
+    match error:
+        case socket.gaierror() | OSError(errno=errno.EADDRNOTAVAIL):
+            reason = f"this machine has no such address; {host} takes one of its own, or 0.0.0.0 for all"
+        case OSError(errno=errno.EACCES):
+            reason = f"that port needs more rights than this process has; choose one above 1023 with {port}"
+        case _:
+            reason = f"is the port taken? choose another with {port}"
+    return f"can't {what} on {address}; {reason}"
 
 
 def _address(host: str, port: int) -> str:

@@ -51,7 +51,7 @@ METRIC_NAMES = frozenset(
         "bertscope_model_load_seconds",
         "bertscope_model_weight_bytes",
         "bertscope_device_memory_bytes",
-        "bertscope_reload_failures_total",
+        "bertscope_reload_failing",
         "bertscope_certificate_expiry_timestamp_seconds",
         "bertscope_build_info",
     }
@@ -109,7 +109,8 @@ class Metrics:
             # From 0 on: of a series that begins with 1, Prometheus can't see that it grew.
             self.model_load_seconds.labels(outcome)
 
-        self.reload_failures = counter("bertscope_reload_failures", "Changed files that could not be used", ["file"])
+        failing = "1 while a file that changed can't be used, and what it was stays in force"
+        self.reload_failing = gauge("bertscope_reload_failing", failing, ["file"])
         ends = "When a certificate that is in force expires, seconds since 1970"
         self.certificate_expiry = gauge("bertscope_certificate_expiry_timestamp_seconds", ends, ["file"])
         self.build_info = gauge("bertscope_build_info", "Always 1; the version is a label", ["version"])

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+EMBEDDED = "bertscope-mini"
+"""The model that comes with the package."""
+
+PREFIX = "BERTSCOPE_"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Positive = Annotated[int, Field(gt=0)]
@@ -14,11 +21,18 @@ Seconds = Annotated[float, Field(ge=0, le=2_000_000)]
 """gRPC counts milliseconds in 32 bits."""
 
 
+CALLERS = frozenset(
+    PREFIX + name
+    for name in ("TARGET", "TOKEN", "TOKEN_FILE", "INSECURE_TOKEN", "TLS", "CA", "CERTIFICATE", "KEY", "SERVER_NAME")
+)
+"""Variables of the command's other verbs, which ask a server."""
+
+
 class Settings(BaseSettings):
     """Host BERT-family models behind gRPC and answer questions about them."""
 
     model_config = SettingsConfigDict(
-        env_prefix="BERTSCOPE_",
+        env_prefix=PREFIX,
         frozen=True,
         extra="forbid",
         use_attribute_docstrings=True,
@@ -192,3 +206,14 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """Variables that look like settings and are none, each with the one that may be meant: misspelt, they guard nothing."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    found = []
+    for variable in sorted(name for name in environment if name.upper().startswith(PREFIX)):
+        if variable.upper() not in known and variable not in CALLERS:
+            near = get_close_matches(variable.upper(), known, n=1, cutoff=0.9)
+            found.append(f"{variable} ({near[0]}?)" if near else variable)
+    return found

@@ -25,9 +25,9 @@ from bertscope_service.encoders.torch_architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, ServiceError
 from bertscope_service.hub import download
 from bertscope_service.redirections import check_config
+from bertscope_service.settings import EMBEDDED
 from bertscope_service.weight_files import unreadable, weight_files
 
-EMBEDDED = "bertscope-mini"
 EMBEDDED_FOLDER = Path(__file__).parent / "models" / EMBEDDED
 CHECKPOINT_FILES = (
     "config.json",

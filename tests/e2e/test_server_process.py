@@ -312,3 +312,12 @@ def test_variables_set_what_flags_do_not(launch: Callable[..., Process]) -> None
     assert process.end() == 2
     assert "log-level" in one_line(process)
     assert os.environ.get("BERTSCOPE_LOG_LEVEL") is None
+
+
+def test_a_variable_that_sets_nothing_is_told(launch: Callable[..., Process]) -> None:
+    process = launch("--tokens-file", "/nowhere", BERTSCOPE_TOKENSFILE="tokens")
+    assert process.end() == 1
+    assert (
+        "of no effect in the environment, for no setting has that name: BERTSCOPE_TOKENSFILE (BERTSCOPE_TOKENS_FILE?)"
+        in process.text
+    )

@@ -9,16 +9,14 @@ from ray import serve
 
 from bertscope_service.ray_serve.ingress import Ingress
 from bertscope_service.ray_serve.replica import ModelReplica
-from bertscope_service.settings import Settings
+from bertscope_service.settings import EMBEDDED, Settings
 
-EMBEDDED = "bertscope-mini"
 INGRESS = "ingress"
 MODEL_CALLS = 64
 """Calls that one replica has at a time, unless the configuration says otherwise: its engine makes batches of what waits."""
 
 INGRESS_CALLS = 10_000
 """The same of the ingress, which only waits; watches of health count, too."""
-
 
 MODEL_QUEUE, INGRESS_QUEUE = 1000, 10_000
 """Calls that wait beyond those, unless the configuration says otherwise: without a bound they would pile up in Ray."""
@@ -58,14 +56,13 @@ class Configuration(BaseModel):
         names = [INGRESS, *(model.name for model in self.models)]
         if len(set(names)) < len(names):
             raise ValueError(f"every model needs a name of its own, and none may be called {INGRESS!r}")
-        given = {*self.settings, *(name for model in self.models for name in model.settings)}
-        if useless := sorted(given.intersection(TLS)):
-            raise ValueError(f"{', '.join(useless)}: Ray's proxy speaks no TLS; put a proxy that does before it")
         if any("tokens_file" in model.settings for model in self.models):
             raise ValueError("tokens_file guards the ingress, not one model: give it in the settings of all")
         for model in self.models:
-            # Here and not in replicas, which Ray would start again and again.
-            Settings(**self._settings_of(model))
+            # Here and not in replicas, which Ray would start again and again. Ray builds on a node: its variables count.
+            read = Settings(**self._settings_of(model))
+            if useless := [name for name in TLS if getattr(read, name) is not None]:
+                raise ValueError(f"{', '.join(useless)}: Ray's proxy speaks no TLS; put a proxy that does before it")
         return self
 
     def _settings_of(self, model: Model) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, cast
 
-from prometheus_client import Counter
+from prometheus_client import Gauge
 
 from bertscope_service import callers
 from bertscope_service.security.access import Access
@@ -32,13 +32,12 @@ class Doorkeeper:
             logger.warning(
                 "callers need a token, which travels in clear text, as texts do, unless a proxy before Ray's encrypts"
             )
-        else:
-            logger.warning("whoever reaches Ray's proxy may ask all models; close it with tokens_file in the settings")
-        if settings.tokens_file:
-            failures = Counter("bertscope_reload_failures", "Files that changed and can't be used.", ["file"], registry=None)
-            tokens = watched_tokens(settings.tokens_file, failures)
+            unseen = Gauge("bertscope_reload_failing", "Nobody scrapes an ingress.", ["file"], registry=None)
+            tokens = watched_tokens(settings.tokens_file, unseen, mutual=False)
             self._access = Access(lambda: tokens.value)
             self._looking = asyncio.create_task(watch([tokens]))
+        else:
+            logger.warning("whoever reaches Ray's proxy may ask all models; close it with tokens_file in the settings")
 
     def admit(self, path: str, context: RayServegRPCContext) -> str:
         """The client behind a call, by which it gets its share. Raises Unauthenticated, PermissionDenied."""

@@ -14,7 +14,7 @@ from bertscope_service.ray_serve import routing
 from bertscope_service.ray_serve.readiness import Readiness
 
 WATCH_SECONDS = 1.0
-"""Who watches hears of a change this much later at most, plus `readiness.FRESH_SECONDS`."""
+"""Who watches hears of a change this much later at most, plus `readiness.FRESH_SECONDS`, while Ray's controller answers."""
 
 SERVICES = frozenset({"", *(method.containing_service.full_name for method in routing.methods())})
 

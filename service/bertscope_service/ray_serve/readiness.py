@@ -15,32 +15,42 @@ RUNNING = "RUNNING"
 FRESH_SECONDS = 1.0
 """What Ray said is taken for true so long: probes come from many clients, and Ray's controller is one process."""
 
+PATIENCE_SECONDS = 1.0
+"""A probe waits so long for Ray, and then hears what was known last: its own deadline is often a second or two."""
+
 
 class Readiness:
-    """Says whether every model has a replica that runs. It asks none of them: probes must pass where calls queue."""
+    """Says whether every model has a replica that runs. It asks none of them: probes must pass where calls queue.
+
+    Belongs to the event loop. Of any number of probes, one asks Ray at a time: while Ray's controller is away, no answer comes
+    until it is back, and each question would hold a thread.
+    """
 
     def __init__(self, models: Collection[str]) -> None:
         self._models = models
         self._application = serve.get_replica_context().app_name
-        self._asking = asyncio.Lock()
         self._ready = False
-        self._asked = -FRESH_SECONDS
+        self._question: asyncio.Task[None] | None = None
+        self._asked = 0.0
 
     async def ready(self) -> bool:
-        async with self._asking:
-            if time.monotonic() - self._asked >= FRESH_SECONDS:
-                # It waits for another process.
-                self._ready = await asyncio.to_thread(self._ask)
-                self._asked = time.monotonic()
+        if self._question is None or (self._question.done() and time.monotonic() - self._asked >= FRESH_SECONDS):
+            self._question = asyncio.create_task(self._ask())
+        # Neither the end of a probe nor its patience ends the question.
+        await asyncio.wait({self._question}, timeout=PATIENCE_SECONDS)
+        if self._question.done():
+            self._question.result()  # raises what nobody foresaw
         return self._ready
 
-    def _ask(self) -> bool:
+    async def _ask(self) -> None:
         try:
-            application = serve.status().applications.get(self._application)
+            # It waits for another process.
+            status = await asyncio.to_thread(serve.status)
         except (RayError, RayServeException):
             # Ray's controller is being replaced. Replicas answer without it.
-            return self._ready
-        if application is None:
-            return False
-        states: dict[str, Any] = {name: one.replica_states for name, one in application.deployments.items()}
-        return all(states.get(name, {}).get(RUNNING) for name in self._models)
+            return
+        finally:
+            self._asked = time.monotonic()
+        application = status.applications.get(self._application)
+        states: dict[str, Any] = {} if application is None else application.deployments
+        self._ready = all(name in states and states[name].replica_states.get(RUNNING) for name in self._models)

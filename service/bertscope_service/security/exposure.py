@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
+
+from bertscope.credentials import is_loopback_host
 
 from bertscope_service.settings import Settings
 
 
-def loopback_only(host: str) -> bool:
-    """Whether only processes on this machine (in a container: of this pod) reach a server that listens on `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        # A name resolves to what the network says, and that may change.
-        return False
-
-
 def exposure(settings: Settings) -> tuple[int, str]:
     """How open a server with these settings is, and how to close it: a level of logging and a line."""
-    local, encrypted = loopback_only(settings.host), settings.tls_certificate is not None
+    local, encrypted = is_loopback_host(settings.host), settings.tls_certificate is not None
     level = logging.INFO if local else logging.WARNING
     if settings.tokens_file is not None:
         if encrypted:

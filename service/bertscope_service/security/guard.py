@@ -25,12 +25,12 @@ class Guard:
         self._files: list[Watched[Any]] = []
         if settings.tls_certificate and settings.tls_key:
             paths = [settings.tls_certificate, settings.tls_key, *([settings.tls_client_ca] if settings.tls_client_ca else [])]
-            certificates = Watched("tls_certificate", paths, parse_certificates, metrics.reload_failures)
+            certificates = Watched("tls_certificate", paths, parse_certificates, metrics.reload_failing)
             self.credentials = server_credentials(certificates, mutual=bool(settings.tls_client_ca))
             self._files.append(certificates)
             _tell_expiry(certificates, metrics)
         if settings.tokens_file:
-            tokens = watched_tokens(settings.tokens_file, metrics.reload_failures)
+            tokens = watched_tokens(settings.tokens_file, metrics.reload_failing, mutual=bool(settings.tls_client_ca))
             self.interceptors.append(Gate(Access(lambda: tokens.value), metrics))
             self._files.append(tokens)
 

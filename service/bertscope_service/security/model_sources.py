@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from bertscope.credentials import is_loopback_host
+
 from bertscope_service.confinement import ANYWHERE, Confinement
 from bertscope_service.errors import PermissionDenied
-from bertscope_service.security.exposure import loopback_only
-from bertscope_service.settings import Settings
-from bertscope_service.sources import EMBEDDED, is_hub_id, is_path
+from bertscope_service.settings import EMBEDDED, Settings
+from bertscope_service.sources import is_hub_id, is_path
 
 PULL_REQUEST = re.compile(r"(^|/)pr/", re.IGNORECASE)
 """Revisions of the hub that do not come from the owner of a model, as refs/pr/1."""
@@ -35,7 +36,7 @@ class SourcePolicy:
     def of(cls, settings: Settings) -> SourcePolicy:
         roots = tuple(root.expanduser() for root in settings.model_root)
         hub = tuple(settings.model_hub)
-        return cls(roots, hub, trusting=not roots and not hub and loopback_only(settings.host))
+        return cls(roots, hub, trusting=not roots and not hub and is_loopback_host(settings.host))
 
     def confine(self, source: str, revision: str = "") -> Confinement:
         """Where the files of a source must lie. Raises PermissionDenied if it may not be loaded at all.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from prometheus_client import Counter
+from prometheus_client import Gauge
 
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.security.roles import Role
@@ -99,14 +99,23 @@ class Tokens:
         return hmac.digest(self._key, digest, "sha256")
 
 
-def watched_tokens(path: Path, failures: Counter) -> Watched[Tokens]:
-    """The tokens of a file, as it is now and as it will be. Raises FailedPrecondition if it can't be used now."""
+def watched_tokens(path: Path, failing: Gauge, *, mutual: bool) -> Watched[Tokens]:
+    """The tokens of a file, as it is now and as it will be; `mutual`: clients are asked for certificates.
+
+    Raises FailedPrecondition if it can't be used now.
+    """
 
     def parse(contents: Sequence[bytes]) -> Tokens:
         # What is no UTF-8 makes a line wrong, and that is told.
-        return Tokens.parse(contents[0].decode(errors="replace"))
+        tokens = Tokens.parse(contents[0].decode(errors="replace"))
+        if tokens.know_certificates and not mutual:
+            message = (
+                "it has lines for certificates, which clients are asked for with --tls-client-ca only; set it, or use tokens"
+            )
+            raise FailedPrecondition(message, UNREADABLE)
+        return tokens
 
-    return Watched("tokens_file", [path], parse, failures)
+    return Watched("tokens_file", [path], parse, failing)
 
 
 def _wrong(line: int, message: str) -> FailedPrecondition:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from prometheus_client import Counter
+from prometheus_client import Gauge
 
 from bertscope_service.errors import FailedPrecondition, ServiceError
 
@@ -24,16 +24,17 @@ class Watched(Generic[T]):
     """What stands in some files that belong together. `name` is that of the setting which gives them.
 
     New content counts once it was found twice in a row, for several files are seldom replaced at once, and as a whole:
-    what can't be read or used leaves the old value, a line in the log and a count. Contents are compared, not times: the files
-    are small, and a link that points elsewhere (how Kubernetes replaces a secret) is seen as well.
+    what can't be read or used leaves the old value and a line in the log, and `failing` is 1 until something can be used.
+    Contents are compared, not times: the files are small, and a link that points elsewhere (how Kubernetes replaces a secret)
+    is seen as well.
     """
 
-    def __init__(self, name: str, paths: Sequence[Path], parse: Callable[[Sequence[bytes]], T], failures: Counter) -> None:
+    def __init__(self, name: str, paths: Sequence[Path], parse: Callable[[Sequence[bytes]], T], failing: Gauge) -> None:
         """Raises FailedPrecondition where the files can't be used as they are now."""
         self._name = name
         self._paths = paths
         self._parse = parse
-        self._failures = failures.labels(name)
+        self._failing = failing.labels(name)
         self._judged = self._found = self._read()
         try:
             self.value = self._evaluate()
@@ -49,13 +50,14 @@ class Watched(Generic[T]):
         try:
             self.value = self._evaluate()
         except ServiceError as error:
-            self._failures.inc()
+            self._failing.set(1)
             logger.warning("%s can't be used as it is now, so what it was stays in force: %s", self._name, error.message)
         except Exception:
             # Of a library that reads them. Nothing may end the watch: what comes later may be good.
-            self._failures.inc()
+            self._failing.set(1)
             logger.exception("%s can't be used as it is now, so what it was stays in force", self._name)
         else:
+            self._failing.set(0)
             logger.info("%s has changed and is in force", self._name)
 
     def _read(self) -> list[bytes | str]:

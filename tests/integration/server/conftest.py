@@ -11,6 +11,7 @@ import torch
 from bertscope.v1 import cloze_pb2 as cloze
 
 from tests.integration.server.harness import Host, LoopThread, launched
+from tests.integration.server.sites import Site
 from tests.tiny import write_checkpoint
 
 GOOD_TEXT = "Paris is the capital of [MASK]."
@@ -74,6 +75,18 @@ def launch(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Callable[
             return stack.enter_context(launched(loop, **settings))
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Certificates of a server of one module's own, which the module may renew."""
+    return Site(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def mutual_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The same of a server that asks for its clients' certificates."""
+    return Site(tmp_path_factory.mktemp("mutual"))
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,6 @@ class Site:
         self.ca.write_bytes(self.authority.pem)
         self.live = folder / "live"
         self.tokens = folder / "tokens"
-        self.tokens.write_text(line("alice", "read", READER) + "bob admin certificate:bob.example\n")
         self._versions = 0
         self.renew()
 
@@ -45,6 +44,7 @@ class Site:
         return identity
 
     def settings(self, *, mutual: bool) -> dict[str, Path]:
+        self.tokens.write_text(line("alice", "read", READER) + ("bob admin certificate:bob.example\n" if mutual else ""))
         files = {"tls_certificate": self.live / "tls.crt", "tls_key": self.live / "tls.key", "tokens_file": self.tokens}
         return files | ({"tls_client_ca": self.live / "clients.pem"} if mutual else {})
 

@@ -257,6 +257,13 @@ def test_a_port_that_is_taken_is_named(loop: LoopThread, host: Host) -> None:
             loop.run(start(Settings(**settings)))
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_is_not_this_machines_is_named(loop: LoopThread, host: str) -> None:
+    for flag in ("host", "metrics_host"):
+        with pytest.raises(OSError, match=rf"on {host}:0; this machine has no such address; --{flag.replace('_', '-')} takes"):
+            loop.run(start(Settings(port=0, metrics_port=0, **{flag: host})))
+
+
 def test_ports_are_free_again_after_a_stop(loop: LoopThread, launch: Callable[..., Host]) -> None:
     host = launch()
     loop.run(host.server.stop(0))

@@ -23,16 +23,6 @@ from tests.integration.server.sites import NEW_CONNECTION, TEXT, Site, ask, conn
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("tls"))
-
-
-@pytest.fixture(scope="module")
-def mutual_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("mutual"))
-
-
-@pytest.fixture(scope="module")
 def tls_host(loop: LoopThread, checkpoints: dict[str, Path], site: Site) -> Iterator[Host]:
     with launched(loop, model=[f"bert={checkpoints['bert']}"], **site.settings(mutual=False)) as host:
         yield host

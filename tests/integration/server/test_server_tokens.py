@@ -178,23 +178,28 @@ def test_clients_are_their_names(guarded: Host, monkeypatch: pytest.MonkeyPatch,
     assert seen == ["name:alice"]
 
 
+def fails_to_reload(host: Host) -> bool:
+    return host.metric("bertscope_reload_failing", file="tokens_file") == 1
+
+
 def test_tokens_come_and_go_while_the_server_runs(guarded: Host, tokens_file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    failures = guarded.metric("bertscope_reload_failures_total", file="tokens_file")
     try:
         tokens_file.write_text(LINES + line("alice", "read", STRANGER))
         wait_until(lambda: answers(guarded, STRANGER), "the new token is known")
         assert answers(guarded, READER)
         tokens_file.write_text(f"alice read {READER}\n")
-        wait_until(lambda: guarded.metric("bertscope_reload_failures_total", file="tokens_file") > failures, "it is judged")
+        wait_until(lambda: fails_to_reload(guarded), "it is judged")
         assert answers(guarded, STRANGER)
         assert "line 1" in caplog.text
         assert READER not in caplog.text
         tokens_file.unlink()
-        wait_until(lambda: guarded.metric("bertscope_reload_failures_total", file="tokens_file") > failures + 1, "it is missed")
+        wait_until(lambda: "tokens can't be read" in caplog.text, "it is missed")
+        assert fails_to_reload(guarded)
         assert answers(guarded, STRANGER)
     finally:
         tokens_file.write_text(LINES)
     wait_until(lambda: not answers(guarded, STRANGER), "the token is gone")
+    assert not fails_to_reload(guarded)
     assert answers(guarded, READER)
 
 

@@ -1,15 +1,17 @@
 """Who may call: the file of tokens, the table of roles, and the rule that joins them."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from bertscope.inference import open_inference_pb2
 from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, model_pb2
 from bertscope_service.errors import FailedPrecondition, PermissionDenied, Unauthenticated
+from bertscope_service.metrics import Metrics
 from bertscope_service.security.access import Access
 from bertscope_service.security.gate import certificate_names
 from bertscope_service.security.roles import METHODS, Role, is_known, required
-from bertscope_service.security.tokens import Principal, Tokens
+from bertscope_service.security.tokens import Principal, Tokens, watched_tokens
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,6 +109,16 @@ def test_any_text_is_a_file_of_tokens_or_refused(parts: list[str]) -> None:
         assert len(Tokens.parse("".join(parts))) > 0
     except FailedPrecondition as error:
         assert error.reason == "TOKENS_UNREADABLE"
+
+
+def test_lines_that_no_certificate_can_meet_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text(f"alice read {digest('a')}\nbob read certificate:bob.example\n")
+    failing = Metrics().reload_failing
+    assert len(watched_tokens(file, failing, mutual=True).value) == 2
+    with pytest.raises(FailedPrecondition, match=r"--tokens-file: .* --tls-client-ca") as refused:
+        watched_tokens(file, failing, mutual=False)
+    assert refused.value.reason == "TOKENS_UNREADABLE"
 
 
 def test_callers_are_let_in_by_role() -> None:

@@ -4,8 +4,9 @@ import logging
 from pathlib import Path
 
 import pytest
+from bertscope.credentials import is_loopback_host
 from bertscope_service.__main__ import main
-from bertscope_service.security.exposure import exposure, loopback_only
+from bertscope_service.security.exposure import exposure
 from bertscope_service.settings import Settings
 
 TLS = {"tls_certificate": Path("c"), "tls_key": Path("k")}
@@ -13,12 +14,12 @@ TLS = {"tls_certificate": Path("c"), "tls_key": Path("k")}
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
 def test_loopback_is_only_this_machine(host: str) -> None:
-    assert loopback_only(host)
+    assert is_loopback_host(host)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.0.0.1", "localhost.example", "127.0.0.1.example"])
 def test_everything_else_may_be_reached(host: str) -> None:
-    assert not loopback_only(host)
+    assert not is_loopback_host(host)
 
 
 @pytest.mark.parametrize(

@@ -96,13 +96,28 @@ def test_the_shipped_configuration_names_what_there_is() -> None:
         ({"settings": {"no_such_setting": 1}}, "no_such_setting"),
         ({"models": [{"name": "a", "source": "x", "settings": {"threads": -1}}]}, "threads"),
         ({"settings": {"tls_certificate": "c", "tls_key": "k"}}, "speaks no TLS"),
-        ({"models": [{"name": "a", "source": "x", "settings": {"tls_client_ca": "c"}}]}, "speaks no TLS"),
+        ({"models": [{"name": "a", "source": "x", "settings": {"tls_certificate": "c", "tls_key": "k"}}]}, "speaks no TLS"),
         ({"models": [{"name": "a", "source": "x", "settings": {"tokens_file": "t"}}]}, "in the settings of all"),
     ],
 )
 def test_a_wrong_configuration_is_refused_before_anything_is_deployed(args: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Configuration.model_validate(args)
+
+
+def test_tls_in_the_environment_of_a_node_is_refused_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTSCOPE_TLS_CERTIFICATE", "c")
+    monkeypatch.setenv("BERTSCOPE_TLS_KEY", "k")
+    with pytest.raises(ValidationError, match="tls_certificate, tls_key: Ray's proxy speaks no TLS"):
+        Configuration()
+
+
+def test_queues_are_bounded_unless_the_configuration_says_otherwise() -> None:
+    ingress = Configuration().application()._bound_deployment
+    (model,) = ingress.init_args[0].values()
+    assert (ingress.name, ingress._deployment_config.max_queued_requests) == (INGRESS, 10_000)
+    bound = model._bound_deployment
+    assert (bound.name, bound._deployment_config.max_queued_requests) == ("bertscope-mini", 1000)
 
 
 @pytest.mark.parametrize("method", list(methods()), ids=lambda method: method.name)

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from bertscope.cli.server_options import TOKEN_VARIABLE, ServerOptions
 from bertscope_service.__main__ import main
-from bertscope_service.settings import Settings
+from bertscope_service.settings import CALLERS, PREFIX, Settings, unknown_variables
 from pydantic import ValidationError
 from pydantic_settings import CliApp
 
@@ -89,6 +91,28 @@ def test_a_wrong_variable_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "max-texts" in err
+
+
+def test_variables_that_are_no_settings_are_told_with_what_may_be_meant() -> None:
+    environment = [
+        "PATH",
+        "BERTSCOPE_TOKEN_FILES",
+        "BERTSCOPE_TOKENSFILE",
+        "bertscope_tokens_file",
+        "BERTSCOPE_QUEUE_TOKENS",
+        "BERTSCOPE_TOKEN_FILE",
+        "BERTSCOPE_SERVICE_HOST",
+    ]
+    assert unknown_variables(environment) == [
+        "BERTSCOPE_SERVICE_HOST",
+        "BERTSCOPE_TOKENSFILE (BERTSCOPE_TOKENS_FILE?)",
+        "BERTSCOPE_TOKEN_FILES (BERTSCOPE_TOKENS_FILE?)",
+    ]
+
+
+def test_variables_of_callers_are_known() -> None:
+    options = {f"{PREFIX}{option.name.upper()}" for option in fields(ServerOptions)}
+    assert options | {TOKEN_VARIABLE} == CALLERS
 
 
 def test_choices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,13 +38,13 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return first, second
 
 
-def failures(metrics: Metrics) -> float:
-    return metrics.registry.get_sample_value("bertscope_reload_failures_total", {"file": "pair"}) or 0.0
+def failing(metrics: Metrics) -> float | None:
+    return metrics.registry.get_sample_value("bertscope_reload_failing", {"file": "pair"})
 
 
 def test_files_count_together_once_they_are_found_twice(files: tuple[Path, Path]) -> None:
     first, second = files
-    watched = Watched("pair", files, joined, Metrics().reload_failures)
+    watched = Watched("pair", files, joined, Metrics().reload_failing)
     assert watched.value == b"one two"
     first.write_bytes(b"three")
     watched.look()
@@ -60,21 +60,22 @@ def test_what_cannot_be_used_is_told_once_and_leaves_the_old(
     files: tuple[Path, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics = Metrics()
-    watched = Watched("pair", files, joined, metrics.reload_failures)
+    watched = Watched("pair", files, joined, metrics.reload_failing)
     files[0].write_bytes(b"bad")
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
             watched.look()
-    assert (watched.value, failures(metrics)) == (b"one two", 1)
+    assert (watched.value, failing(metrics)) == (b"one two", 1)
     assert caplog.text.count("one of them is bad") == 1
     files[0].unlink()
     for _ in range(5):
         watched.look()
-    assert (watched.value, failures(metrics)) == (b"one two", 2)
+    assert (watched.value, failing(metrics)) == (b"one two", 1)
+    assert caplog.text.count("stays in force") == 2
     files[0].write_bytes(b"good")
     for _ in range(2):
         watched.look()
-    assert (watched.value, failures(metrics)) == (b"good two", 2)
+    assert (watched.value, failing(metrics)) == (b"good two", 0)
 
 
 def test_a_failure_that_nobody_foresaw_leaves_the_old_and_ends_no_watch(
@@ -82,12 +83,12 @@ def test_a_failure_that_nobody_foresaw_leaves_the_old_and_ends_no_watch(
 ) -> None:
     metrics = Metrics()
     watched = Watched(
-        "pair", files, lambda contents: int(contents[0] == b"one") or contents[0].index(b"?"), metrics.reload_failures
+        "pair", files, lambda contents: int(contents[0] == b"one") or contents[0].index(b"?"), metrics.reload_failing
     )
     files[0].write_bytes(b"odd")
     for _ in range(3):
         watched.look()
-    assert (watched.value, failures(metrics)) == (1, 1)
+    assert (watched.value, failing(metrics)) == (1, 1)
     assert "what it was stays in force" in caplog.text
     files[0].write_bytes(b"a?")
     for _ in range(2):
@@ -108,7 +109,7 @@ def test_a_certificate_whose_key_cannot_be_read_is_refused() -> None:
 
 def test_a_start_with_files_that_cannot_be_used_names_the_setting(tmp_path: Path) -> None:
     with pytest.raises(FailedPrecondition, match=r"--some-pair: .*none can't be read: No such file"):
-        Watched("some_pair", [tmp_path / "none"], joined, Metrics().reload_failures)
+        Watched("some_pair", [tmp_path / "none"], joined, Metrics().reload_failing)
 
 
 def test_certificates_say_when_they_expire() -> None:
