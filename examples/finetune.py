@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import torch
 from bertscope_service.errors import ServiceError
-from bertscope_service.sources import EMBEDDED, locate
+from bertscope_service.settings import EMBEDDED
+from bertscope_service.sources import locate
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, get_linear_schedule_with_warmup
 from transformers.utils import logging

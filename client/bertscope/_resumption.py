@@ -12,7 +12,7 @@ from time import monotonic
 import grpc
 
 from bertscope._assembly import AttentionAssembler
-from bertscope.errors import BertscopeError, Unavailable
+from bertscope.errors import BertscopeError, FailedPrecondition, Unavailable
 from bertscope.results import AttentionMaps
 from bertscope.v1.attention_pb2 import ExtractAttentionRequest, ExtractAttentionResponse
 
@@ -34,14 +34,23 @@ class Extraction:
         self._missing = list(range(len(request.inputs)))
         self._end = None if seconds is None else monotonic() + seconds
         self._breaks = 0
+        self._weights = ""
         self._begin()
 
     def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
-        """Takes in one message; gives the maps of the text that it completes. Raises InvalidReply."""
+        """Takes in one message; gives the maps of the text that it completes.
+
+        Raises InvalidReply, and FailedPrecondition where another model goes on in the place of the first one.
+        """
         self._begun = True
         maps = self._assembler.add(message)
         if maps is None:
             return None
+        weights = maps.provenance.weights_digest
+        if self._weights and weights != self._weights:
+            remedy = "the stream broke off, and the model that goes on has other weights; ask for all texts again"
+            raise FailedPrecondition(remedy, metadata={"before": self._weights, "now": weights})
+        self._weights = weights
         self._breaks = 0
         number = self._asked[maps.input_index]
         self._missing.remove(number)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypeAlias
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health, health_pb2
 
 from bertscope_service.running import RunningCalls
 
@@ -16,11 +17,18 @@ Response = health_pb2.HealthCheckResponse
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class Health(health_pb2_grpc.HealthServicer):
+MAX_WATCHES = 4096
+"""Who watches needs no token, and each watch some memory."""
+
+MALFORMED = "the request is not a grpc.health.v1.HealthCheckRequest"
+
+
+class Health:
     """The state of the server as a whole (the empty name) and of each of its services, which is the same.
 
     Not grpcio-health-checking's servicer: there, when one of several watchers leaves, the others hear nothing more, and watches
     never end, so that a server that stops would have to break connections, of which gRPC's clients complain on standard error.
+    Nor its registration: gRPC would write a trace into the log for each request that can't be read, from anybody.
 
     Belongs to the event loop.
     """
@@ -30,6 +38,16 @@ class Health(health_pb2_grpc.HealthServicer):
         self._begun = self._ended = False
         self._changed = asyncio.Event()
         self._watches = RunningCalls()
+        self._watched = 0
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Answer the calls of a server that has not begun."""
+        write = Response.SerializeToString
+        methods = {
+            "Check": grpc.unary_unary_rpc_method_handler(self._check, _parse, write),
+            "Watch": grpc.unary_stream_rpc_method_handler(self._watch, _parse, write),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods),))
 
     @property
     def serving(self) -> bool:
@@ -49,12 +67,20 @@ class Health(health_pb2_grpc.HealthServicer):
         """UNAVAILABLE to all who still watch."""
         await self._watches.cut_off()
 
-    async def Check(self, request: Request, context: Context) -> Response:  # noqa: N802  # the rpc's name
+    async def _check(self, request: Request | None, context: Context) -> Response:
+        if request is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
         if request.service not in self._names:
             await context.abort(grpc.StatusCode.NOT_FOUND, "this server has no such service")
         return self._answer(request)
 
-    async def Watch(self, request: Request, context: Context) -> AsyncIterator[Response]:  # noqa: N802  # the rpc's name
+    async def _watch(self, request: Request | None, context: Context) -> AsyncIterator[Response]:
+        if request is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
+        if self._watched >= MAX_WATCHES:
+            message = f"{MAX_WATCHES} calls watch this server already; ask with Check, or watch again later"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
+        self._watched += 1
         self._watches.begin(context)
         try:
             while True:
@@ -62,6 +88,7 @@ class Health(health_pb2_grpc.HealthServicer):
                 yield self._answer(request)
                 await changed.wait()
         finally:
+            self._watched -= 1
             self._watches.end(context)
 
     def _answer(self, request: Request) -> Response:
@@ -72,3 +99,10 @@ class Health(health_pb2_grpc.HealthServicer):
     def _tell(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _parse(raw: bytes) -> Request | None:
+    try:
+        return Request.FromString(raw)
+    except DecodeError:
+        return None

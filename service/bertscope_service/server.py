@@ -14,7 +14,7 @@ from typing import Any
 import bertscope
 import grpc
 import torch
-from grpc_health.v1 import health, health_pb2_grpc
+from grpc_health.v1 import health
 
 from bertscope_service import channelz
 from bertscope_service.connections import server_options
@@ -72,7 +72,7 @@ class Server:
             options=server_options(settings),
         )
         add_services(self._server, self._hosting, lambda: self._health.serving)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._health.add_to(self._server)
         names = (*SERVICES, health.SERVICE_NAME)
         if settings.channelz:
             channelz.add_channelz(self._server)

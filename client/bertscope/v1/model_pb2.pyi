@@ -329,7 +329,9 @@ class LoadModelRequest(_message.Message):
     precision: _common_pb2.Precision.ValueType
     """The number format to compute in."""
     revision: _builtins.str
-    """Branch, tag or commit of a hub id; empty means its main branch. Must be empty for a folder."""
+    """Branch, tag or commit of a hub id: letters, digits, '.', '_', '+', '@', '#', '=', '-', parts of them with '/' between, and no
+    "..". Empty means its main branch; must be empty for a folder.
+    """
     runtime: _common_pb2.Runtime.ValueType
     """The library to run it with. RUNTIME_ONNX exports the model first, once, into the server's cache."""
     replace: _builtins.bool

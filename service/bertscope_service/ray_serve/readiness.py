@@ -16,7 +16,7 @@ FRESH_SECONDS = 1.0
 """What Ray said is taken for true so long: probes come from many clients, and Ray's controller is one process."""
 
 PATIENCE_SECONDS = 1.0
-"""A probe waits so long for Ray, and then hears what was known last: its own deadline is often a second or two."""
+"""Ray has so long to answer; then, until it does, probes hear what was known last, at once. Their deadlines are short."""
 
 
 class Readiness:
@@ -31,13 +31,14 @@ class Readiness:
         self._application = serve.get_replica_context().app_name
         self._ready = False
         self._question: asyncio.Task[None] | None = None
-        self._asked = 0.0
+        self._begun = self._ended = 0.0
 
     async def ready(self) -> bool:
-        if self._question is None or (self._question.done() and time.monotonic() - self._asked >= FRESH_SECONDS):
-            self._question = asyncio.create_task(self._ask())
-        # Neither the end of a probe nor its patience ends the question.
-        await asyncio.wait({self._question}, timeout=PATIENCE_SECONDS)
+        now = time.monotonic()
+        if self._question is None or (self._question.done() and now - self._ended >= FRESH_SECONDS):
+            self._question, self._begun = asyncio.create_task(self._ask()), now
+        # Neither a probe that ends nor one that waits no longer ends the question.
+        await asyncio.wait({self._question}, timeout=max(0, self._begun + PATIENCE_SECONDS - now))
         if self._question.done():
             self._question.result()  # raises what nobody foresaw
         return self._ready
@@ -50,7 +51,7 @@ class Readiness:
             # Ray's controller is being replaced. Replicas answer without it.
             return
         finally:
-            self._asked = time.monotonic()
+            self._ended = time.monotonic()
         application = status.applications.get(self._application)
         states: dict[str, Any] = {} if application is None else application.deployments
         self._ready = all(name in states and states[name].replica_states.get(RUNNING) for name in self._models)

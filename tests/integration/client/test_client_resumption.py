@@ -105,6 +105,27 @@ def test_a_text_that_never_arrives_is_asked_for_four_times(server):
     assert asked(server) == [TEXTS, *[TEXTS[1:]] * 3]
 
 
+def test_a_model_with_other_weights_does_not_go_on(server):
+    first = messages_of(server, TEXTS[0])
+    Breaks(server, after=[first])
+    cut, calls = server.stream, itertools.count()
+
+    def other_weights(messages):
+        number = next(calls)
+        for message in cut(messages):
+            if number and message.HasField("header"):
+                message.header.provenance.weights_digest = f"sha256:{'f' * 64}"
+            yield message
+
+    server.stream = other_weights
+    with bertscope.Client(server.target) as client:
+        stream = client.extract_attention(TEXTS)
+        assert next(stream).text == TEXTS[0]
+        with pytest.raises(bertscope.FailedPrecondition, match="other weights; ask for all texts again"):
+            next(stream)
+    assert asked(server) == [TEXTS, TEXTS[1:]]
+
+
 @pytest.mark.parametrize(
     ("code", "reason", "error"),
     [

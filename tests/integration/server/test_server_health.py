@@ -7,9 +7,10 @@ from typing import Any
 import grpc
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
+from bertscope_service import health
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.integration.server.harness import CALL_SECONDS, Host, LoopThread, refused
+from tests.integration.server.harness import CALL_SECONDS, Host, LoopThread, refused, wait_until
 
 Status = health_pb2.HealthCheckResponse
 GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])
@@ -47,6 +48,42 @@ def test_a_watch_of_an_unknown_service_says_so_and_stays(host: Host) -> None:
     assert next(stream).status == Status.SERVICE_UNKNOWN
     assert stream.is_active()
     stream.cancel()
+
+
+def test_watches_are_bounded_and_make_room_when_they_end(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "MAX_WATCHES", 2)
+    first, second = watch(host.channel), watch(host.channel)
+    assert next(first).status == next(second).status == Status.SERVING
+    with pytest.raises(grpc.RpcError) as full:
+        next(watch(host.channel))
+    assert full.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    first.cancel()
+
+    def watched() -> bool:
+        try:
+            return bool(next(watch(host.channel)))
+        except grpc.RpcError:
+            return False
+
+    wait_until(watched, "there is room")
+    second.cancel()
+
+
+@pytest.mark.parametrize("method", ["Check", "Watch"])
+def test_a_malformed_request_is_refused_and_leaves_no_trace_in_the_log(
+    host: Host, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    call = host.channel.unary_stream(f"/grpc.health.v1.Health/{method}")
+    with pytest.raises(grpc.RpcError) as refused_:
+        list(call(b"\x0a\xff", timeout=CALL_SECONDS))
+    assert refused_.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert not caplog.records
+
+
+def test_a_method_that_health_does_not_have_is_unimplemented(host: Host) -> None:
+    with pytest.raises(grpc.RpcError) as refused_:
+        host.channel.unary_unary("/grpc.health.v1.Health/List")(b"", timeout=CALL_SECONDS)
+    assert refused_.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_clients_that_only_stay_connected_are_left_without_a_complaint_of_grpc(
