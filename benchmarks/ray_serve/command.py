@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     rows = []
     for row in compare(options.rounds, options.seconds, options.runtime):
         rows.append(row)
-        print(f"{row.cell}: done", file=sys.stderr)
+        print(f"{row.cell.callers} callers, {row.cell.texts} texts a call: done", file=sys.stderr)
     if options.json:
         print(json.dumps({"machine": machine(), "readings": [asdict(row) for row in rows]}, indent=2))
     else:

@@ -48,10 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _describe(problem: ErrorDetails) -> str:
+    said = problem["msg"].removeprefix("Value error, ")
     if not problem["loc"]:  # of several flags, which it names itself
-        return problem["msg"].removeprefix("Value error, ")
+        return said
     name = "-".join(str(part) for part in problem["loc"]).replace("_", "-")
-    return f"--{name}: {problem['msg']}, got {problem['input']!r}"
+    return f"--{name}: {said}, got {problem['input']!r}"
 
 
 async def _serve(settings: Settings) -> int:

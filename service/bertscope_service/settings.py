@@ -207,6 +207,14 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
+    @field_validator("model_root")
+    @classmethod
+    def _find_homes(cls, roots: list[Path]) -> list[Path]:
+        try:
+            return [root.expanduser() for root in roots]
+        except RuntimeError as error:
+            raise ValueError("there is nobody of that name with a home directory") from error
+
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:
     """Variables that look like settings and are none, each with the one that may be meant: misspelt, they guard nothing."""

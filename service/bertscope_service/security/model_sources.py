@@ -34,8 +34,7 @@ class SourcePolicy:
 
     @classmethod
     def of(cls, settings: Settings) -> SourcePolicy:
-        roots = tuple(root.expanduser() for root in settings.model_root)
-        hub = tuple(settings.model_hub)
+        roots, hub = tuple(settings.model_root), tuple(settings.model_hub)
         return cls(roots, hub, trusting=not roots and not hub and is_loopback_host(settings.host))
 
     def confine(self, source: str, revision: str = "") -> Confinement:

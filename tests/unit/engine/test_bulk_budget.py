@@ -174,6 +174,7 @@ async def test_rates_keep_no_encoder_alive(rig: Rig) -> None:
     await rig.run(encoder, 10)
     gone = weakref.ref(encoder)
     del encoder
+    await rig.run(FakeEncoder(), 10)  # by then the worker's thread has let go of the first batch
     gc.collect()
     assert gone() is None
 

@@ -70,6 +70,7 @@ WRONG = [
     ("--precision", "fp64"),
     ("--log-format", "xml"),
     ("--log-level", "loud"),
+    ("--model-root", "~nobody-of-that-name/models"),
 ]
 
 
