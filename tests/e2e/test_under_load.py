@@ -269,7 +269,6 @@ def test_the_work_for_a_client_that_is_killed_ends_and_nobody_else_notices(
         return metric(steady, "bertscope_requests_in_flight", method=method)
 
     cancelled = metric(steady, "bertscope_requests_total", method=method, code="CANCELLED")
-    dropped = metric(steady, "bertscope_rows_dropped_total", reason="cancelled")
     with connect(steady) as channel:
         with reader(steady, program, request_) as client:
             bystander = Client(lambda: fill(channel))
@@ -286,8 +285,6 @@ def test_the_work_for_a_client_that_is_killed_ends_and_nobody_else_notices(
             fill(channel)
         assert rows(steady) == computed + 20 * len(TEXTS)
     assert metric(steady, "bertscope_queue_rows", device="cpu") == 0
-    if method == "SweepHeads":
-        assert metric(steady, "bertscope_rows_dropped_total", reason="cancelled") > dropped
     assert not bystander.errors
     for answer in bystander.answers:
         assert_allclose(answer, truths["fill"], atol=1e-5)
