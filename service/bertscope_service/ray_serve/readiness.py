@@ -16,7 +16,11 @@ FRESH_SECONDS = 1.0
 """What Ray said is taken for true so long: probes come from many clients, and Ray's controller is one process."""
 
 PATIENCE_SECONDS = 1.0
-"""Ray has so long to answer; then, until it does, probes hear what was known last, at once. Their deadlines are short."""
+"""Where all models could be asked last, Ray has so long to answer; then, until it does, probes hear that they can, at once:
+replicas answer without Ray's controller."""
+
+DOUBT_SECONDS = 10.0
+"""The same where they could not, or nothing is known yet. NOT_SERVING makes callers turn away, so it should be true."""
 
 
 class Readiness:
@@ -37,8 +41,9 @@ class Readiness:
         now = time.monotonic()
         if self._question is None or (self._question.done() and now - self._ended >= FRESH_SECONDS):
             self._question, self._begun = asyncio.create_task(self._ask()), now
+        patience = PATIENCE_SECONDS if self._ready else DOUBT_SECONDS
         # Neither a probe that ends nor one that waits no longer ends the question.
-        await asyncio.wait({self._question}, timeout=max(0, self._begun + PATIENCE_SECONDS - now))
+        await asyncio.wait({self._question}, timeout=max(0, self._begun + patience - now))
         if self._question.done():
             self._question.result()  # raises what nobody foresaw
         return self._ready
@@ -48,8 +53,7 @@ class Readiness:
             # It waits for another process.
             status = await asyncio.to_thread(serve.status)
         except (RayError, RayServeException):
-            # Ray's controller is being replaced. Replicas answer without it.
-            return
+            return  # Ray's controller is being replaced
         finally:
             self._ended = time.monotonic()
         application = status.applications.get(self._application)

@@ -99,6 +99,7 @@ def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
 ) -> None:
     monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
     monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(readiness, "DOUBT_SECONDS", 0.01)
 
     async def test(ready: Readiness) -> None:
         controller.answers.clear()
@@ -118,6 +119,28 @@ def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
         async with asyncio.timeout(20):
             while await ready.ready():
                 pass
+
+    run(test)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["nothing is known", "they were not ready"])
+def test_a_slow_answer_is_waited_for_before_a_server_is_called_not_serving(
+    known: bool, controller: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
+    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0)
+
+    async def test(ready: Readiness) -> None:
+        if known:
+            controller.says = status({})
+            assert not await ready.ready()
+        controller.says = status(BOTH)
+        controller.heard.clear()
+        controller.answers.clear()
+        probe = asyncio.create_task(ready.ready())
+        await asyncio.to_thread(controller.heard.wait, 20)
+        controller.answers.set()
+        assert await probe
 
     run(test)
 
