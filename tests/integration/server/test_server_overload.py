@@ -220,7 +220,9 @@ def test_bulk_work_keeps_no_interactive_call_out(launch: Callable[..., Host], ot
     with held(host) as gate:
         sweep: Any = slow_sweep(host, texts=60)
         wait_until(lambda: host.metric("bertscope_queue_tokens", device="cpu") > 10 * TOKENS, "the queue is full of its rows")
-        rows = waiting(host)
+        rows = settled(
+            lambda: waiting(host), lambda: host.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS)
+        )
         calls = [stub.FillMask.future(ask(), timeout=CALL_SECONDS) for stub in (host.cloze, others(host))]
         wait_until(lambda: waiting(host) == rows + 2, "both are let in")
         gate.let_through()
