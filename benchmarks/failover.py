@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 
 import bertscope
+from bertscope_service.settings import EMBEDDED
 
 from benchmarks.envoy import PROGRAM, Envoy
 from benchmarks.measure import Claim
@@ -40,9 +41,8 @@ PAUSE_SECONDS = 0.01
 REPLACED_SECONDS = 120.0
 """Ray has so long to start another replica before the next round."""
 
-MODEL = "bertscope-mini"
-READY = f"models/{MODEL} is ready"
-"""What each of its replicas logs once."""
+READY = f"models/{EMBEDDED} is ready"
+"""What each replica of the model logs once."""
 
 Ask = Callable[[bertscope.Client], object]
 
@@ -149,7 +149,7 @@ class _Replicas:
 
     def _kill(self) -> None:
         self._killed += 1
-        self._cluster.replicas(MODEL)[0].kill()
+        self._cluster.replicas(EMBEDDED)[0].kill()
 
 
 def _round(side: Side, *, retries: bool = True) -> Outcome:

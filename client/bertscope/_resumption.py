@@ -48,8 +48,10 @@ class Extraction:
             return None
         weights = maps.provenance.weights_digest
         if self._weights and weights != self._weights:
-            remedy = "the stream broke off, and the model that goes on has other weights; ask for all texts again"
-            raise FailedPrecondition(remedy, metadata={"before": self._weights, "now": weights})
+            raise FailedPrecondition(
+                "the stream broke off, and the model that goes on has other weights; ask for all texts again",
+                metadata={"before": self._weights, "now": weights},
+            )
         self._weights = weights
         self._breaks = 0
         number = self._asked[maps.input_index]

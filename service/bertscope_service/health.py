@@ -38,7 +38,6 @@ class Health:
         self._begun = self._ended = False
         self._changed = asyncio.Event()
         self._watches = RunningCalls()
-        self._watched = 0
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Answer the calls of a server that has not begun."""
@@ -77,10 +76,9 @@ class Health:
     async def _watch(self, request: Request | None, context: Context) -> AsyncIterator[Response]:
         if request is None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
-        if self._watched >= MAX_WATCHES:
+        if len(self._watches) >= MAX_WATCHES:
             message = f"{MAX_WATCHES} calls watch this server already; ask with Check, or watch again later"
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
-        self._watched += 1
         self._watches.begin(context)
         try:
             while True:
@@ -88,7 +86,6 @@ class Health:
                 yield self._answer(request)
                 await changed.wait()
         finally:
-            self._watched -= 1
             self._watches.end(context)
 
     def _answer(self, request: Request) -> Response:

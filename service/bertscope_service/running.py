@@ -30,6 +30,10 @@ class RunningCalls:
     def __bool__(self) -> bool:
         return bool(self._tasks or self._sending)
 
+    def __len__(self) -> int:
+        """Calls whose status is not known yet; those that only send still are not among them."""
+        return len(self._tasks)
+
     def __contains__(self, context: Context) -> bool:
         return context in self._tasks
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -9,7 +10,7 @@ from ray import serve
 
 from bertscope_service.ray_serve.ingress import Ingress
 from bertscope_service.ray_serve.replica import ModelReplica
-from bertscope_service.settings import EMBEDDED, Settings
+from bertscope_service.settings import EMBEDDED, PREFIX, Settings
 
 INGRESS = "ingress"
 MODEL_CALLS = 64
@@ -56,13 +57,16 @@ class Configuration(BaseModel):
         names = [INGRESS, *(model.name for model in self.models)]
         if len(set(names)) < len(names):
             raise ValueError(f"every model needs a name of its own, and none may be called {INGRESS!r}")
+        given = {*self.settings, *(name for model in self.models for name in model.settings)}
+        # Ray builds on a node, so its variables count, too.
+        variables = {variable.upper() for variable in os.environ}
+        if useless := [name for name in TLS if name in given or PREFIX + name.upper() in variables]:
+            raise ValueError(f"{', '.join(useless)}: Ray's proxy speaks no TLS; put a proxy that does before it")
         if any("tokens_file" in model.settings for model in self.models):
             raise ValueError("tokens_file guards the ingress, not one model: give it in the settings of all")
         for model in self.models:
-            # Here and not in replicas, which Ray would start again and again. Ray builds on a node: its variables count.
-            read = Settings(**self._settings_of(model))
-            if useless := [name for name in TLS if getattr(read, name) is not None]:
-                raise ValueError(f"{', '.join(useless)}: Ray's proxy speaks no TLS; put a proxy that does before it")
+            # Here and not in replicas, which Ray would start again and again.
+            Settings(**self._settings_of(model))
         return self
 
     def _settings_of(self, model: Model) -> dict[str, Any]:

@@ -96,6 +96,7 @@ def test_the_shipped_configuration_names_what_there_is() -> None:
         ({"settings": {"no_such_setting": 1}}, "no_such_setting"),
         ({"models": [{"name": "a", "source": "x", "settings": {"threads": -1}}]}, "threads"),
         ({"settings": {"tls_certificate": "c", "tls_key": "k"}}, "speaks no TLS"),
+        ({"models": [{"name": "a", "source": "x", "settings": {"tls_client_ca": "c"}}]}, "speaks no TLS"),
         ({"models": [{"name": "a", "source": "x", "settings": {"tls_certificate": "c", "tls_key": "k"}}]}, "speaks no TLS"),
         ({"models": [{"name": "a", "source": "x", "settings": {"tokens_file": "t"}}]}, "in the settings of all"),
     ],
