@@ -1,4 +1,4 @@
-# make demo | run | test | check | format | protos | bench | gpu | release
+# make demo | run | test | test-all | check | format | protos | client | bench | gpu | release
 # Each verb does its own set-up: a .venv with both distributions and the development tools, by uv; without uv on PATH, pip puts
 # it into the .venv first.
 SHELL := /bin/bash
@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
 
-.PHONY: help demo run test check format protos bench gpu release clean
+.PHONY: help demo run test test-all check format protos client bench gpu release clean
 
 help:  ## Show the verbs
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 $(READY): pyproject.toml service/pyproject.toml service/hatch_build.py client/bertscope/_version.py uv.lock
 ifeq ($(UV),)
@@ -30,25 +30,34 @@ demo: $(READY)  ## Start a server, ask it things through gRPC, stop it
 run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
 	@$(BIN)/bertscope serve
 
-test: $(READY)  ## Run all tests
+test: $(READY)  ## Run the tests, but for slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+
+test-all: $(READY)  ## Run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
 
-check: $(READY)  ## Formatting, lint, types, import arrows, protos, deployment files, known vulnerabilities
+check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, deployment files, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy client/bertscope service/bertscope_service protos benchmarks examples release deploy
+	$(BIN)/mypy client/bertscope service/bertscope_service benchmarks examples tools
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m protos.generate --check
-	$(BIN)/python -m protos.lint
-	$(BIN)/python -m deploy.check
-	$(BIN)/python -m deploy.audit
+	$(BIN)/python -m tools.protos --check
+	$(BIN)/python -m tools.protos.lint
+	$(BIN)/python -m tools.async_to_sync --check
+	$(BIN)/python -m tools.tensor_factories
+	$(BIN)/python -m tools.prose
+	$(BIN)/python -m tools.deploy.check
+	$(BIN)/python -m tools.deploy.audit
 
 format: $(READY)  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 protos: $(READY)  ## Generate what is made from protos/
-	$(BIN)/python -m protos.generate
+	$(BIN)/python -m tools.protos
+
+client: $(READY)  ## Generate the synchronous client from the asynchronous one
+	$(BIN)/python -m tools.async_to_sync
 
 bench: $(READY)  ## Measure against peers, side by side; a few minutes
 	$(BIN)/python -m benchmarks
@@ -58,7 +67,7 @@ gpu:  ## GPU tests and benchmarks with PYTHON=..., installing nothing
 	@PYTHONPATH=client:service:. $(PYTHON) -m benchmarks.gpu
 
 release: $(READY)  ## Wheels, sdists, SBOMs and checksums in dist/, tried in empty environments on PYTHONS="3.11 3.12 3.13"
-	$(BIN)/python -m release $(addprefix --python ,$(PYTHONS))
+	$(BIN)/python -m tools.release $(addprefix --python ,$(PYTHONS))
 
 clean:  ## Remove the environment, all caches and what a release built
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

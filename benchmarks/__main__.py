@@ -1,4 +1,4 @@
-"""Measure the claims and print one table."""
+"""Measures the claims and prints one table."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import (
+from benchmarks.lib.measure import Claim, machine
+from benchmarks.load import command as load
+from benchmarks.load import heavy_callers, overload
+from benchmarks.micro import int8, intervals, runtimes
+from benchmarks.peers import command as peers
+from benchmarks.ray_serve import command as ray_serve
+from benchmarks.serving import (
     attention,
     cloze,
     failover,
     interactive,
     observing,
-    onnx_serving,
     overhead,
-    overload,
     padding,
     pruning,
-    runtimes,
     security,
     sweep,
     sweep64,
 )
-from benchmarks.load import command as load
-from benchmarks.measure import Claim, machine
-from benchmarks.peers import command as peers
-from benchmarks.ray_serve import command as ray_serve
+from benchmarks.serving import (
+    onnx as onnx_serving,
+)
 from benchmarks.soak import command as soak
 
 SCRIPTS = {
@@ -43,16 +45,24 @@ SCRIPTS = {
     "overload": overload,
     "pruning": pruning,
     "runtimes": runtimes,
+    "int8": int8,
     "onnx": onnx_serving,
     "security": security,
     "observing": observing,
     "failover": failover,
 }
 LONG_SCRIPTS = {"sweep-64": sweep64}
-"""Run only when they are named: half an hour each."""
+"""Scripts that run only when they are named: half an hour each."""
 
-REPORTS = {"load": load.main, "soak": soak.main, "peers": peers.main, "ray": ray_serve.main}
-"""Have flags and tables of their own: `python -m benchmarks load --help`."""
+REPORTS = {
+    "load": load.main,
+    "heavy": heavy_callers.main,
+    "soak": soak.main,
+    "peers": peers.main,
+    "ray": ray_serve.main,
+    "intervals": intervals.main,
+}
+"""Scripts with their own flags and tables: `python -m benchmarks load --help`."""
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ that no epoch is chosen by texts that something may be measured on later.
 
 import argparse
 import math
+import stat
 import sys
 import time
 from collections import Counter
@@ -18,9 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from bertscope_service.checkpoints.sources import locate
+from bertscope_service.embedded import EMBEDDED
 from bertscope_service.errors import ServiceError
-from bertscope_service.settings import EMBEDDED
-from bertscope_service.sources import locate
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, get_linear_schedule_with_warmup
 from transformers.utils import logging
@@ -147,6 +148,9 @@ def finetune(options: argparse.Namespace) -> None:
         print(f"epoch {epoch}: loss {loss:.4f}, dev accuracy {right:.4f}, {time.monotonic() - begin:.0f} s", flush=True)
     model.save_pretrained(options.output)
     tokenizer.save_pretrained(options.output)
+    for path in options.output.iterdir():
+        # safetensors lets only their owner read weights; a server in a container may be somebody else.
+        path.chmod(stat.S_IMODE(options.output.stat().st_mode) & 0o666)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

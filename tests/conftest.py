@@ -24,7 +24,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
 
     @cache
     def folder(architecture: str) -> Path:
-        from tests.tiny import write_checkpoint  # transformers takes seconds to import, and few tests need it
+        from tests.support.tiny import write_checkpoint  # transformers takes seconds to import, and few tests need it
 
         return write_checkpoint(architecture, tmp_path_factory.mktemp("checkpoints") / architecture)
 

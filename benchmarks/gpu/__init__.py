@@ -1,1 +1,1 @@
-"""How fast we are on a GPU, as shares of what the device can do: `make gpu`. Imports no more than the interpreter there has."""
+"""Measures speed on a GPU, as shares of the device's limits: `make gpu`. Imports only packages of that interpreter."""

@@ -1,9 +1,9 @@
-"""The GPU report: the tests marked `gpu`, then how fast we are on the device, as shares of what the device can do.
+"""Reports on a GPU: the tests marked `gpu`, then our speed on the device, as shares of the device's limits.
 
     make gpu PYTHON=/path/to/python
 
-Uses what that interpreter has (torch, transformers; for more of it pytest, prometheus_client, grpcio and the rest of the
-server's needs) and installs nothing. Without a GPU it says so and ends with 0.
+Uses the interpreter's packages (torch, transformers; for more of the report pytest, prometheus_client, grpcio and the server's
+other requirements) and installs nothing. Without a GPU it says so and ends with 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _tests() -> int:
     if importlib.util.find_spec("pytest") is None:
         print("tests: not run, this interpreter has no pytest")
         return 0
-    # Without the project's own settings: they name plugins that this interpreter need not have.
+    # Without the project's own settings: they name plugins that this interpreter may lack.
     command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir=.", "--import-mode=importlib"]
     return subprocess.run([*command, "-p", "no:cacheprovider", "tests/gpu"], check=False).returncode
 
@@ -58,7 +58,7 @@ def _tests() -> int:
 def _measure(device: torch.device, rows: int, *, tiny: bool) -> Iterator[Row]:
     limits = measure_limits(device)
     yield from limits.rows()
-    # Models are random: a shape is all that time depends on.
+    # Models are random: time depends on their shape alone.
     base, large = (transformers.BertConfig(**(TINY if tiny else shape)) for shape in ({}, LARGE))
     yield from measure_encoder(device, limits, rows, base)
     if missing := _missing("prometheus_client"):
@@ -78,7 +78,7 @@ def _measure(device: torch.device, rows: int, *, tiny: bool) -> Iterator[Row]:
 
 
 def _missing(*packages: str) -> str:
-    """What an interpreter lacks of these, in words; "" if it has them all."""
+    """Returns the packages that an interpreter lacks, in words; "" if it has them all."""
     lacking = [package for package in packages if importlib.util.find_spec(package) is None]
     return f"this interpreter has no {', '.join(lacking)}" if lacking else ""
 

@@ -1,4 +1,4 @@
-"""Time on a device, and what the device can do at best."""
+"""Measures time on a device, and the device's limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 Row = tuple[str, str, str, str]
-"""Of the table: what, ours, the other side or the device's limit, ratio."""
+"""A row of the table: what, ours, the other side or the device's limit, ratio."""
 
 ROUNDS = 7
 WARM_UPS = 2
@@ -20,7 +20,8 @@ WARM_UPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Measured in the same run: floating-point operations a second of a bf16 matrix product, bytes a second to the host."""
+    """Limits measured in the same run: floating-point operations a second of a bf16 matrix product, bytes a second to the
+    host."""
 
     flops: float
     copy_bytes: float
@@ -33,7 +34,7 @@ class Limits:
 
 
 def measure_limits(device: torch.device) -> Limits:
-    """A large bf16 matrix product, and a copy of 256 MiB into pinned memory; small ones on a CPU, which only tries this out."""
+    """Times a large bf16 matrix product, and a copy of 256 MiB into pinned memory; small ones on a CPU, as a trial."""
     large = device.type == "cuda"
     size = 8192 if large else 512
     left = torch.randn(size, size, device=device, dtype=torch.bfloat16)
@@ -45,7 +46,7 @@ def measure_limits(device: torch.device) -> Limits:
 
 @torch.inference_mode()
 def seconds(device: torch.device, work: Callable[[], object]) -> float:
-    """Median over ROUNDS after WARM_UPS, the device idle before and after each."""
+    """Returns the median over ROUNDS after WARM_UPS, the device idle before and after each."""
     taken = []
     for _ in range(ROUNDS + WARM_UPS):
         synchronize(device)
@@ -57,13 +58,13 @@ def seconds(device: torch.device, work: Callable[[], object]) -> float:
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until nothing runs there."""
+    """Waits until the device is idle."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def describe(device: torch.device) -> str:
-    """The device by its name, with its clocks if the driver's tool tells them."""
+    """Returns the device by its name, with its clocks if the driver's tool reports them."""
     if device.type != "cuda":
         return "CPU"
     name = torch.cuda.get_device_name(device)

@@ -1,4 +1,4 @@
-"""The encoder alone: cloze, gates and attention maps of a bert-base in every number format."""
+"""Measures the encoder alone: cloze, gates and attention maps of a bert-base in every number format."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import torch
 import transformers
-from bertscope_service.analyses.masks import MaskObserver
+from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.encoders.base import Gates, TokenSequence
-from bertscope_service.encoders.torch_architectures import Architecture
-from bertscope_service.encoders.torch_attention import NAME
-from bertscope_service.encoders.torch_encoder import DTYPES, TorchEncoder
+from bertscope_service.encoders.torch.architectures import Architecture
+from bertscope_service.encoders.torch.attention import NAME
+from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 
 from benchmarks.gpu.device import Limits, Row, seconds
 
@@ -20,13 +20,13 @@ LENGTH = 128
 
 
 def measure_encoder(device: torch.device, limits: Limits, rows: int, config: transformers.BertConfig) -> Iterator[Row]:
-    """`rows` texts of LENGTH tokens in a batch, against the model as transformers runs it and against the limits."""
+    """Runs `rows` texts of LENGTH tokens in a batch, against the model as transformers runs it and against the limits."""
     torch.manual_seed(5)
     reference = transformers.BertForMaskedLM(config).eval().to(device)
     sequences = [TokenSequence(torch.randint(999, 30000, (LENGTH,)).tolist(), [0] * LENGTH) for _ in range(rows)]
     ids = torch.tensor([sequence.ids for sequence in sequences], device=device)
     for precision in ("fp32", "bf16", "fp16"):
-        # A configuration of its own: choosing an attention function writes into it.
+        # A separate configuration: choosing an attention function writes into it.
         model = transformers.BertForMaskedLM(transformers.BertConfig(**config.to_dict())).eval().to(device, DTYPES[precision])
         model.load_state_dict(reference.state_dict())
         theirs = seconds(device, partial(_pipeline, model, ids))
@@ -37,8 +37,8 @@ def measure_encoder(device: torch.device, limits: Limits, rows: int, config: tra
 
 
 def encoder_flops(config: transformers.BertConfig, tokens: int, length: int) -> float:
-    """Of all layers, for so many tokens in texts of `length`: twice the multiply-adds of the projections, of attention and of
-    the two feed-forward matrices."""
+    """Returns the operations of all layers, for this many tokens in texts of `length`: twice the multiply-adds of the
+    projections, of attention and of the two feed-forward matrices."""
     per_token = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size + 2 * length * config.hidden_size
     return float(2 * config.num_hidden_layers * per_token * tokens)
 
@@ -82,5 +82,5 @@ def _rows(
 
 @torch.inference_mode()
 def _pipeline(model: transformers.BertForMaskedLM, ids: torch.Tensor) -> None:
-    """What a fill-mask pipeline does: logits everywhere, then softmax and top k at one position."""
+    """Computes as a fill-mask pipeline does: logits everywhere, then softmax and top k at one position."""
     model(input_ids=ids).logits[:, LENGTH // 2].float().softmax(-1).topk(5)[0].cpu()

@@ -1,4 +1,4 @@
-"""Attention maps as a client gets them over gRPC, against the copy from the device to the host."""
+"""Measures attention maps as a client gets them over gRPC, against the copy from the device to the host."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import torch
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
 
 from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, Row
-from benchmarks.serving import serving
-from benchmarks.texts import texts_of_lengths, write_bert_base
+from benchmarks.lib.serving import serving
+from benchmarks.lib.texts import texts_of_lengths, write_bert_base
 
 LENGTH = 512
 PATIENCE_SECONDS = 120.0
 
 
 def measure_streaming(device: torch.device, limits: Limits, texts: int, layers: int) -> Iterator[Row]:
-    """All maps of some texts of LENGTH tokens from a server process on this machine, by a client that only counts the bytes."""
+    """Streams all maps of some texts of LENGTH tokens from a server process on this machine, to a client that only counts the
+    bytes."""
     with tempfile.TemporaryDirectory() as name:
         folder = write_bert_base(Path(name), layers=layers)
         flags = ("--device", str(device), "--runtime", "torch", "--model", f"bert={folder}")
@@ -34,7 +35,7 @@ def measure_streaming(device: torch.device, limits: Limits, texts: int, layers: 
 
 
 def _stream(channel: grpc.Channel, texts: int) -> tuple[int, float]:
-    """Bytes of maps, and the seconds they took."""
+    """Returns the bytes of maps, and the seconds of their stream."""
     inputs = [common_pb2.TextInput(text=text) for text in texts_of_lengths([LENGTH] * texts, mask=False)]
     began, size = time.perf_counter(), 0
     stub = attention_pb2_grpc.AttentionServiceStub(channel)

@@ -1,4 +1,5 @@
-"""Tokens a second through the engine, which batches, launches and reads back, against the matrix peak; and the host's share."""
+"""Measures tokens a second through the engine, which batches, launches and reads back, against the matrix peak, and the host's
+share."""
 
 from __future__ import annotations
 
@@ -11,24 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import transformers
-from bertscope_service.analyses.masks import MaskObserver
+from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.encoders.torch_architectures import Architecture
-from bertscope_service.encoders.torch_attention import NAME
-from bertscope_service.encoders.torch_encoder import DTYPES, TorchEncoder
+from bertscope_service.encoders.torch.architectures import Architecture
+from bertscope_service.encoders.torch.attention import NAME
+from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Row as EngineRow
 from bertscope_service.engine.worker import Limits as EngineLimits
-from bertscope_service.metrics import Metrics
+from bertscope_service.observability.metrics import Metrics
 
 from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, Row, synchronize
 from benchmarks.gpu.encoder import encoder_flops
 
 BATCH_TOKENS = (4096, 8192, 16_384, 32_768, 65_536)
-"""Sizes of a batch among which the best is taken; the third is the server's."""
+"""Batch sizes among which the best is chosen; the third is the server's."""
 
 BATCHES = 8
-"""In each round so many are waiting: the device never waits for the next call."""
+"""Batches that wait in each round: the device never waits for the next call."""
 
 NOTHING_ASKED = np.zeros((1, 0), dtype=np.int64)
 
@@ -49,7 +50,7 @@ def measure_throughput(
     lengths: tuple[int, ...],
     sizes: tuple[int, ...],
 ) -> Iterator[Row]:
-    """Cloze in bf16 by a model of some shape, for texts of each length."""
+    """Measures cloze in bf16 by a model of some shape, for texts of each length."""
     torch.manual_seed(5)
     model = transformers.BertForMaskedLM(config).eval().to(device, DTYPES["bf16"])
     model.set_attn_implementation(NAME)
@@ -63,7 +64,7 @@ def measure_throughput(
         what = f"{name} bf16, texts of {length} through the engine, batches of {best} tokens"
         limit = f"{limits.flops / 1e12:.1f} TFLOP/s"
         done = f"{tokens / run.seconds:,.0f} tokens/s"
-        # The last layer runs in full at the masks alone, so a little less is done than is counted.
+        # The last layer runs in full at the masks alone, so slightly fewer operations run than are counted.
         yield f"{what} / the matrix peak", f"{done}, {rate / 1e12:.1f} TFLOP/s", limit, f"{rate / limits.flops:.0%}"
         share = 1 - run.waited / run.seconds
         yield (
@@ -75,12 +76,12 @@ def measure_throughput(
 
 
 def run_rounds(encoder: TorchEncoder, length: int, rows_in_batch: int) -> list[Run]:
-    """ROUNDS of BATCHES full batches each, after WARM_UPS."""
+    """Runs ROUNDS of BATCHES full batches each, after WARM_UPS."""
     return asyncio.run(_rounds(encoder, length, rows_in_batch))[WARM_UPS:]
 
 
 def middle(runs: list[Run]) -> Run:
-    """The one with the median time."""
+    """Returns the run with the median time."""
     return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
 
 
@@ -110,7 +111,7 @@ async def _rounds(encoder: TorchEncoder, length: int, rows_in_batch: int) -> lis
 
 @contextlib.contextmanager
 def waits() -> Iterator[list[float]]:
-    """The seconds that anybody spends waiting for an event of a device, one entry for each wait; on a CPU there are none."""
+    """Collects the seconds of each wait for an event of a device; on a CPU there are none."""
     taken: list[float] = []
     synchronize_event = torch.cuda.Event.synchronize
 

@@ -1,1 +1,1 @@
-"""What is answered, and how fast, when calls arrive faster than they can be: `python -m benchmarks load`."""
+"""Measures goodput and latency when calls arrive faster than they can be answered: `python -m benchmarks load`."""

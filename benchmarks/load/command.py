@@ -1,4 +1,4 @@
-"""`python -m benchmarks load`: goodput and latency of cloze against offered load, up to ten times what the server can do."""
+"""`python -m benchmarks load`: goodput and latency of cloze against offered load, up to ten times the server's capacity."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bertscope_service.sources import EMBEDDED_FOLDER
+from bertscope_service.embedded import EMBEDDED_FOLDER
 from rich.console import Console
 
+from benchmarks.lib.measure import machine
+from benchmarks.lib.options import add_report_options
+from benchmarks.lib.serving import serving
+from benchmarks.lib.texts import write_bert_base
 from benchmarks.load.curve import LOADS, Curve, Plan, goals, measure_curve
 from benchmarks.load.plot import save_curves
 from benchmarks.load.report import faults, for_machines, remarks, table
 from benchmarks.load.workload import cloze_workloads
-from benchmarks.measure import machine
-from benchmarks.options import add_report_options
-from benchmarks.serving import serving
-from benchmarks.texts import write_bert_base
 
 MODELS = ("bertscope-mini", "bert-base")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure and print; exit status 1 after a wrong answer or an error that no load explains."""
+    """Measures and prints; exit status 1 after a wrong answer or an error that no load explains."""
     options = _parser().parse_args(arguments)
     plan = Plan(
         tuple(options.loads), seconds=options.seconds, deadline=options.deadline, clients=options.clients, seed=options.seed

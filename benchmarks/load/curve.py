@@ -1,4 +1,4 @@
-"""Goodput and latency against offered load, as multiples of a capacity that is measured in the same run."""
+"""Measures goodput and latency against offered load, as multiples of a capacity that is measured in the same run."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.lib.measure import Claim
+from benchmarks.lib.serving import Running
 from benchmarks.load.point import Point, completed, summarise
 from benchmarks.load.traffic import ClosedLoop, OpenLoop, generate, poisson
 from benchmarks.load.workload import Workload
-from benchmarks.measure import Claim
-from benchmarks.serving import Running
 
 LOADS = (0.2, 0.5, 0.8, 0.95, 1.0, 1.5, 2.0, 5.0, 10.0)
 CALLERS = (8, 32, 128)
-"""Concurrencies among which the best is the capacity, as in MLPerf's "offline" scenario."""
+"""Concurrencies, the best of which gives the capacity, as in MLPerf's "offline" scenario."""
 
 PATIENCE_SECONDS = 30.0
 """Deadline of a call in a closed loop."""
 
 MOST_IN_FLIGHT = 4096
 LATENESS_LIMIT_SECONDS = 0.05
-"""A generator that is later at the 99th percentile offered something else than it should have: no figures come of that."""
+"""A generator that is later at the 99th percentile did not offer the planned load: its figures are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to measure: `seconds` are counted at each load, after a lead-in as long as the deadline and before the same again."""
+    """The plan of a measurement: `seconds` are counted at each load, after a lead-in as long as the deadline and before the
+    same again."""
 
     loads: tuple[float, ...] = LOADS
     callers: tuple[int, ...] = CALLERS
@@ -39,7 +40,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Right answers a second to `callers` callers who never pause, in calls."""
+    """Calls answered rightly per second, with `callers` callers who never pause."""
 
     rate: float
     callers: int
@@ -47,7 +48,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One workload on one server. `after` is the capacity once more at the end: the machine may have drifted."""
+    """One workload on one server. `after` is the capacity measured again at the end: the machine may have drifted."""
 
     model: str
     texts: int
@@ -58,7 +59,7 @@ class Curve:
 
 
 def measure_curve(server: Running, workload: Workload, plan: Plan, report: Callable[[str], object]) -> Curve:
-    """Capacity, every load in order, capacity again; `report` is told how far it is."""
+    """Measures capacity, every load in order, and capacity again; `report` gets the progress."""
     capacity = find_capacity(server, workload, plan)
     report(f"capacity {capacity.rate:.1f} calls/s with {capacity.callers} callers")
     points = {}
@@ -70,13 +71,13 @@ def measure_curve(server: Running, workload: Workload, plan: Plan, report: Calla
 
 
 def find_capacity(server: Running, workload: Workload, plan: Plan) -> Capacity:
-    """The best of some concurrencies."""
+    """Returns the best of some concurrencies."""
     found = [Capacity(closed(server, workload, plan, callers), callers) for callers in plan.callers]
     return max(found, key=lambda capacity: capacity.rate)
 
 
 def closed(server: Running, workload: Workload, plan: Plan, callers: int) -> float:
-    """Calls a second that so many callers have answered rightly, one after the other."""
+    """Returns the calls per second that this many callers have answered rightly, one after the other."""
     traffic = ClosedLoop(
         target=server.target,
         server=server.process.pid,
@@ -92,7 +93,7 @@ def closed(server: Running, workload: Workload, plan: Plan, callers: int) -> flo
 
 
 def offer(server: Running, workload: Workload, plan: Plan, rate: float) -> Point:
-    """What becomes of `rate` calls a second that arrive by a Poisson process."""
+    """Offers `rate` calls a second that arrive by a Poisson process, and returns their outcomes."""
     begin, end = plan.deadline, plan.deadline + plan.seconds
     draw = np.random.default_rng(plan.seed)
     traffic = OpenLoop(
@@ -103,7 +104,7 @@ def offer(server: Running, workload: Workload, plan: Plan, rate: float) -> Point
         clients=plan.clients,
         begin=begin,
         end=end,
-        # It goes on until the last counted call is answered: that one shall have it no easier than the others.
+        # It continues until the last counted call is answered, so that this call meets the same load as the others.
         arrivals=poisson(rate, end + plan.deadline, plan.clients, len(workload.requests), draw),
         deadline=plan.deadline,
         most_in_flight=MOST_IN_FLIGHT,
@@ -112,12 +113,13 @@ def offer(server: Running, workload: Workload, plan: Plan, rate: float) -> Point
 
 
 def usable(point: Point) -> bool:
-    """Whether the generator offered what it was told to."""
+    """Returns whether the generator offered the planned load."""
     return point.lateness <= LATENESS_LIMIT_SECONDS
 
 
 def goals(curve: Curve) -> Iterator[Claim]:
-    """Goodput and memory at the highest load. Capacity is the mean of before and after; the spread is that against each."""
+    """Yields goodput and memory at the highest load. Capacity is the mean of before and after; the spread is that against
+    each."""
     highest, lowest = max(curve.points), min(curve.points)
     point, quiet = curve.points[highest], curve.points[lowest]
     if not usable(point):

@@ -1,7 +1,7 @@
-"""Sends traffic and writes down what became of it. A process of its own: it must cost little and never be late.
+"""Sends traffic and records its outcomes. It is a separate process: it must cost little and never be late.
 
 Requests were serialized before and replies are not parsed here. The clock of a call starts when it should have arrived, even if
-it was sent later: a generator that waits with its calls would hide how long they waited ("coordinated omission").
+it was sent later: a generator that delays its calls would hide how long they waited ("coordinated omission").
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from benchmarks.load.traffic import NOT_SENT, ClosedLoop, OpenLoop, Record, Traf
 
 SAMPLE_SECONDS = 0.1
 LEAST_TIMEOUT_SECONDS = 0.001
-"""Of a call that is sent after its deadline: gRPC takes no deadline in the past for what it is."""
+"""The timeout of a call that is sent after its deadline: gRPC does not handle a deadline in the past properly."""
 
 REFUSED_PAUSE_SECONDS = 0.02
-"""Of a caller in a closed loop whose call failed."""
+"""The pause of a caller in a closed loop whose call failed."""
 
 STATUS_DETAILS = "grpc-status-details-bin"
 
 
 @dataclass(slots=True)
 class Log:
-    """What became of the calls so far; one entry in each list for each call."""
+    """The outcomes of the calls so far; one entry in each list for each call."""
 
     arrived: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Log:
     details: list[bytes] = field(default_factory=list)
 
     def expect(self, arrived: float, client: int, request: int) -> int:
-        """A call that arrives; its number. As long as nothing else is written, it was not sent."""
+        """Adds a call that arrives and returns its number. It counts as not sent until more is recorded."""
         self.arrived.append(arrived)
         self.clients.append(client)
         self.requests.append(request)
@@ -58,7 +58,7 @@ class Log:
 
 
 class Usage:
-    """What the generator and the server take while calls are counted."""
+    """Resources of the generator and the server while calls are counted."""
 
     def __init__(self, server: int) -> None:
         self._processes = (psutil.Process(server), psutil.Process())
@@ -81,7 +81,7 @@ class Usage:
 
 
 class Sender:
-    """The clients, each a connection of its own, and what they find."""
+    """The clients, each a separate connection, and their results."""
 
     def __init__(self, traffic: Traffic, methods: list[grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]]) -> None:
         self._traffic = traffic
@@ -93,7 +93,7 @@ class Sender:
         return time.perf_counter() - self.began
 
     async def call(self, number: int, deadline: float) -> None:
-        """Send a call that the log expects; `deadline` counts from its arrival."""
+        """Sends a call of the log; `deadline` counts from its arrival."""
         log = self.log
         request = self._traffic.requests[log.requests[number]]
         log.sent[number] = sent = self.now()
@@ -108,7 +108,7 @@ class Sender:
 
 
 async def open_loop(sender: Sender, traffic: OpenLoop) -> None:
-    """Send every call when it arrives; comes back when the last one is answered."""
+    """Sends every call when it arrives; returns when the last one is answered."""
     arrivals, flying = traffic.arrivals, set[asyncio.Task[None]]()
     for at, client, request in zip(*map(np.ndarray.tolist, (arrivals.times, arrivals.clients, arrivals.requests)), strict=True):
         await asyncio.sleep(max(0.0, at - sender.now()))
@@ -121,7 +121,7 @@ async def open_loop(sender: Sender, traffic: OpenLoop) -> None:
 
 
 async def closed_loop(sender: Sender, traffic: ClosedLoop) -> None:
-    """Let every caller call until the end."""
+    """Runs every caller until the end."""
 
     async def caller(place: int) -> None:
         # Callers begin at different requests, or all would send the same ones at the same time.
@@ -137,7 +137,7 @@ async def closed_loop(sender: Sender, traffic: ClosedLoop) -> None:
 
 
 async def send(traffic: OpenLoop | ClosedLoop) -> Record:
-    """Send traffic to its end."""
+    """Sends traffic to its end."""
     async with _methods(traffic) as methods:
         sender, usage = Sender(traffic, methods), Usage(traffic.server)
         watching = asyncio.create_task(usage.watch(sender.began, traffic))
@@ -163,7 +163,7 @@ async def send(traffic: OpenLoop | ClosedLoop) -> Record:
 
 @contextlib.asynccontextmanager
 async def _methods(traffic: Traffic) -> AsyncIterator[list[grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]]]:
-    """The method on a connection of its own for each client; all are connected."""
+    """Yields the method on a separate connection for each client; all are connected."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
     async with AsyncExitStack() as stack:
         channels = [

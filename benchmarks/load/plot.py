@@ -1,11 +1,11 @@
-"""Load curves as a picture: goodput and latency against offered load, side by side, a row for each curve."""
+"""Draws load curves: goodput and latency against offered load, side by side, a row for each curve."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertscope._figures import FAINT, INK, new_figure, outline, require_format, set_title, write
+from bertscope.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
 
 from benchmarks.load.curve import Curve, usable
 
@@ -18,7 +18,8 @@ PERCENTILE_COLORS = {"p50": "#9ecae8", "p95": "#4292c6", "p99": "#08264f"}
 
 
 def plot_curves(curves: list[Curve]) -> Figure:
-    """Goodput as a share of capacity, and the latency of good answers, both against the load. Unusable points are left out."""
+    """Draws goodput as a share of capacity, and the latency of good answers, both against the load. Unusable points are left
+    out."""
     figure = new_figure(9.5, 0.7 + 3.4 * len(curves))
     grid = figure.subplots(len(curves), 2, squeeze=False)
     for (left, right), curve in zip(grid, curves, strict=True):
@@ -29,7 +30,7 @@ def plot_curves(curves: list[Curve]) -> Figure:
 
 
 def save_curves(curves: list[Curve], path: Path) -> None:
-    """Writes `plot_curves` as .png, .svg or .pdf, by the end of the file's name. Raises ValueError for any other."""
+    """Writes `plot_curves` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
     require_format(path)
     write(plot_curves(curves), path)
 

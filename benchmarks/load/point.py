@@ -1,4 +1,4 @@
-"""What a record says: goodput, refusals, latency, fairness."""
+"""Summarises a record: goodput, rejections, latency, fairness."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ OK, LATE, REFUSED, UNHEARD = (
 NAMES = {code.value[0]: code.name for code in grpc.StatusCode}
 
 Check = Callable[[int, bytes], bool]
-"""Whether a reply is the right one to the request of that number."""
+"""Returns whether a reply is right for the request of that number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Traffic and what became of it. Rates are calls per second of those that arrived in the counted time."""
+    """Traffic and its outcomes. Rates are calls per second of those that arrived in the counted time."""
 
     offered: float
     goodput: float
-    """Answered rightly, within the deadline."""
+    """Calls answered rightly, within the deadline."""
     refused: float
-    """RESOURCE_EXHAUSTED, or UNAVAILABLE: what gRPC says where a connection has more calls than the server takes on one."""
+    """RESOURCE_EXHAUSTED, or UNAVAILABLE: gRPC's status if a connection has more calls than the server takes on one."""
     late: float
     """DEADLINE_EXCEEDED, or an answer that came after the deadline."""
     not_sent: float
-    """Kept back by the generator, so many were in flight."""
+    """Calls that the generator held back, because too many were in flight."""
     wrong: int
-    """Answers that were not the true one."""
+    """Number of wrong answers."""
     failed: dict[str, int]
     """Every other outcome, by its code: there should be none."""
     refusals: dict[str, int]
-    """By the reason that the server gave; without a delay to wait "no RetryInfo", gRPC's own "UNAVAILABLE"."""
+    """Rejections by the server's reason; "no RetryInfo" if the retry delay is missing, "UNAVAILABLE" for gRPC's own."""
     latency: dict[str, float]
     """Seconds from a call's arrival to its answer, "p50" and so on, of all good ones."""
     refusal_latency: float
-    """Seconds from arrival to such an end, 95th percentile; NaN without any."""
+    """Seconds from arrival to a rejection, 95th percentile; NaN without any."""
     fairness: tuple[float, float]
-    """The share of its own calls that a client had answered, of the worst and the best off; 0 to 1."""
+    """The answered share of a client's own calls, of the worst and the best client; 0 to 1."""
     lateness: float
-    """How much later than it should the generator sent calls, seconds, 99th percentile; already in the latencies."""
+    """Delay of the generator's sends, seconds, 99th percentile; already in the latencies."""
     resident_bytes: int
     """The server's memory at the end of the counted time, and its peak in it."""
     peak_bytes: int
@@ -64,7 +64,7 @@ class Point:
 
 
 def summarise(record: Record, traffic: Traffic, deadline: float, check: Check) -> Point:
-    """The counted part of a record, with every answer checked."""
+    """Returns the counted part of a record, with every answer checked."""
     counted = np.flatnonzero((record.arrived >= traffic.begin) & (record.arrived < traffic.end))
     seconds = traffic.end - traffic.begin
     codes, latency = record.codes[counted], (record.done - record.arrived)[counted]
@@ -102,19 +102,19 @@ def summarise(record: Record, traffic: Traffic, deadline: float, check: Check) -
 
 
 def completed(record: Record, traffic: Traffic, check: Check) -> float:
-    """Right answers per second that came while calls were counted: what a closed loop gets done."""
+    """Returns right answers per second while calls were counted: the throughput of a closed loop."""
     counted = np.flatnonzero((record.done >= traffic.begin) & (record.done < traffic.end) & (record.codes == OK))
     right = sum(check(int(record.requests[call]), record.details[call]) for call in counted)
     return right / (traffic.end - traffic.begin)
 
 
 def percentile(values: NDArray[np.float64], share: float) -> float:
-    """NaN of no values."""
+    """Returns a percentile; NaN without values."""
     return float(np.percentile(values, share)) if len(values) else float("nan")
 
 
 def fairness(clients: NDArray[np.int64], good: NDArray[np.bool_], count: int) -> tuple[float, float]:
-    """The least and the greatest share of its own calls that any of `count` clients had answered; NaN if nobody called."""
+    """Returns the least and the greatest answered share of its own calls of any of `count` clients; NaN without calls."""
     called = np.bincount(clients, minlength=count)
     answered = np.bincount(clients[good], minlength=count)
     shares = answered[called > 0] / called[called > 0]
@@ -126,7 +126,7 @@ def _rate(chosen: NDArray[np.bool_], seconds: float) -> float:
 
 
 def _reason(code: int, details: bytes) -> str:
-    """Why a call was refused, as the server says it in google.rpc.ErrorInfo."""
+    """Returns why a call was rejected, from its google.rpc.ErrorInfo."""
     if code == UNHEARD:
         return NAMES[code]
     packed = {kind.TypeName(): kind for kind in status_pb2.Status.FromString(details).details}

@@ -1,4 +1,4 @@
-"""Load curves as tables and for machines."""
+"""Formats load curves as tables and for machines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADINGS = (
 
 
 def table(curve: Curve) -> Table:
-    """A row for each load."""
+    """Returns a row for each load."""
     capacity = curve.capacity
     rates = f"{capacity.rate:.1f} calls/s ({curve.texts * capacity.rate:.0f} texts/s)"
     title = (
@@ -46,7 +46,7 @@ def table(curve: Curve) -> Table:
 
 
 def faults(curve: Curve) -> list[str]:
-    """What should not have happened, in words: wrong answers, other errors, refusals that don't say when to try again."""
+    """Returns unexpected results, in words: wrong answers, other errors, rejections without a retry delay."""
     found = []
     for load, point in curve.points.items():
         where = f"{curve.model}, {curve.texts} texts a call, load {load:g}"
@@ -63,7 +63,7 @@ def faults(curve: Curve) -> list[str]:
 
 
 def remarks(curve: Curve) -> list[str]:
-    """Why loads have no figures."""
+    """Returns why loads have no figures."""
     limit = LATENESS_LIMIT_SECONDS * 1000
     return [
         f"load {load:g}: no figures, the generator was {point.lateness * 1000:.0f} ms late (p99), more than {limit:.0f}"
@@ -73,7 +73,7 @@ def remarks(curve: Curve) -> list[str]:
 
 
 def for_machines(curve: Curve) -> dict[str, Any]:
-    """A curve as JSON has it: times in seconds, sizes in bytes, rates in calls per second."""
+    """Returns a curve in JSON types: times in seconds, sizes in bytes, rates in calls per second."""
     points = [{"load": load, "usable": usable(point)} | dataclasses.asdict(point) for load, point in curve.points.items()]
     found = dataclasses.asdict(curve) | {"points": points, "goals": [dataclasses.asdict(goal) for goal in goals(curve)]}
     plain: dict[str, Any] = _without_nan(found)
@@ -101,7 +101,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _without_nan(value: Any) -> Any:
-    """The same with None for NaN, which JSON does not have."""
+    """Replaces NaN, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: _without_nan(each) for name, each in value.items()}
     if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""What a generator is told to send, and what it writes down; both travel between processes as they are."""
+"""Defines a generator's traffic and its record; both are pickled between processes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[2]
-"""Where `benchmarks` is found."""
+"""The folder that contains `benchmarks`."""
 
 NOT_SENT = -1
-"""In place of a status code: so many calls were in flight that the generator kept this one back."""
+"""A code in place of a status: too many calls were in flight, and the generator held this one back."""
 
 SPARE_SECONDS = 60.0
-"""Beyond what its traffic takes, for the generator's start and for writing down."""
+"""Additional time for the generator's start and for writing its record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """Calls in the order they arrive, [calls] each: when (seconds from the start), which client's, which request."""
+    """Calls in the order they arrive, [calls] each: the time (seconds from the start), the client, the request."""
 
     times: NDArray[np.float64]
     clients: NDArray[np.int64]
@@ -32,11 +32,11 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """What all traffic has. What arrives from `begin` to `end` (seconds from the start) is counted."""
+    """The common part of all traffic. Calls that arrive from `begin` to `end` (seconds from the start) are counted."""
 
     target: str
     server: int
-    """Its process id."""
+    """The server's process id."""
     method: str
     requests: list[bytes]
     clients: int
@@ -47,7 +47,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenLoop(Traffic):
-    """Calls that arrive when they arrive, however many wait: MLPerf's "server" scenario."""
+    """Calls that arrive however many wait: MLPerf's "server" scenario."""
 
     arrivals: Arrivals
     deadline: float
@@ -57,7 +57,7 @@ class OpenLoop(Traffic):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosedLoop(Traffic):
-    """So many callers, each of whom sends its next call when its last one is answered, until `end`."""
+    """Callers that each send the next call when the last one is answered, until `end`."""
 
     callers: int
     deadline: float
@@ -65,10 +65,10 @@ class ClosedLoop(Traffic):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """What became of the calls, [calls] each, seconds from the start.
+    """The outcomes of the calls, [calls] each, seconds from the start.
 
-    Of a call that was not sent, `sent` and `done` are NaN. `codes` are gRPC's numbers or NOT_SENT; `details` the bytes of the
-    reply, or those of the google.rpc.Status. What processes took is that of the counted time.
+    `sent` and `done` are NaN for a call that was not sent. `codes` are gRPC's numbers or NOT_SENT; `details` the bytes of the
+    reply, or those of the google.rpc.Status. Resources of processes are those of the counted time.
     """
 
     arrived: NDArray[np.float64]
@@ -79,14 +79,14 @@ class Record:
     codes: NDArray[np.int64]
     details: list[bytes]
     resident_bytes: list[int]
-    """The server's, some times a second."""
+    """The server's resident memory, sampled several times a second."""
     server_cores: float
     """CPU time over time, of the server and of the generator."""
     generator_cores: float
 
 
 def poisson(rate: float, seconds: float, clients: int, requests: int, generator: np.random.Generator) -> Arrivals:
-    """Arrivals of a Poisson process of `rate` calls per second. The clients' own are Poisson too, at equal rates."""
+    """Returns arrivals of a Poisson process of `rate` calls per second. Each client's are Poisson too, at equal rates."""
     count = generator.poisson(rate * seconds)
     # Given their number, the arrivals of a Poisson process are independent and uniform.
     times = np.sort(generator.uniform(0, seconds, count))
@@ -94,7 +94,7 @@ def poisson(rate: float, seconds: float, clients: int, requests: int, generator:
 
 
 def generate(traffic: OpenLoop | ClosedLoop) -> Record:
-    """Send it from a process of its own, which imports little and is gone afterwards."""
+    """Sends traffic from a separate process, which imports little and is gone afterwards."""
     command = [sys.executable, "-m", "benchmarks.load.generator"]
     limit = traffic.end + traffic.deadline + SPARE_SECONDS
     done = subprocess.run(command, input=pickle.dumps(traffic), stdout=subprocess.PIPE, cwd=ROOT, check=True, timeout=limit)

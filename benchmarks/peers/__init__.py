@@ -1,1 +1,1 @@
-"""The same ONNX model behind us and behind other model servers, all asked through the Open Inference Protocol."""
+"""Compares the same ONNX model behind our server and behind other model servers, all called by the Open Inference Protocol."""

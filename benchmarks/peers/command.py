@@ -1,4 +1,4 @@
-"""The same ONNX model behind us and behind other model servers: `python -m benchmarks peers`.
+"""Compares the same ONNX model behind our server and behind other model servers: `python -m benchmarks peers`.
 
 Triton and KServe are installed on first use, some 650 MB, into a folder that is kept.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.measure import machine
+from benchmarks.lib.measure import machine
 from benchmarks.peers import kserve, ours, triton
 from benchmarks.peers.compare import CELLS, all_started, choose, compare
 from benchmarks.peers.graph import Graph
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     options = parser.parse_args(arguments)
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through the ends of all blocks, which stop the servers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leaves all blocks, which stop the servers
     names = options.shapes.split(",")
     if not set(names) <= set(SHAPES):
         parser.error(f"--shapes {options.shapes}: there are {', '.join(SHAPES)}")
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(shape: Shape, rounds: int, threads: int, environments: Path) -> tuple[list[Row], list[str]]:
-    """All cells of a shape, and what should be known about its servers."""
+    """Measures all cells of a shape; returns them with notes about its servers."""
     rows, remarks = list[Row](), list[str]()
     with tempfile.TemporaryDirectory() as folder:
         model = write_model(shape, Path(folder))

@@ -1,4 +1,4 @@
-"""The comparison: equal answers first, then every server in turn, in every round."""
+"""Compares servers: equal answers first, then every server in turn, in every round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from bertscope.inference import open_inference_pb2 as messages
 from numpy.typing import NDArray
 
-from benchmarks.measure import seconds
+from benchmarks.lib.measure import seconds
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.peers.graph import OUTPUT, Graph
 from benchmarks.peers.load import Load, Reading
@@ -27,7 +27,7 @@ LENGTHS = (32, 128)
 TOLERANCE = 1e-4
 TRIAL_SECONDS, ROUND_SECONDS = 1.0, 2.0
 SEARCHED = (1, 8, 32)
-"""Callers with which settings are tried, on texts of the first of LENGTHS."""
+"""The numbers of callers with which settings are tried, on texts of the first of LENGTHS."""
 BARE_BATCHES = (1, 4, 8, 16, 32)
 
 
@@ -46,7 +46,7 @@ CELLS = tuple(
 
 
 def encode(inputs: Mapping[str, NDArray[np.int64]]) -> bytes:
-    """A request for the graph's output, its tensors raw."""
+    """Returns a request for the graph's output, its tensors raw."""
     tensors = messages.ModelInferRequest.InferInputTensor
     request = messages.ModelInferRequest(
         model_name=MODEL,
@@ -58,14 +58,14 @@ def encode(inputs: Mapping[str, NDArray[np.int64]]) -> bytes:
 
 
 class Client:
-    """Everything that is asked of servers, by one process of callers; requests lie in a folder."""
+    """One process of callers for all servers; requests lie in a folder."""
 
     def __init__(self, process: LoadProcess, folder: Path) -> None:
         self._process, self._folder = process, folder
         self._reply_bytes: dict[tuple[str, Cell], int] = {}
 
     def check(self, server: Running, title: str, bare: Graph) -> None:
-        """Raise ValueError if a server's answers are not those of the graph, at every token that is no padding."""
+        """Raises ValueError if a server's answers differ from the graph's, at any token but padding."""
         for length in LENGTHS:
             inputs = feeds([length, length - 5, 3])
             mask = inputs["attention_mask"] == 1
@@ -75,7 +75,7 @@ class Client:
                 raise ValueError(f"the answers of {title} are off by {worst}")
 
     def calls(self, server: Running, cell: Cell, lasting: float) -> int:
-        """How many calls take about so many seconds; at least one for each caller."""
+        """Returns how many calls take about `lasting` seconds; at least one for each caller."""
         count = cell.callers
         while True:
             per_second = self.read(server, cell, count).rate / cell.texts
@@ -84,7 +84,7 @@ class Client:
             count *= 4
 
     def read(self, server: Running, cell: Cell, calls: int) -> Reading:
-        """What the callers of a cell see."""
+        """Returns the measurements of a cell's callers."""
         path = self._folder / f"{cell.length}-{cell.texts}"
         if not path.exists():
             path.write_bytes(encode(feeds([cell.length] * cell.texts)))
@@ -108,7 +108,7 @@ class Chosen:
 
 
 def choose(settings: Sequence[Setting], model: Written, environments: Path, bare: Graph) -> Chosen:
-    """Try the settings, one after the other; each must answer as the graph does. The best geometric mean of rates wins."""
+    """Tries the settings, one after the other; each must answer as the graph does. The best geometric mean of rates wins."""
     tried: list[tuple[float, Chosen]] = []
     cells = [Cell(LENGTHS[0], callers, 1) for callers in SEARCHED]
     for setting in settings:
@@ -132,7 +132,7 @@ def choose(settings: Sequence[Setting], model: Written, environments: Path, bare
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A cell, round by round: what the callers of each server saw, and the bare graph.
+    """A cell, round by round: the measurements of each server's callers, and the bare graph.
 
     bare: one text, milliseconds at the median, for a cell with one of them; else texts per second at the best batch.
     """
@@ -143,7 +143,7 @@ class Compared:
 
 
 def compare(servers: Mapping[str, Running], cells: Sequence[Cell], bare: Graph, rounds: int) -> Iterator[Compared]:
-    """Every cell; the first server decides how many calls a round has."""
+    """Yields every cell; the first server decides how many calls a round has."""
     with tempfile.TemporaryDirectory() as name, LoadProcess() as process:
         client = Client(process, Path(name))
         for cell in cells:
@@ -178,7 +178,7 @@ class Bare:
 
 @contextlib.contextmanager
 def all_started(settings: Mapping[str, Setting], model: Written, environments: Path) -> Iterator[dict[str, Running]]:
-    """All servers at once; those whose turn it is not do nothing."""
+    """Starts all servers at once; while one is measured the others are idle."""
     with contextlib.ExitStack() as stack:
         running = {}
         for title, setting in settings.items():

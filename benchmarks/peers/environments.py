@@ -1,4 +1,4 @@
-"""Environments of their own for the peers: their packages would not go with ours."""
+"""Makes separate environments for the peers: their packages conflict with ours."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INSTALL_SECONDS = 900
 
 
 class UnavailableError(Exception):
-    """Raised for a peer that can't be installed or started here; says why."""
+    """A peer can't be installed or started here; the message says why."""
 
 
 def interpreter(folder: Path, packages: Sequence[str]) -> Path:
-    """The Python of an environment with some packages, made with uv when it is first asked for. Raises UnavailableError."""
+    """Returns the Python of an environment with some packages, made with uv on first use. Raises UnavailableError."""
     python, installed = folder / "bin" / "python", folder / "installed.txt"
     wanted = "\n".join(packages)
     if not installed.exists() or installed.read_text() != wanted:
@@ -29,13 +29,13 @@ def interpreter(folder: Path, packages: Sequence[str]) -> Path:
 
 
 def library_folder(python: Path) -> str:
-    """Where the shared library of an interpreter lies."""
+    """Returns the folder of an interpreter's shared library."""
     command = [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _uv(*arguments: str) -> None:
-    # The Makefile puts uv beside Python only where there is none on PATH.
+    # The Makefile puts uv beside Python only if there is none on PATH.
     program = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if program is None:
         raise UnavailableError("uv, which installs it, is neither beside Python nor on PATH; pip install uv")

@@ -1,4 +1,4 @@
-"""KServe's Python server. It does not batch: on Kubernetes a program in front of it can."""
+"""Runs KServe's Python server. It does not batch: on Kubernetes a program in front of it can."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import onnxruntime
 
 from benchmarks.peers.environments import interpreter
 from benchmarks.peers.models import Written
-from benchmarks.peers.processes import ROOT, free_port, process, wait_until_ready
+from benchmarks.peers.processes import ROOT, process, wait_until_ready
 from benchmarks.peers.sides import MODEL, Running, Setting
+from tools.deploy.programs import free_port
 
 PACKAGES = ("kserve>=0.21.0", f"onnxruntime=={onnxruntime.__version__}")
 
 
 @dataclass(frozen=True, slots=True)
 class KServe:
-    """Whether the graph runs on the event loop or in a thread beside it, and whether that loop is uvloop's."""
+    """A KServe server, with the graph on the event loop or in a thread beside it, and with or without uvloop."""
 
     threads: int
     in_thread: bool
@@ -44,5 +45,5 @@ class KServe:
 
 
 def settings(threads: int) -> list[Setting]:
-    """What is tried."""
+    """Returns the settings to try."""
     return [KServe(threads, in_thread, uvloop) for in_thread in (False, True) for uvloop in (False, True)]

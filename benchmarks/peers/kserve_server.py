@@ -1,6 +1,6 @@
-"""KServe's gRPC server around the graph, run by an interpreter that has kserve; see kserve.py.
+"""Serves the graph with KServe's gRPC server, in an interpreter that has kserve; see kserve.py.
 
-KServe's own ModelServer would put a second server, for HTTP, beside it and listen on every interface.
+KServe's own ModelServer would start a second server, for HTTP, beside it and listen on every interface.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.peers.graph import INPUTS, OUTPUT, Graph
 
 
 class Encoder(Model):  # type: ignore[misc]
-    """The graph. It answers with a finished message: KServe's own type for one would be made and taken apart again."""
+    """The graph. It answers with a finished message: KServe's own type for one would be built and converted again."""
 
     def __init__(self, name: str, graph: Graph, thread: ThreadPoolExecutor | None) -> None:
         super().__init__(name)

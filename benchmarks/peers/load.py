@@ -1,4 +1,4 @@
-"""Callers in a process of their own, the same for every server: bytes out, bytes in, nothing parsed.
+"""Runs callers in a separate process, the same for every server: bytes out, bytes in, nothing parsed.
 
 Reads jobs from stdin, a line of JSON each, and answers each with a line of JSON: the fields of `Load` and `Reading`.
 """
@@ -18,16 +18,16 @@ import numpy as np
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 CALL_SECONDS = 120.0
 WARM_UP_SHARE = 8
-"""For so many calls that count, one that does not goes before."""
+"""One uncounted call is made before this many counted ones."""
 
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A closed loop: so many callers, each with one call after the other, until `calls` were made.
+    """A closed loop: callers that each make one call after the other, until `calls` were made.
 
-    request: the file with the bytes to send. reply_bytes: how long every answer is. texts: in a call.
+    request: the file with the bytes to send. reply_bytes: the length of every answer. texts: in a call.
     """
 
     target: str
@@ -40,7 +40,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the callers saw: texts per second, and percentiles of a call's milliseconds."""
+    """The callers' measurements: texts per second, and percentiles of a call's milliseconds."""
 
     rate: float
     p50: float
@@ -54,7 +54,7 @@ class Callers:
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def run(self, load: Load, request: bytes) -> Reading:
-        """Raises ValueError for an answer of another length than it must have, grpc's errors for none."""
+        """Runs a load. Raises ValueError for an answer of the wrong length, grpc's errors for none."""
         if load.target not in self._channels:
             self._channels[load.target] = grpc.aio.insecure_channel(load.target, OPTIONS)
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[load.target].unary_unary(METHOD)

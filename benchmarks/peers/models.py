@@ -1,4 +1,4 @@
-"""The models that are served: encoders of random weights, as a checkpoint and as the one ONNX file that all sides run."""
+"""Makes the served models: encoders of random weights, as a checkpoint and as the one ONNX file that all sides run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import torch
-from bertscope_service.compression.onnx_export import export_onnx
-from bertscope_service.encoders.onnx_parts import cut
-from bertscope_service.encoders.onnx_values import FAST, HIDDEN, IDS, SEGMENTS, VALID, at
-from bertscope_service.sources import EMBEDDED_FOLDER
+from bertscope_service.compression.onnx.isolated_export import export_onnx
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from bertscope_service.encoders.onnx.parts import cut
+from bertscope_service.encoders.onnx.values import FAST, HIDDEN, IDS, SEGMENTS, VALID, at
 from numpy.typing import NDArray
 from transformers import AutoTokenizer, BertConfig, BertModel
 
@@ -23,7 +23,7 @@ CLS, SEP, FIRST_WORD, LAST_WORD = 101, 102, 2000, 29000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """An encoder: what the table calls it, and how it differs from bert-base."""
+    """An encoder: its name in the table, and its differences from bert-base."""
 
     title: str
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -44,8 +44,8 @@ class Written:
 
 
 def write_model(shape: Shape, folder: Path) -> Written:
-    """An encoder without a head. Its ONNX file is our own export, because ONNX Runtime runs attention in one operator there: it
-    is a fifth faster than what torch.onnx makes of the same weights."""
+    """Writes an encoder without a head. Its ONNX file is our own export, because ONNX Runtime runs attention in one operator
+    there: it is a fifth faster than torch.onnx's export of the same weights."""
     torch.manual_seed(5)
     checkpoint, graphs, hosted = folder / "checkpoint", folder / "graphs", folder / "onnx"
     for path in (checkpoint, graphs, hosted):
@@ -62,7 +62,7 @@ def write_model(shape: Shape, folder: Path) -> Written:
 
 
 def _with_standard_names(exported: onnx.ModelProto, layers: int) -> onnx.ModelProto:
-    """The part of our export from ids to the last hidden states, with transformers' names and an int64 mask."""
+    """Returns the part of our export from ids to the last hidden states, with transformers' names and an int64 mask."""
     last = at(HIDDEN, layers)
     part = cut(exported, [IDS, SEGMENTS, VALID], [last])
     ids, mask, segments = INPUTS
@@ -80,7 +80,7 @@ def _with_standard_names(exported: onnx.ModelProto, layers: int) -> onnx.ModelPr
 
 
 def feeds(lengths: list[int]) -> dict[str, NDArray[np.int64]]:
-    """Inputs of the graph for texts of so many tokens, padded to the longest; always the same ones."""
+    """Returns inputs of the graph for texts of these numbers of tokens, padded to the longest; always the same ones."""
     draw = np.random.default_rng(5)
     ids, mask = np.zeros((2, len(lengths), max(lengths)), np.int64)
     for row, length in enumerate(lengths):

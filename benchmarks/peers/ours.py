@@ -1,4 +1,4 @@
-"""bertscope, as its users start it."""
+"""Runs bertscope as its users start it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.lib.serving import serving
 from benchmarks.peers.models import Written
 from benchmarks.peers.sides import MODEL, Running, Setting
-from benchmarks.serving import serving
 
 
 @dataclass(frozen=True, slots=True)
 class Bertscope:
-    """The checkpoint, exported and run by ONNX Runtime; everything else as it comes."""
+    """The checkpoint, exported and run by ONNX Runtime; all other settings are defaults."""
 
     threads: int
 
@@ -30,5 +30,5 @@ class Bertscope:
 
 
 def settings(threads: int) -> list[Setting]:
-    """What is tried."""
+    """Returns the settings to try."""
     return [Bertscope(threads)]

@@ -1,11 +1,10 @@
-"""Processes that are there while something is measured, and gone afterwards, whatever happens."""
+"""Runs processes during a measurement, and ends them afterwards, whatever happens."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -28,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 @contextlib.contextmanager
 def process(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[psutil.Process]:
-    """Run a command, its output in a file. It and its children are gone when this leaves."""
+    """Runs a command, its output in a file. It and its children are gone when this leaves."""
     with log.open("w") as output:
         started = psutil.Popen(command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
         try:
@@ -45,7 +44,7 @@ def process(command: Sequence[str], log: Path, environment: Mapping[str, str] | 
 
 
 def wait_until_ready(started: psutil.Process, target: str, model: str, log: Path) -> None:
-    """Until a server says that it has a model. Raises UnavailableError with the end of its log."""
+    """Waits until a server says that it has a model. Raises UnavailableError with the end of its log."""
     ends = time.monotonic() + START_SECONDS
     with grpc.insecure_channel(target) as channel:
         stub = open_inference_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -57,7 +56,7 @@ def wait_until_ready(started: psutil.Process, target: str, model: str, log: Path
 
 
 def identity(target: str) -> str:
-    """A server's name and version, as it gives them."""
+    """Returns a server's name and version, as it reports them."""
     with grpc.insecure_channel(target) as channel:
         stub = open_inference_pb2_grpc.GRPCInferenceServiceStub(channel)
         found = stub.ServerMetadata(open_inference_pb2.ServerMetadataRequest(), timeout=START_SECONDS, wait_for_ready=True)
@@ -65,20 +64,14 @@ def identity(target: str) -> str:
 
 
 def infer(target: str, request: bytes) -> bytes:
-    """One call, outside of any measurement."""
+    """Makes one call, outside of any measurement."""
     with grpc.insecure_channel(target, OPTIONS) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         return call(request, timeout=START_SECONDS, wait_for_ready=True)
 
 
-def free_port() -> int:
-    """Of 127.0.0.1, for servers that can't choose one themselves."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 def idle_cores(started: psutil.Process) -> float:
-    """Cores that a server takes while nobody asks it anything."""
+    """Returns the cores that an idle server uses."""
     before = _cpu_seconds(started)
     time.sleep(IDLE_SECONDS)
     return (_cpu_seconds(started) - before) / IDLE_SECONDS
@@ -109,7 +102,7 @@ class LoadProcess:
         self._process.wait()
 
     def run(self, load: Load) -> Reading:
-        """Raises RuntimeError if the callers gave up; why is on stderr."""
+        """Runs a load. Raises RuntimeError if the callers failed; the reason is on stderr."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(asdict(load)), file=self._process.stdin, flush=True)

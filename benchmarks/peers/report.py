@@ -1,4 +1,4 @@
-"""The comparison as one table, or as JSON."""
+"""Formats the comparison as one table, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Row:
         self._shape, self._compared = shape, compared
 
     def cells(self, titles: Sequence[str]) -> list[str]:
-        """Rates with percentiles of a call, then ratios with their spread; servers that did not run have none."""
+        """Returns rates with percentiles of a call, then ratios with their spread; servers that did not run have none."""
         compared = self._compared
         cell = compared.cell
         texts = "1 text" if cell.texts == 1 else f"{cell.texts} texts"
@@ -30,7 +30,7 @@ class Row:
         return [what, *map(self._rate, titles), self._alone(), *map(self._ratio, titles[1:]), self._share()]
 
     def added(self, titles: Sequence[str]) -> list[str]:
-        """What a call takes beyond the bare run, for a cell with one caller and one text."""
+        """Returns the time of a call beyond the bare run, for a cell with one caller and one text."""
         compared = self._compared
         what = f"{self._shape}, {compared.cell.length} tokens: a call adds"
         return [what, *(_interval(self._adds(title), "{:.2f}", " ms") for title in titles)]
@@ -80,7 +80,7 @@ class Row:
 
 
 def _interval(values: Sequence[float], form: str, unit: str) -> str:
-    """The median and the spread."""
+    """Returns the median and the spread."""
     if not values:
         return "-"
     middle, low, high = (form.format(value) for value in (statistics.median(values), min(values), max(values)))
@@ -88,7 +88,7 @@ def _interval(values: Sequence[float], form: str, unit: str) -> str:
 
 
 def table(rows: Sequence[Row], titles: Sequence[str], caption: str) -> Table:
-    """All rows, then what a call adds."""
+    """Returns all rows, then the overhead of a call."""
     made = Table(title="Texts per second, and p50 / p95 of a call; medians, each server in turn", caption=caption)
     made.add_column("what", overflow="fold")
     ratios = [*(f"{titles[0]} / {title}" for title in titles[1:]), f"{titles[0]} / in-process"]

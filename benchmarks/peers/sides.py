@@ -1,4 +1,4 @@
-"""What every server that is compared looks like to the comparison."""
+"""Defines the interface of a compared server."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import psutil
 from benchmarks.peers.models import Written
 
 MODEL = "encoder"
-"""What the model is called on every server."""
+"""The name of the model on every server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that is up: where it listens, and its process."""
+    """A running server: its address, and its process."""
 
     target: str
     process: psutil.Process
 
 
 class Setting(Protocol):
-    """One way to run a server; of several, the fastest is compared."""
+    """One way to run a server; the fastest of several is compared."""
 
     @property
     def title(self) -> str:
-        """In a few words."""
+        """The setting in a few words."""
 
     def start(self, model: Written, environments: Path, scratch: Path) -> AbstractContextManager[Running]:
-        """Serve a model as MODEL while this is entered. `environments` is kept from run to run; `scratch` is an empty folder.
+        """Serves a model as MODEL while this is entered. `environments` is kept from run to run; `scratch` is an empty folder.
 
         Raises UnavailableError.
         """

@@ -1,4 +1,5 @@
-"""NVIDIA's Triton from the wheel of PyTriton: the server itself and its Python backend, without PyTriton's own hop between."""
+"""Runs NVIDIA's Triton from the wheel of PyTriton: the server itself and its Python backend, without PyTriton's proxy
+between."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ import onnxruntime
 from benchmarks.peers.environments import PYTHON, UnavailableError, interpreter, library_folder
 from benchmarks.peers.graph import INPUTS, OUTPUT
 from benchmarks.peers.models import Written
-from benchmarks.peers.processes import ROOT, free_port, process, wait_until_ready
+from benchmarks.peers.processes import ROOT, process, wait_until_ready
 from benchmarks.peers.sides import MODEL, Running, Setting
+from tools.deploy.programs import free_port
 
 PACKAGES = ("nvidia-pytriton>=0.7.0", f"onnxruntime=={onnxruntime.__version__}")
 MAX_BATCH = 64
@@ -23,7 +25,7 @@ MAX_BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class Triton:
-    """Instances of the model, each a process, and the threads that ONNX Runtime has in each."""
+    """Instances of the model, each a process, and the number of ONNX Runtime threads in each."""
 
     instances: int
     threads: int
@@ -34,7 +36,7 @@ class Triton:
 
     @contextlib.contextmanager
     def start(self, model: Written, environments: Path, scratch: Path) -> Iterator[Running]:
-        """Batches whatever waits, without a delay. Raises UnavailableError."""
+        """Starts the server, which batches all waiting requests without a delay. Raises UnavailableError."""
         python = interpreter(environments / "triton", PACKAGES)
         packages = python.parents[1] / "lib" / f"python{PYTHON}" / "site-packages"
         wheel, log = packages / "pytriton" / "tritonserver", scratch / "log"
@@ -84,5 +86,5 @@ class Triton:
 
 
 def settings(threads: int) -> list[Setting]:
-    """What is tried: one instance with all threads, or two that share them."""
+    """Returns the settings to try: one instance with all threads, or two that share them."""
     return [Triton(1, threads), Triton(2, max(1, threads // 2))]

@@ -1,4 +1,4 @@
-"""What Triton's Python backend runs: the batch that Triton made, as one. Copied into a model repository; see triton.py."""
+"""Runs in Triton's Python backend: the batch that Triton made, as one. Copied into a model repository; see triton.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.peers.graph import INPUTS, OUTPUT, Graph
 
 
 class TritonPythonModel:
-    """Triton looks for this name."""
+    """The model class; Triton looks for this name."""
 
     def initialize(self, args: dict[str, str]) -> None:
         parameters = json.loads(args["model_config"])["parameters"]

@@ -1,1 +1,1 @@
-"""Ray Serve against our own server, on one machine."""
+"""Compares Ray Serve with our own server, on one machine."""

@@ -1,8 +1,8 @@
-"""Ray Serve against our own server, and two replicas against one: `python -m benchmarks ray`.
+"""Compares Ray Serve with our own server, and two replicas with one: `python -m benchmarks ray`.
 
-The model of every server computes on one thread. Our server and the replica of "one" are pinned to the first core, the
-replicas of "two" to the first and the second; Ray's proxy and ingress and the callers run wherever there is room. All are up
-at once, and asked in turn.
+The model of every server computes on one thread. Our server and the replica of "one" are pinned to the first core, the replicas
+of "two" to the first and the second; Ray's proxy and ingress and the callers run on any core. All are up at once, and called in
+turn.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from typing import Any
 
 import psutil
 from bertscope.inference import open_inference_pb2 as oip
-from bertscope_service.settings import EMBEDDED
+from bertscope_service.embedded import EMBEDDED
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import machine
+from benchmarks.lib.measure import machine
+from benchmarks.lib.serving import serving
 from benchmarks.peers.load import Load, Reading
 from benchmarks.peers.processes import LoadProcess, infer
-from benchmarks.ray_serve.cluster import Cluster, read_configuration
-from benchmarks.serving import serving
+from tools.deploy.ray_cluster import Cluster, read_configuration
 
 FIRST_CALLS = 10
-"""Of each caller, to learn how many a round needs."""
+"""The first calls of each caller, to learn how many a round needs."""
 
 TEXT = "Paris is the capital of [MASK]."
 ONE, TWO = "one", "two"
-"""The same model with one replica and with two; the names are of one length, and so are the answers."""
+"""The same model with one replica and with two; the names have equal lengths, and so have the answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Somebody who is asked: where, and for which model."""
+    """A server to call: its address, and the model."""
 
     title: str
     target: str
@@ -62,7 +62,7 @@ CELLS = (Cell(1, 1), Cell(8, 1), Cell(32, 1), Cell(8, 16))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the callers of a cell saw of each side, round by round."""
+    """The measurements of a cell's callers on each side, round by round."""
 
     cell: Cell
     readings: dict[str, list[Reading]]
@@ -71,7 +71,7 @@ class Row:
         return statistics.median(map(of, self.readings[title]))
 
     def ratio(self, title: str, base: str) -> tuple[float, float, float]:
-        """How many times the rate of `base`: the median, lowest and highest of the rounds."""
+        """Returns the rate over that of `base`: the median, lowest and highest of the rounds."""
         pairs = zip(self.readings[title], self.readings[base], strict=True)
         ratios = [one.rate / other.rate for one, other in pairs]
         return statistics.median(ratios), min(ratios), max(ratios)
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compare(rounds: int, seconds: float, runtime: str) -> Iterator[Row]:
-    """Every cell. Raises ValueError if two sides answer differently."""
+    """Yields every cell. Raises ValueError if two sides answer differently."""
     flags = ("--model", f"{ONE}={EMBEDDED}", "--threads", "1", "--runtime", runtime)
     with tempfile.TemporaryDirectory() as name, serving(*flags) as server, LoadProcess() as callers:
         _pin(server.process, 0)
@@ -123,14 +123,14 @@ def compare(rounds: int, seconds: float, runtime: str) -> Iterator[Row]:
 
 
 def _pin(process: psutil.Process, core: int) -> None:
-    """Leave one core to a process. Each of its threads has a choice of its own, and those that compute are there already."""
+    """Pins a process to one core. Each of its threads has its own affinity, and the computing threads exist already."""
     for thread in process.threads():
         with contextlib.suppress(ProcessLookupError):
             os.sched_setaffinity(thread.id, {core})
 
 
 def _configuration(runtime: str) -> dict[str, Any]:
-    """The configuration that we ship, with one model under two names."""
+    """Returns the configuration that we ship, with one model under two names."""
     configuration = read_configuration()
     (application,) = configuration["applications"]
     application["args"] = {
@@ -162,7 +162,7 @@ class Asked:
             (self._reply_bytes[texts],) = {len(reply) for reply in replies}
 
     def calls(self, side: Side, cell: Cell, seconds: float) -> int:
-        """How many calls take about so many seconds."""
+        """Returns how many calls take about `seconds` seconds."""
         first = self.read(side, cell, FIRST_CALLS * cell.callers)
         return max(cell.callers, round(first.rate / cell.texts * seconds))
 
@@ -181,7 +181,7 @@ def _request(model: str, texts: int) -> bytes:
 
 
 def _outputs(reply: bytes) -> bytes:
-    """An answer without the name of who gave it."""
+    """Returns an answer without its provenance."""
     message = oip.ModelInferResponse.FromString(reply)
     message.ClearField("model_name")
     return message.SerializeToString(deterministic=True)
@@ -206,7 +206,7 @@ FIGURES: Sequence[tuple[Callable[[Reading], float], int]] = (
     (lambda reading: reading.p50, 1),
     (lambda reading: reading.p95, 1),
 )
-"""Of a reading, and how many digits of it are told."""
+"""Figures of a reading, and the number of their digits."""
 
 
 def _spread(ratio: tuple[float, float, float]) -> str:

@@ -1,1 +1,1 @@
-"""Mixed calls for a long time, with every answer checked and memory watched: `python -m benchmarks soak`."""
+"""Runs mixed calls for a long time, checks every answer and watches memory: `python -m benchmarks soak`."""

@@ -1,4 +1,4 @@
-"""Callers who ask at random, wait, hurry, give up or ask nonsense, and check whatever comes back."""
+"""Runs callers that make random calls, wait, hurry, cancel or send invalid requests, and check the answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from benchmarks.soak.tally import ALWAYS, Tally, code_of, counted
 
 PATIENCE_SECONDS = 60.0
 HURRY_SECONDS = (0.001, 0.05)
-"""Least and most time that a caller in a hurry gives."""
+"""The shortest and longest timeout of a caller in a hurry."""
 
 CANCEL_SECONDS = 0.05
-"""When a call is given up, on average."""
+"""The mean time after which a call is cancelled."""
 
 MANNERS = ("", ", hurried", ", given up", "nonsense", "health")
 SHARES = (0.72, 0.1, 0.1, 0.05, 0.03)
@@ -32,12 +32,12 @@ NONSENSE: tuple[tuple[str, dict[str, object]], ...] = (
     ("INVALID_ARGUMENT", {"texts": "a [MASK].", "interventions": [bertscope.zero(layer=999)]}),
     ("NOT_FOUND", {"texts": "a [MASK].", "model": "models/nobody"}),
 )
-"""Requests that must be refused, and how."""
+"""Requests that must be rejected, with the expected status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What all callers share. `truths` are by question and digest; `models` are the names of the roles."""
+    """The shared state of all callers. `truths` are by question and digest; `models` are the names of the roles."""
 
     questions: Sequence[Question]
     truths: Mapping[tuple[Question, str], Answer]
@@ -46,7 +46,7 @@ class Asking:
     tally: Tally
 
     async def keep_asking(self, caller: Caller, draw: np.random.Generator, *, end: float, pause: float) -> None:
-        """Ask one thing after another until `end`, a loop time, with `pause` seconds between them on average."""
+        """Makes one call after another until `end`, a loop time, with `pause` seconds between them on average."""
         weights = np.array([question.weight for question in self.questions])
         loop = asyncio.get_running_loop()
         while loop.time() < end:
@@ -61,7 +61,7 @@ class Asking:
             await asyncio.sleep(draw.exponential(pause))
 
     async def _ask(self, question: Question, caller: Caller, manner: str, draw: np.random.Generator) -> None:
-        """One question, its answer checked, its end counted."""
+        """Asks one question, checks its answer, and counts its end."""
         kind, before = question.kind + manner, self.guest.now()
         timeout = draw.uniform(*HURRY_SECONDS) if manner == ", hurried" else PATIENCE_SECONDS
         call = asyncio.ensure_future(question.ask(caller, self.models[question.role], timeout))
@@ -75,7 +75,7 @@ class Asking:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                raise  # it is the caller that is to end, not the call
+                raise  # the caller is cancelled, not the call
             code = "CANCELLED"
         self.tally.ended(kind, code, self._allowed(question, manner, before), message)
 
@@ -85,7 +85,7 @@ class Asking:
         return codes | ABSENT if excused else codes
 
     def _check(self, question: Question, kind: str, answer: Answer, before: Moment) -> None:
-        """Compare an answer with the true one of the weights that gave it, which must be some that may have."""
+        """Compares an answer with the true one of the weights that gave it, which must be allowed to answer."""
         truth = self.truths.get((question, answer.digest))
         if truth is None:
             self.tally.was_wrong(kind, f"answered by unknown weights {answer.digest!r}")

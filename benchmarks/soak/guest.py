@@ -1,4 +1,4 @@
-"""A model that is loaded, replaced and unloaded all the time, and what may be expected of it at any moment."""
+"""Loads, replaces and unloads a model all the time, and tracks which answers are right at any moment."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import numpy as np
 from benchmarks.soak.tally import OK, Tally, counted
 
 ABSENT = frozenset({"NOT_FOUND", "FAILED_PRECONDITION"})
-"""How a call may end if the model was not there all along, or not ready."""
+"""The codes with which a call may end if the model was not there all along, or not ready."""
 
 LOAD_SECONDS = 120.0
 NAME = "guest"
 FAILING_SHARE = 0.2
-"""Of replacements, so many are preceded by one that fails."""
+"""The share of replacements that are preceded by a failing one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was known when a call began."""
+    """The state of the model when a call began."""
 
     there: bool
     changes: int
@@ -41,7 +41,7 @@ class Moment:
 
 @dataclass(slots=True)
 class Guest:
-    """Which weights may answer. A call that begins after a replacement has ended is never answered by the old ones.
+    """The weights that may answer. A call that begins after a replacement has ended is never answered by the old ones.
 
     `history` are digests in the order they may have begun to answer; from the one numbered `settled` on, any may.
     """
@@ -50,31 +50,31 @@ class Guest:
     settled: int = 0
     there: bool = False
     changes: int = 0
-    """How often it came or went."""
+    """The number of loads and unloads."""
 
     def now(self) -> Moment:
         return Moment(self.there, self.changes, self.settled)
 
     def since(self, moment: Moment) -> frozenset[str]:
-        """Digests that may have answered a call that began then and has ended now."""
+        """Returns the digests that may have answered a call that began then and has ended now."""
         return frozenset(self.history[moment.first :])
 
     def stayed(self, moment: Moment) -> bool:
-        """Whether it was there from then until now: then a call has no excuse."""
+        """Returns true if the model was there from then until now: then a call must succeed."""
         return moment.there and self.there and moment.changes == self.changes
 
     def begin(self, digest: str) -> None:
-        """From now on these weights may answer."""
+        """Notes that these weights may answer from now on."""
         self.history.append(digest)
 
     def settle(self) -> None:
-        """From now on only the last weights answer."""
+        """Notes that only the last weights answer from now on."""
         self.settled = len(self.history) - 1
         if not self.there:
             self.there, self.changes = True, self.changes + 1
 
     def leave(self) -> None:
-        """From now on nothing may answer."""
+        """Notes that nothing may answer from now on."""
         self.there, self.changes = False, self.changes + 1
 
 
@@ -88,7 +88,8 @@ async def keep_changing(
     end: float,
     pause: float,
 ) -> None:
-    """Load it, replace it some times, unload it; again until `end`, a loop time. `pause` seconds, on average, lie between."""
+    """Loads the model, replaces it some times, unloads it; repeats until `end`, a loop time, with `pause` seconds between on
+    average."""
     loop, checkpoint = asyncio.get_running_loop(), itertools.cycle(checkpoints)
     missing = checkpoints[0].folder / "missing"
     while loop.time() < end:
@@ -96,7 +97,7 @@ async def keep_changing(
         for _ in range(int(draw.integers(2, 6))):
             await asyncio.sleep(draw.exponential(pause))
             if draw.random() < FAILING_SHARE:
-                # The old model goes on answering.
+                # The old model continues to answer.
                 failing = client.load_model(NAME, source=str(missing), replace=True, timeout=LOAD_SECONDS)
                 await counted(tally, "LoadModel, replace by nothing", failing, ABSENT)
             await _load(guest, client, next(checkpoint), tally, replace=True)

@@ -1,4 +1,4 @@
-"""What the soak asks. Each question asks a model, by its name, and answers can be compared."""
+"""Defines the questions of the soak. Each question queries a model, by its name, and answers can be compared."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
 from numpy.typing import NDArray
 
-from benchmarks.fillings import TOLERANCE, Filling, agree, fillings
-from benchmarks.texts import cloze_texts, texts_of_lengths
+from benchmarks.lib.fillings import TOLERANCE, Filling, agree, fillings
+from benchmarks.lib.texts import cloze_texts, texts_of_lengths
 
 TOP_K, MORE = 5, 20
-"""Words asked for; and so many more are known of the true answer, see fillings.agree."""
+"""The number of requested words, and of additional words known of the true answer; see fillings.agree."""
 
 PAUSE_SECONDS = 0.2
-"""Of a slow reader, after every text."""
+"""The pause of a slow reader, after every text."""
 
 TRUTH_SECONDS = 120.0
-"""Most that a call to an idle server may take."""
+"""The longest time of a call to an idle server."""
 
 RELATIVE_TOLERANCE = 1e-2
-"""Of numbers that sum many rounded ones, beside the absolute TOLERANCE."""
+"""Tolerance of numbers that sum many rounded ones, beside the absolute TOLERANCE."""
 
 
 class Role(Enum):
-    """Which model a question is for."""
+    """The model of a question."""
 
     EMBEDDED = "embedded"
+    ONNX = "onnx"
+    """The embedded model by ONNX Runtime; a ranking of its heads reads it by PyTorch, too."""
     CLASSIFIER = "classifier"
     GUEST = "guest"
-    """The one that is loaded, replaced and unloaded all the time."""
+    """The model that is loaded, replaced and unloaded all the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A connection by each way to call."""
+    """A connection for each protocol."""
 
     client: bertscope.AsyncClient
     channel: grpc.aio.Channel
@@ -52,40 +54,40 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What came back. `digest` is that of the weights, "" where the protocol does not tell."""
+    """The answer to a question. `digest` is that of the weights, "" if the protocol does not report it."""
 
     digest: str
     filled: Sequence[Filling] = ()
     arrays: Sequence[NDArray[Any]] = ()
 
     def agrees(self, truth: Answer) -> bool:
-        """Whether this is the true answer, or, of a stream that was left, its beginning."""
+        """Returns whether this is the true answer or, for a cancelled stream, its beginning."""
         if self.filled or truth.filled:
             return agree(self.filled, truth.filled)
         return 0 < len(self.arrays) <= len(truth.arrays) and all(map(_close, self.arrays, truth.arrays))
 
 
 class Ask(Protocol):
-    """Asks a model within so many seconds."""
+    """Queries a model within `seconds`."""
 
     def __call__(self, caller: Caller, model: str, seconds: float) -> Awaitable[Answer]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """One thing to ask. `truth` asks the same, for whatever an answer may hold."""
+    """One query. `truth` asks the same, for everything that an answer may hold."""
 
     kind: str
     role: Role
     ask: Ask
     truth: Ask
     weight: float = 1.0
-    """How often it is asked, relative to the others."""
+    """Its frequency relative to the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """FillMask."""
+    """Calls FillMask."""
 
     texts: Sequence[str]
     options: dict[str, Any] = field(default_factory=dict)
@@ -97,7 +99,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Attend:
-    """ExtractAttention: the maps of all texts, or of the first `most`, with a pause after each."""
+    """Calls ExtractAttention: the maps of all texts, or of the first `most`, with a pause after each."""
 
     texts: Sequence[str]
     most: int = 0
@@ -118,7 +120,8 @@ class Attend:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so nobody looks at it."""
+    """Calls SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so it is not
+    checked."""
 
     texts: Sequence[str]
     most: int = 0
@@ -135,21 +138,21 @@ class Sweep:
 
 
 async def rank(caller: Caller, model: str, seconds: float) -> Answer:
-    """RankHeads."""
+    """Calls RankHeads."""
     objective = bertscope.MaskedLmLoss(texts_of_lengths([12, 16], mask=False))
     found = await caller.client.rank_heads(objective, model=model, timeout=seconds)
     return Answer(found.provenance.weights_digest, arrays=[found.importance, np.array(found.loss)])
 
 
 async def classify(caller: Caller, model: str, seconds: float) -> Answer:
-    """Classify."""
+    """Calls Classify."""
     found = await caller.client.classify(texts_of_lengths([6, 9, 14], mask=False), model=model, timeout=seconds)
     scores = [np.array([label.logit for label in sorted(text.labels, key=lambda label: label.index)]) for text in found]
     return Answer(found[0].provenance.weights_digest, arrays=scores)
 
 
 async def infer(caller: Caller, model: str, seconds: float) -> Answer:
-    """ModelInfer of the Open Inference Protocol, which knows no provenance: token ids in, hidden states out."""
+    """Calls ModelInfer of the Open Inference Protocol, which has no provenance: token ids in, hidden states out."""
     ids = np.array([[101, *range(2000, 2010), 102]])
     request = ModelInferRequest(model_name=model, raw_input_contents=[ids.astype("<i8").tobytes()])
     request.inputs.add(name="input_ids", datatype="INT64", shape=ids.shape)
@@ -159,7 +162,7 @@ async def infer(caller: Caller, model: str, seconds: float) -> Answer:
 
 
 def questions() -> list[Question]:
-    """All of them; what a question asks never changes, so that the true answer is found once."""
+    """Returns all questions; a question's request never changes, so that the true answer is found once."""
     texts, words = cloze_texts(), ["france", "paris", "water", "unplayable"]
     maps, long = texts_of_lengths([12, 20, 9, 16], mask=False), texts_of_lengths([128] * 8, mask=False)
     return [
@@ -178,6 +181,13 @@ def questions() -> list[Question]:
         _plain("RankHeads", Role.EMBEDDED, rank, 0.5),
         _plain("Classify", Role.CLASSIFIER, classify),
         _plain("ModelInfer", Role.EMBEDDED, infer),
+        *(_fill("FillMask, one text, ONNX", [text], Role.ONNX) for text in texts[::60]),
+        _fill("FillMask, 16 texts, ONNX", texts[:16], Role.ONNX),
+        _fill("FillMask, interventions, ONNX", texts[20:24], Role.ONNX, interventions=_interventions()),
+        _plain("ExtractAttention, ONNX", Role.ONNX, Attend(maps)),
+        _plain("SweepHeads, ONNX", Role.ONNX, Sweep(texts[:4]), 0.5),
+        _plain("RankHeads, ONNX", Role.ONNX, rank),
+        _plain("ModelInfer, ONNX", Role.ONNX, infer),
     ]
 
 
@@ -205,9 +215,9 @@ def _close(found: NDArray[Any], truth: NDArray[Any]) -> bool:
 async def true_answers(
     asked: Iterable[Question], caller: Caller, models: dict[Role, list[str]]
 ) -> dict[tuple[Question, str], Answer]:
-    """The answers of an idle server, one call at a time, by question and digest of the weights.
+    """Returns the answers of an idle server, one call at a time, by question and digest of the weights.
 
-    `models` are the names that may answer a role; a guest has several. Where answers don't tell a digest, there is one model.
+    `models` are the names that may answer a role; a guest has several. If answers have no digest, there is one model.
     """
     found = {}
     for question in asked:

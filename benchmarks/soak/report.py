@@ -1,4 +1,4 @@
-"""A soak as tables, for machines, and as a picture."""
+"""Formats a soak as tables, for machines, and as a picture."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bertscope._figures import FAINT, INK, new_figure, outline, require_format, set_title, write
+from bertscope.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
 from rich.table import Table
 
 from benchmarks.soak.run import Outcome, Plan
@@ -16,7 +16,7 @@ from benchmarks.soak.samples import SETTLED_SHARE, memory_trend, settled
 
 
 def table(outcome: Outcome) -> Table:
-    """A row for each kind of call, a column for each code."""
+    """Returns a row for each kind of call, a column for each code."""
     counts = outcome.tally.counts
     codes = sorted({code for _, code in counts}, key=lambda code: (code != "OK", code))
     drawn = Table(title="Calls by how they ended")
@@ -31,7 +31,7 @@ def table(outcome: Outcome) -> Table:
 
 
 def lines(outcome: Outcome, plan: Plan) -> list[str]:
-    """The findings in words, then the faults."""
+    """Returns the findings in words, then the faults."""
     tally, samples, found = outcome.tally, outcome.samples, memory_trend(outcome.samples)
     last = settled(samples)
     sizes = [sample.resident_bytes / 1e6 for sample in samples]
@@ -49,7 +49,7 @@ def lines(outcome: Outcome, plan: Plan) -> list[str]:
 
 
 def for_machines(outcome: Outcome, plan: Plan) -> dict[str, Any]:
-    """The soak as JSON has it: seconds, bytes, MB/hour."""
+    """Returns the soak in JSON types: seconds, bytes, MB/hour."""
     counts: dict[str, dict[str, int]] = {}
     for (kind, code), count in sorted(outcome.tally.counts.items()):
         counts.setdefault(kind, {})[code] = count
@@ -67,7 +67,7 @@ def for_machines(outcome: Outcome, plan: Plan) -> dict[str, Any]:
 
 
 def save_memory(outcome: Outcome, path: Path) -> None:
-    """Draws memory over time with its trend, as .png, .svg or .pdf. Raises ValueError for any other end of the name."""
+    """Draws memory over time with its trend, as .png, .svg or .pdf. Raises ValueError for any other suffix."""
     require_format(path)
     figure = new_figure(7.0, 3.6)
     axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""What the server holds while it is used: memory, files, threads; and whether it grows."""
+"""Samples the server's memory, files and threads while it is used, and estimates whether they grow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTLED_SHARE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At `seconds` from the start."""
+    """A sample at `seconds` from the start."""
 
     seconds: float
     resident_bytes: int
@@ -28,7 +28,7 @@ class Sample:
 class Trend:
     """A straight line through samples, by least squares: its slope per hour and the standard error of that.
 
-    Samples that follow each other resemble each other, so the true error is larger.
+    Consecutive samples are correlated, so the true error is larger.
     """
 
     slope: float
@@ -36,7 +36,7 @@ class Trend:
 
 
 async def keep_sampling(process: psutil.Process, samples: list[Sample], *, end: float, every: float) -> None:
-    """Add a sample every so many seconds until `end`, a loop time, and one at the end."""
+    """Adds a sample every `every` seconds until `end`, a loop time, and one at the end."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
@@ -49,13 +49,13 @@ async def keep_sampling(process: psutil.Process, samples: list[Sample], *, end: 
 
 
 def settled(samples: Sequence[Sample]) -> list[Sample]:
-    """Those of the last SETTLED_SHARE of the time."""
+    """Returns the samples of the last SETTLED_SHARE of the time."""
     begin = samples[-1].seconds * (1 - SETTLED_SHARE)
     return [sample for sample in samples if sample.seconds >= begin]
 
 
 def trend(seconds: Sequence[float], values: Sequence[float]) -> Trend:
-    """The line through values at some times; NaN from fewer than three."""
+    """Returns the line through values at some times; NaN from fewer than three."""
     if len(values) < 3:
         return Trend(float("nan"), float("nan"))
     line = stats.linregress(np.array(seconds) / 3600, np.array(values))
@@ -63,6 +63,6 @@ def trend(seconds: Sequence[float], values: Sequence[float]) -> Trend:
 
 
 def memory_trend(samples: Sequence[Sample]) -> Trend:
-    """Megabytes per hour, once settled."""
+    """Returns megabytes per hour, once settled."""
     chosen = settled(samples)
     return trend([sample.seconds for sample in chosen], [sample.resident_bytes / 1e6 for sample in chosen])

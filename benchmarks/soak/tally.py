@@ -1,4 +1,4 @@
-"""What became of the calls, and what should not have."""
+"""Counts the outcomes of calls, and the faults."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import grpc.aio
 
 T = TypeVar("T")
 KEPT = 50
-"""So many faults are kept in words; all are counted."""
+"""This many faults are kept in words; all are counted."""
 
 OK = "OK"
 ALWAYS = frozenset({OK, "RESOURCE_EXHAUSTED"})
-"""What any call may end with: a server under load may refuse it."""
+"""Codes with which any call may end: a server under load may reject it."""
 
 
 @dataclass(slots=True)
@@ -27,25 +27,25 @@ class Tally:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     wrong: int = 0
-    """Answers that were not the true one."""
+    """Number of wrong answers."""
     unexpected: int = 0
-    """Calls that ended with a code that nothing explains; INTERNAL and UNKNOWN always are."""
+    """Calls that ended with an unexplained code; INTERNAL and UNKNOWN always are."""
 
     def ended(self, kind: str, code: str, allowed: Collection[str], message: str = "") -> None:
-        """A call has ended so, and might have ended with one of the `allowed` codes."""
+        """Counts a call that ended with a code, and might have ended with one of the `allowed` codes."""
         self.counts[kind, code] += 1
         if code not in allowed:
             self.unexpected += 1
             self._keep(f"{kind}: {code} {message}".rstrip())
 
     def was_wrong(self, kind: str, why: str) -> None:
-        """An answer was not the true one."""
+        """Counts a wrong answer."""
         self.wrong += 1
         self._keep(f"{kind}: {why}")
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was wrong."""
+        """True if there was no fault."""
         return not self.wrong and not self.unexpected
 
     def _keep(self, fault: str) -> None:
@@ -54,13 +54,13 @@ class Tally:
 
 
 def code_of(error: bertscope.BertscopeError | grpc.aio.AioRpcError) -> str:
-    """The name of the status that a call failed with, by either client."""
+    """Returns the name of the status that a call failed with, by either client."""
     code = error.code() if isinstance(error, grpc.aio.AioRpcError) else error.code
     return code.name
 
 
 async def counted(tally: Tally, kind: str, call: Awaitable[T], allowed: Collection[str]) -> T | None:
-    """What a call gives, None if it fails; either is counted."""
+    """Returns the result of a call, None if it fails; counts either."""
     try:
         result = await call
     except (bertscope.BertscopeError, grpc.aio.AioRpcError) as error:

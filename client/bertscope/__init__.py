@@ -6,10 +6,19 @@
 ...         print(answer.masks[0].predictions[0].token)
 """
 
+from bertscope._rpc.health import Health
+from bertscope._rpc.retries import Retries
 from bertscope._version import __version__
-from bertscope.ablation import CurvePoint, HeadEffect, MetricEffect, SweepStart, SweepSummary, SweepTable
-from bertscope.async_client import AsyncClient
-from bertscope.benchmark import (
+from bertscope.ablation.effects import CurvePoint, HeadEffect, MetricEffect
+from bertscope.ablation.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs
+from bertscope.ablation.ranking import HeadRanking
+from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
+from bertscope.aio import AsyncClient
+from bertscope.aio.ablation import AsyncHeadSweep
+from bertscope.aio.benchmark import AsyncStudyBenchmark
+from bertscope.attention.maps import AttentionMaps
+from bertscope.attention.page import attention_page
+from bertscope.benchmark.reports import (
     Agreement,
     BenchmarkProgress,
     BenchmarkReport,
@@ -20,12 +29,15 @@ from bertscope.benchmark import (
     Score,
     Speed,
 )
-from bertscope.benchmark_plots import plot_benchmark, save_benchmark
+from bertscope.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
+from bertscope.choices import DataType, Metric, Mode, Order, Others, Precision, Runtime, Scope, Scoring
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
-from bertscope.compression import (
-    AppliedStep,
-    CompressionProgress,
+from bertscope.client.ablation import HeadSweep
+from bertscope.client.benchmark import StudyBenchmark
+from bertscope.cloze import FilledMask, FilledText, FilledTexts, Prediction
+from bertscope.compression.messages import CompressionProgress
+from bertscope.compression.steps import (
     eliminate_tokens,
     half,
     int8,
@@ -57,25 +69,11 @@ from bertscope.errors import (
 )
 from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts, read_texts
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
-from bertscope.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs
-from bertscope.plots import attention_page, plot_attention, save_attention
-from bertscope.ranking import HeadRanking
-from bertscope.results import (
-    AttentionMaps,
-    FilledMask,
-    FilledText,
-    FilledTexts,
-    Health,
-    LoadProgress,
-    Model,
-    Models,
-    Prediction,
-    Provenance,
-    Token,
-)
-from bertscope.studies import AsyncStudyBenchmark, Published, StudiesSummary, StudyBenchmark, StudyRow, StudyTable
-from bertscope.sweep_plots import plot_ranking, plot_sweep, save_ranking, save_sweep
-from bertscope.sweeps import AsyncHeadSweep, HeadSweep
+from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
+from bertscope.plots.attention import plot_attention, save_attention
+from bertscope.plots.benchmark import plot_benchmark, save_benchmark
+from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
+from bertscope.results import AppliedStep, Provenance, Token
 
 __all__ = [
     "Agreement",
@@ -88,6 +86,7 @@ __all__ = [
     "BenchmarkProgress",
     "BenchmarkReport",
     "BertscopeError",
+    "Bootstrap",
     "Cancelled",
     "ClassifiedText",
     "ClassifiedTexts",
@@ -95,6 +94,7 @@ __all__ = [
     "ClozePrompts",
     "CompressionProgress",
     "CurvePoint",
+    "DataType",
     "DeadlineExceeded",
     "Disturbances",
     "Divergence",
@@ -117,19 +117,30 @@ __all__ = [
     "LoadProgress",
     "Machine",
     "MaskedLmLoss",
+    "Metric",
     "MetricEffect",
     "MinimalPairs",
+    "Mode",
     "Model",
     "ModelReport",
     "Models",
     "NotFound",
+    "Order",
+    "Others",
     "PermissionDenied",
+    "Precision",
     "Prediction",
     "Provenance",
     "Published",
     "Ratio",
     "ResourceExhausted",
+    "Retries",
+    "Runtime",
+    "RuntimeChoice",
+    "RuntimeTimes",
+    "Scope",
     "Score",
+    "Scoring",
     "Speed",
     "StudiesSummary",
     "StudyBenchmark",

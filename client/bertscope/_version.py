@@ -1,3 +1,3 @@
-"""The one version of client and service; both distributions read it from here, and what they say of themselves."""
+"""The version of client and service; both distributions read and report it."""
 
 __version__ = "0.1.0"

@@ -1,20 +1,30 @@
-"""What `classify` gives back."""
+"""Labels of texts: the request of Classify, its reply and its table."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bertscope import _tables
+from bertscope import _validation
+from bertscope._display import data_frame, short_repr
+from bertscope._messages import Interventions, head_interventions, provenance
+from bertscope.errors import InvalidReply
+from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Results
+from bertscope.v1 import classification_pb2, common_pb2
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LABEL_COLUMNS = ["text", "text_pair", "order", "label", "index", "probability", "logit"]
 
 
 @dataclass(frozen=True)
 class LabelPrediction:
     """One label of a text."""
+
+    __repr__ = short_repr
 
     label: str
     """Its name in the model's config ("positive", "LABEL_0")."""
@@ -30,6 +40,8 @@ class LabelPrediction:
 class ClassifiedText:
     """The labels of one text."""
 
+    __repr__ = short_repr
+
     text: str
     """The text, or the first of a pair."""
     text_pair: str | None
@@ -37,11 +49,11 @@ class ClassifiedText:
     labels: tuple[LabelPrediction, ...]
     """Every label of the model, likeliest first."""
     tokens: int
-    """How many tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: int
-    """How many tokens of the text were cut away."""
+    """Number of tokens of the text that were cut away."""
     provenance: Provenance
-    """Where the predictions come from."""
+    """Provenance of the predictions."""
 
     @property
     def label(self) -> str:
@@ -49,8 +61,8 @@ class ClassifiedText:
         return self.labels[0].label
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each label; columns as `ClassifiedTexts.to_pandas`."""
-        return _tables.classified_texts([self])
+        """Returns a row for each label; columns as `ClassifiedTexts.to_pandas`."""
+        return _table([self])
 
 
 class ClassifiedTexts(Results[ClassifiedText]):
@@ -59,6 +71,58 @@ class ClassifiedTexts(Results[ClassifiedText]):
     __slots__ = ()
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each label: text, text_pair, order (1 is the likeliest), label, index, probability, logit.
-        Needs the extra "pandas"."""
-        return _tables.classified_texts(self)
+        """Returns a row for each label: text, text_pair, order (1 is the likeliest), label, index, probability, logit. Needs
+        the extra "pandas"."""
+        return _table(self)
+
+
+def classify_request(
+    *,
+    model: str | Model | None,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> classification_pb2.ClassifyRequest:
+    """Returns the request of Classify, without its inputs."""
+    return classification_pb2.ClassifyRequest(
+        model=model_name("model", model),
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+        truncate=_validation.flag("truncate", truncate),
+    )
+
+
+def read_classified_texts(
+    inputs: Sequence[common_pb2.TextInput], response: classification_pb2.ClassifyResponse
+) -> ClassifiedTexts:
+    """Returns the labels, each list of them with its text or pair."""
+    if len(response.results) != len(inputs):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
+    if not all(result.labels for result in response.results):
+        raise InvalidReply("the server answered a text without a label")
+    source = provenance(response.provenance)
+    return ClassifiedTexts(
+        ClassifiedText(
+            text=asked.text,
+            text_pair=asked.text_pair if asked.HasField("text_pair") else None,
+            labels=tuple(map(_label_prediction, result.labels)),
+            tokens=result.tokens,
+            truncated_tokens=result.truncated_tokens,
+            provenance=source,
+        )
+        for asked, result in zip(inputs, response.results, strict=True)
+    )
+
+
+def _label_prediction(message: classification_pb2.LabelPrediction) -> LabelPrediction:
+    return LabelPrediction(label=message.label, index=message.index, probability=message.probability, logit=message.logit)
+
+
+def _table(results: Iterable[ClassifiedText]) -> pd.DataFrame:
+    """Returns a row for each label."""
+    rows = [
+        (result.text, result.text_pair, order, label.label, label.index, label.probability, label.logit)
+        for result in results
+        for order, label in enumerate(result.labels, start=1)
+    ]
+    return data_frame(rows, LABEL_COLUMNS)

@@ -1,4 +1,4 @@
-"""How a client proves who it is, and makes the server prove it: TLS and tokens."""
+"""Defines the client's credentials, and its checks of the server: TLS and tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import grpc
 from bertscope.errors import invalid_argument
 
 Token: TypeAlias = str | Callable[[], str]
-"""A bearer token, or what gives the one that is valid now; it is asked before every call."""
+"""A bearer token, or a function that returns the valid one; it is called before every call."""
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -22,7 +22,8 @@ LOCAL_SCHEMES = ("unix", "unix-abstract")
 ADDRESS_SCHEMES = ("ipv4", "ipv6")
 
 NO_PROXY = {"grpc.enable_http_proxy": 0}
-"""gRPC asks a proxy that the environment names (http_proxy) for 127.0.0.1, too, and would hand it what should stay here."""
+"""gRPC would send even calls to 127.0.0.1 through the environment's proxy (http_proxy), though they should stay on this
+machine."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +34,24 @@ class Tls:
     """
 
     ca: str | PathLike[str] | None = None
-    """Certificates of the authorities that the server's certificate must come from."""
+    """Certificates of the authorities that must have issued the server's certificate."""
     certificate: str | PathLike[str] | None = None
     """The client's own certificate, for a server that asks for one; needs `key`."""
     key: str | PathLike[str] | None = None
     """Private key of `certificate`."""
     server_name: str | None = None
-    """The name that the server's certificate must bear, where it is not the one in the target (through a tunnel, for one)."""
+    """The name in the server's certificate, if it is not the one in the target (through a tunnel, for example)."""
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise invalid_argument("tls", "certificate and key belong together: give both, or none")
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        """The same for gRPC. Raises OSError for a file that can't be read."""
+        """Returns gRPC's credentials. Raises OSError for a file that can't be read."""
         return grpc.ssl_channel_credentials(_content(self.ca), _content(self.key), _content(self.certificate))
 
     def channel_options(self) -> dict[str, Any]:
-        """The channel arguments that go with them."""
+        """Returns the channel arguments that go with them."""
         if self.server_name is None:
             return {}
         return {"grpc.ssl_target_name_override": self.server_name, "grpc.default_authority": self.server_name}
@@ -58,7 +59,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class ChannelSecurity:
-    """What makes a channel and its calls those of a certain caller, to a certain server."""
+    """The credentials of a client's channel and calls."""
 
     credentials: grpc.ChannelCredentials | None
     """None: in clear text."""
@@ -76,8 +77,8 @@ class ChannelSecurity:
         *,
         insecure_token: bool,
     ) -> Self:
-        """The security of a client. Raises InvalidArgument for what contradicts itself, and for a token that would travel in
-        clear text without being allowed to, OSError for a file that can't be read."""
+        """Returns the security of a client. Raises InvalidArgument for contradictory arguments, and for a token that would
+        travel in clear text without permission, OSError for a file that can't be read."""
         if tls is not None and credentials is not None:
             raise invalid_argument("tls", "and credentials exclude each other: give one")
         if tls is not None:
@@ -90,7 +91,7 @@ class ChannelSecurity:
         return cls(None, NO_PROXY, token)
 
     def metadata(self) -> Metadata | None:
-        """The metadata of the next call. Raises InvalidArgument for a token that can't be one."""
+        """Returns the metadata of the next call. Raises InvalidArgument for an invalid token."""
         if self.token is None:
             return None
         token = self.token if isinstance(self.token, str) else self.token()
@@ -100,7 +101,7 @@ class ChannelSecurity:
 
 
 def stays_here(target: str) -> bool:
-    """Whether nothing that is sent to this gRPC name leaves the machine; of many addresses, to any."""
+    """Returns whether all traffic to this gRPC name, and to each of several addresses, stays on this machine."""
     scheme, _, rest = target.partition(":")
     if scheme in LOCAL_SCHEMES:
         return True
@@ -109,18 +110,18 @@ def stays_here(target: str) -> bool:
     if scheme != "dns":
         return _is_loopback(target)
     server, _, address = rest.rpartition("/")
-    # Another machine's name server may say anything of localhost.
+    # Another machine's name server may resolve localhost to any address.
     return _is_loopback(address) and (server in ("", "//") or not address.startswith("localhost"))
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether a name or address, without a port, is this machine's own."""
+    """Returns whether a name or address, without a port, is this machine's own."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        # Any other name resolves to what the network says, and that may change.
+        # The network resolves any other name, and the result may change.
         return False
 
 
@@ -129,7 +130,7 @@ def _content(path: str | PathLike[str] | None) -> bytes | None:
 
 
 def _is_loopback(address: str) -> bool:
-    """Of HOST:PORT, [HOST]:PORT or HOST."""
+    """Returns whether HOST:PORT, [HOST]:PORT or HOST is this machine's own."""
     if address.startswith("["):
         host = address[1:].partition("]")[0]
     else:

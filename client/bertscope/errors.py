@@ -1,7 +1,7 @@
-"""What can go wrong, as one tree; every exception that a client raises about a call is in it.
+"""Defines the errors of calls as one tree; every exception that a client raises about a call is in it.
 
 * BertscopeError
-    + InvalidArgument       also a ValueError: the server refused a field, or it could not be encoded here
+    + InvalidArgument       also a ValueError: the server rejected a field, or it could not be encoded here
     + NotFound              no such model
     + AlreadyExists         the model id is in use
     + FailedPrecondition    the model is not ready, or its source cannot be loaded
@@ -16,7 +16,7 @@
         - InvalidReply      the reply breaks the contract: a stream ended early, bytes came twice
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -27,18 +27,21 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped, unused-ignore]
 from grpc_status import rpc_status  # type: ignore[import-untyped, unused-ignore]
 
+CLIENT_SIDE = "CLIENT_SIDE"
+"""The reason of errors made by the client: it rejected an argument, or replies are inconsistent."""
+
 REQUEST_ID = "x-request-id"
-"""Key of the metadata in which a server says under which id it logs a call."""
+"""Key of the metadata with the id under which a server logs a call."""
 
 
 @dataclass(frozen=True)
 class FieldViolation:
-    """What is wrong with one field of a request."""
+    """An error in one field of a request."""
 
     field: str
     """Path of the field in the request, for example "layers[0]"."""
     description: str
-    """What is wrong with it, and what would be right."""
+    """The error, and the right form."""
 
 
 class BertscopeError(Exception):
@@ -49,7 +52,7 @@ class BertscopeError(Exception):
     code: grpc.StatusCode
     """Status code of the call."""
     message: str
-    """The server's words, as sent; for a timeout and for what is refused here, our own."""
+    """The server's message, as sent; for a timeout, an unreachable server and arguments rejected here, our own."""
     reason: str
     """Machine-readable cause, UPPER_SNAKE_CASE; empty when the server gave none (it was not reached, for example)."""
     metadata: Mapping[str, str]
@@ -57,9 +60,9 @@ class BertscopeError(Exception):
     field_violations: tuple[FieldViolation, ...]
     """The fields of the request that are wrong."""
     retry_after: float | None
-    """Seconds to wait before trying again; None when trying again does not help."""
+    """Seconds to wait before retrying; None if retrying does not help."""
     request_id: str | None
-    """The server's id of the call, as it stands in the server's log."""
+    """The server's id of the call, as in the server's log."""
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class ResourceExhausted(BertscopeError):
 
 
 class Unavailable(BertscopeError):
-    """The server cannot be reached (no `reason`), or it says itself that it cannot serve now (with a `reason`)."""
+    """The server cannot be reached (no `reason`), or it reports that it cannot serve now (with a `reason`)."""
 
     status = grpc.StatusCode.UNAVAILABLE
 
@@ -141,7 +144,7 @@ class Cancelled(BertscopeError):
 
 
 class PermissionDenied(BertscopeError):
-    """The caller's role does not allow this, or the server may not load or write there; a proxy may say it, too."""
+    """The caller's role does not allow this, or the server may not load or write there; a proxy may raise it, too."""
 
     status = grpc.StatusCode.PERMISSION_DENIED
 
@@ -186,12 +189,13 @@ STATUS_TO_ERROR: Mapping[grpc.StatusCode, type[BertscopeError]] = MappingProxyTy
 )
 
 
-def from_call(call: grpc.RpcError, timeout: float | None = None) -> BertscopeError:
-    """The exception for a call that failed, with the details that came in its trailing metadata.
+def from_call(call: grpc.RpcError, timeout: float | None = None, advice: Callable[[str], str] | None = None) -> BertscopeError:
+    """Returns the exception for a call that failed, with the details in its trailing metadata.
 
-    `timeout` is what the call had, in seconds; it is named where it ran out.
+    `timeout` is the call's timeout, in seconds; the message names it if it ran out. `advice` explains gRPC's messages about a
+    server that can't be reached.
     """
-    failed = cast(grpc.Call, call)  # An RpcError that came from a call is one.
+    failed = cast(grpc.Call, call)  # An RpcError of a call is also a Call.
     code = failed.code()
     error = STATUS_TO_ERROR.get(code, InternalError)(failed.details() or "", code=code, request_id=_request_id(failed))
     # Details that can't be parsed, or that contradict the call, must not hide the call's own failure.
@@ -201,16 +205,21 @@ def from_call(call: grpc.RpcError, timeout: float | None = None) -> BertscopeErr
     if isinstance(error, DeadlineExceeded) and timeout is not None and not error.reason:
         error.message = f"no answer within {max(0.0, timeout):g} s; allow more with timeout="
         error.args = (error.message,)
+    if isinstance(error, Unavailable) and advice is not None and not error.reason:
+        meaning = advice(error.message)
+        if meaning:
+            error.message = f"{meaning} (gRPC: {error.message})"
+            error.args = (error.message,)
     return error
 
 
 def invalid_argument(field: str, description: str) -> InvalidArgument:
-    """The exception for a field that cannot be encoded; no call is made."""
-    return InvalidArgument(description, reason="CLIENT_SIDE", field_violations=[FieldViolation(field, description)])
+    """Returns the exception for a field that cannot be encoded; no call is made."""
+    return InvalidArgument(description, reason=CLIENT_SIDE, field_violations=[FieldViolation(field, description)])
 
 
 def _request_id(call: grpc.Call) -> str | None:
-    """The id from the call's end or, as a server may also send it, from its beginning."""
+    """Returns the id from the call's trailing metadata or, as a server may also send it, from its initial ones."""
     metadata: Any = (*(call.trailing_metadata() or ()), *(call.initial_metadata() or ()))
     return next((value for key, value in metadata if key == REQUEST_ID), None)
 

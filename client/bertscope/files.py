@@ -1,12 +1,12 @@
-"""Reads what a sweep measures from files: prompts, texts, pairs of sentences, labelled texts.
+"""Reads the items of a sweep from files: prompts, texts, pairs of sentences, labelled texts.
 
-The end of a file's name says what it is: .tsv (tabs, no quoting, as GLUE has it), .csv (commas, quoting), .jsonl or
+The suffix of a file's name determines its format: .tsv (tabs, no quoting, as in GLUE), .csv (commas, quoting), .jsonl or
 .ndjson (a JSON object per line); texts may also be .txt (a text per line). TSV and CSV begin with a line that names the
 columns. Files are UTF-8; lines that are blank are skipped.
 
-`columns` says what a file calls them: `{"text": "sentence1", "text_pair": "sentence2"}`. `limit` reads that many items
-and looks at nothing behind them. Every function raises OSError for a file that cannot be read, and InvalidArgument,
-naming the file and the line, for one that holds something else.
+`columns` maps names to a file's columns: `{"text": "sentence1", "text_pair": "sentence2"}`. `limit` reads that many items
+and ignores the rest. Every function raises OSError for a file that cannot be read, and InvalidArgument, naming the file
+and the line, for one with other contents.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
-from bertscope import _encoding
-from bertscope._encoding import TextOrPair
+from bertscope import _validation
+from bertscope._validation import TextOrPair
 from bertscope.errors import InvalidArgument, invalid_argument
 
 T = TypeVar("T")
@@ -28,17 +28,17 @@ File = str | PathLike[str]
 Columns = Mapping[str, str] | None
 Row = Mapping[str, Any]
 Rows = Iterator[tuple[int, Row]]
-"""Numbers of lines, and what stands there by column."""
+"""Numbers of lines, and their values by column."""
 
 ANSWER_SEPARATOR = "|"
 ALIASES = {"answer": "answers"}
-"""A column that goes by another name, too."""
+"""Alternative names of a column."""
 MAX_DIGITS = 10
-"""Of an index; what is longer is a name."""
+"""The most digits of an index; a longer value is a name."""
 
 
 class Items(list[T]):
-    """What was read; `lines` are the numbers of its lines in the file."""
+    """The items read from a file; `lines` are the numbers of their lines."""
 
     lines: list[int]
 
@@ -46,35 +46,35 @@ class Items(list[T]):
 def read_prompts(
     path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
 ) -> Items[tuple[str, tuple[str, ...]]]:
-    """Prompts and their gold answers, for `ClozePrompts`: columns "text" and "answer".
+    """Reads prompts and their gold answers, for `ClozePrompts`: columns "text" and "answer".
 
-    Several answers have "|" between them; in JSON they may be a list. "answers" does for "answer".
+    Several answers have "|" between them; in JSON they may be a list. "answers" may replace "answer".
     """
     return _read(path, ("text", "answer"), (), columns, limit, lambda row: (_text(row, "text"), _answers(row["answer"])))
 
 
 def read_texts(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[str]:
-    """Texts, for `MaskedLmLoss` and `reference_texts`: column "text", or a .txt file."""
+    """Reads texts, for `MaskedLmLoss` and `reference_texts`: column "text", or a .txt file."""
     return _read(path, ("text",), (), columns, limit, lambda row: _text(row, "text"))
 
 
 def read_inputs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[TextOrPair]:
-    """Texts or pairs of texts, for `Divergence` and `classify`: column "text", and "text_pair" if there is one."""
+    """Reads texts or pairs of texts, for `Divergence` and `classify`: column "text", and "text_pair" if there is one."""
     return _read(path, ("text",), ("text_pair",), columns, limit, _input)
 
 
 def read_pairs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
-    """Pairs of sentences, for `MinimalPairs`: columns "good" and "bad"."""
+    """Reads pairs of sentences, for `MinimalPairs`: columns "good" and "bad"."""
     return _read(path, ("good", "bad"), (), columns, limit, lambda row: (_text(row, "good"), _text(row, "bad")))
 
 
 def read_labelled(
     path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
 ) -> Items[tuple[TextOrPair, str | int]]:
-    """Labelled texts, for `LabelledTexts`: columns "text" and "label", and "text_pair" if there is one.
+    """Reads labelled texts, for `LabelledTexts`: columns "text" and "label", and "text_pair" if there is one.
 
-    A label that is a whole number is an index, as in GLUE's files; any other is a name. In JSON a number is an index
-    and a string a name, whatever it looks like.
+    A label that is a whole number is an index, as in GLUE's files; any other is a name. In JSON a number is an index and a
+    string a name, whatever it looks like.
     """
     return _read(path, ("text", "label"), ("text_pair",), columns, limit, lambda row: (_input(row), _label(row["label"])))
 
@@ -90,7 +90,7 @@ def _read(
     path = Path(path)
     names = _names((*required, *optional), columns or {})
     read = _reader(path, required)
-    most = None if limit is None else _encoding.uint32("limit", limit)
+    most = None if limit is None else _validation.uint32("limit", limit)
     if most == 0:
         raise invalid_argument("limit", "must be at least 1")
     items = Items[T]()
@@ -107,11 +107,11 @@ def _read(
 
 
 def _names(known: tuple[str, ...], columns: Mapping[str, str]) -> dict[str, str]:
-    """For each column, what the file calls it."""
+    """Returns the file's name of each column."""
     for name in columns:
         if name not in known:
             raise invalid_argument("columns", f"{name!r} is not among the columns that are read: {', '.join(known)}")
-    return {name: _encoding.text("columns", columns.get(name, name)) for name in known}
+    return {name: _validation.text("columns", columns.get(name, name)) for name in known}
 
 
 def _reader(path: Path, required: tuple[str, ...]) -> Callable[[Path, Mapping[str, str], tuple[str, ...]], Rows]:
@@ -151,7 +151,7 @@ def _comma_rows(path: Path, names: Mapping[str, str], required: tuple[str, ...])
 
 
 def _csv_records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Records, each with the number of its first line: a quoted cell may go over several."""
+    """Yields records, each with the number of its first line: a quoted cell may span several."""
     first = 1
     records = csv.reader((line for _, line in _raw_lines(path)), strict=True)
     while True:
@@ -196,13 +196,13 @@ def _table_rows(
 
 
 class _Cell(str):
-    """Text of a file that has no types: what looks like a number is one."""
+    """Text of a file without types: text that looks like a number is one."""
 
     __slots__ = ()
 
 
 def _present(names: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
-    """For each column that is there, its key."""
+    """Returns the key of each column that exists."""
     keys = set(keys)
     found = {}
     for name, key in names.items():
@@ -230,7 +230,7 @@ def _require(
 
 
 def _text(row: Row, name: str) -> str:
-    text = _encoding.text(name, row[name])
+    text = _validation.text(name, row[name])
     if not text.strip():
         raise invalid_argument(name, "is empty; fill it in or take the line out")
     return str(text)
@@ -261,14 +261,16 @@ def _label(value: object) -> str | int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise invalid_argument("label", "must be a name or an index")
     if isinstance(value, int) and value < 0:
-        raise invalid_argument("label", f"{value} is no index; GLUE's test files have no labels, take the development files")
+        raise invalid_argument(
+            "label", f"{value} is not an index; GLUE's test files have no labels, take the development files"
+        )
     return value if isinstance(value, int) else _text({"label": value}, "label")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, without their ends."""
+    """Yields the lines that are not blank, without their ends."""
     for number, line in _raw_lines(path):
-        if line.strip(" \r\n"):  # Tabs are cells, though empty ones.
+        if line.strip(" \r\n"):  # Tabs separate cells, even empty ones.
             yield number, line.rstrip("\r\n")
 
 

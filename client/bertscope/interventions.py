@@ -1,15 +1,15 @@
-"""Head interventions: what chosen heads contribute instead of their own context vector c = A V.
+"""Makes head interventions: contributions of chosen heads in place of their own context vector c = A V.
 
 Layers and heads count from 0. An intervention acts before a layer's output projection, on every text of a request.
 """
 
 from dataclasses import dataclass
-from typing import Literal, SupportsIndex, get_args
+from typing import SupportsIndex, get_args
 
-from bertscope._encoding import Heads, finite_number, heads_or_all, uint32
+from bertscope._validation import Heads, finite_number, heads_or_all, uint32
+from bertscope.choices import Mode
 from bertscope.errors import invalid_argument
 
-Mode = Literal["zero", "uniform", "mean", "scale"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 
@@ -22,7 +22,7 @@ class HeadIntervention:
     heads: tuple[int, ...] | None
     """Each 0 to the model's heads - 1, none twice; None means every head of the layer."""
     mode: Mode
-    """What the heads contribute."""
+    """The contribution of the heads."""
     factor: float | None = None
     """Factor of mode "scale", -1000 to 1000; None for the other modes."""
 
@@ -38,7 +38,7 @@ class HeadIntervention:
 
 
 def zero(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
-    """The heads add nothing: c := 0. `heads=None` means all heads of the layer.
+    """Makes heads add nothing: c := 0. `heads=None` means all heads of the layer.
 
     >>> zero(layer=3, heads=[1, 4])
     HeadIntervention(layer=3, heads=(1, 4), mode='zero', factor=None)
@@ -47,7 +47,7 @@ def zero(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
 
 
 def uniform(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
-    """The heads attend to every token alike: c := mean of V over the real tokens (Kovaleva et al. 2019, section 4.6).
+    """Makes heads attend to every token alike: c := mean of V over the real tokens (Kovaleva et al. 2019, section 4.6).
 
     >>> uniform(layer=5)
     HeadIntervention(layer=5, heads=None, mode='uniform', factor=None)
@@ -56,7 +56,7 @@ def uniform(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
 
 
 def mean(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
-    """The heads add a constant: c := the mean of c over all tokens of the call's `reference_texts`, which it needs.
+    """Makes heads add a constant: c := the mean of c over all tokens of the call's `reference_texts`, which it needs.
 
     >>> mean(layer=2, heads=[0])
     HeadIntervention(layer=2, heads=(0,), mode='mean', factor=None)
@@ -65,7 +65,7 @@ def mean(layer: SupportsIndex, heads: Heads = None) -> HeadIntervention:
 
 
 def scale(layer: SupportsIndex, heads: Heads = None, *, factor: float) -> HeadIntervention:
-    """The heads' contribution is multiplied: c := factor * c, factor -1000 to 1000.
+    """Multiplies the heads' contribution: c := factor * c, factor -1000 to 1000.
 
     >>> scale(layer=0, heads=2, factor=0.5)
     HeadIntervention(layer=0, heads=(2,), mode='scale', factor=0.5)

@@ -1,18 +1,21 @@
-// Clients of a bertscope server, made from its .proto files while the program starts: nothing is generated.
-import { createRequire } from "node:module";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
+// Clients of a bertscope server, made from its descriptors while the program starts: no code is generated.
+import { readFileSync } from "node:fs";
 
 import grpc from "@grpc/grpc-js";
 import protoLoader from "@grpc/proto-loader";
+import descriptor from "protobufjs/ext/descriptor/index.js";
 
-const PROTOS = fileURLToPath(new URL("../../protos", import.meta.url));
-// google/api/annotations.proto, which ours import, comes with protobufjs.
-const GOOGLE = path.dirname(createRequire(import.meta.url).resolve("protobufjs/package.json"));
+// The contract, with all that it imports; `make protos` writes it beside this file.
+const contract = descriptor.FileDescriptorSet.decode(readFileSync(new URL("bertscope.binpb", import.meta.url)));
 
-const FILES = ["ablation", "attention", "benchmark", "classification", "cloze", "model"].map((name) => `bertscope/v1/${name}.proto`);
-const definition = protoLoader.loadSync(FILES, {
-  includeDirs: [PROTOS, GOOGLE],
+/** Give the fields of a message, and of those within it, the names that JavaScript and JSON use: topK for top_k. */
+function nameForJavaScript(message) {
+  for (const field of message.field) field.name = field.jsonName;
+  message.nestedType.forEach(nameForJavaScript);
+}
+for (const file of contract.file) file.messageType.forEach(nameForJavaScript);
+
+const definition = protoLoader.loadFileDescriptorSetFromObject(contract.toJSON(), {
   enums: String,
   longs: Number, // no count or offset comes near 2^53
   defaults: true, // a 0 is not sent: without this, layer 0 would be undefined
@@ -20,19 +23,20 @@ const definition = protoLoader.loadSync(FILES, {
 });
 const { v1 } = grpc.loadPackageDefinition(definition).bertscope;
 
-// What only reads may be asked again while the server restarts. Loads, and calls that write, are not in this list.
+// What only reads may be asked again while the server restarts; the contract declares of each method whether it does.
+const NO_SIDE_EFFECTS = 1; // of google.protobuf.MethodOptions.IdempotencyLevel
+const readsOnly = contract.file.flatMap((file) =>
+  file.service.flatMap(({ name, method: methods }) =>
+    methods
+      .filter((method) => method.options?.idempotencyLevel === NO_SIDE_EFFECTS)
+      .map((method) => ({ service: `${file.package}.${name}`, method: method.name })),
+  ),
+);
+
 const SERVICE_CONFIG = {
   methodConfig: [
     {
-      name: [
-        { service: "bertscope.v1.ClozeService" },
-        { service: "bertscope.v1.ClassificationService" },
-        { service: "bertscope.v1.AttentionService" },
-        { service: "bertscope.v1.AblationService", method: "SweepHeads" },
-        { service: "bertscope.v1.AblationService", method: "RankHeads" },
-        { service: "bertscope.v1.ModelService", method: "ListModels" },
-        { service: "bertscope.v1.ModelService", method: "GetModel" },
-      ],
+      name: readsOnly,
       retryPolicy: {
         maxAttempts: 4,
         initialBackoff: "0.1s",

@@ -6,24 +6,41 @@ import asyncio
 import gc
 import logging
 import os
+import platform
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import CliApp, SettingsError
 
-from bertscope_service import process
+from bertscope_service.observability import logs
+from bertscope_service.rpc import native_environment as process
+from bertscope_service.rpc.addresses import check_free
 from bertscope_service.settings import Settings, unknown_variables
 
+logger = logging.getLogger(__name__)
+
 LEAVE_SECONDS = 3.0
-"""Time for threads at work to end after the server has stopped. Python would wait for them without limit, and one that reads a
+"""Time for running threads to end after the server has stopped. Python would wait for them without limit, and one that reads a
 model from a disk that does not answer, or exports one, can't be interrupted."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a server until SIGTERM or SIGINT; the exit status. 2: wrong flags; 1: it could not begin, the reason in one line."""
+def run(argv: Sequence[str] | None = None) -> int:
+    """Runs the command: `main`, after which the process ends soon, whatever its threads do."""
+    return main(argv, ended=_leave_soon)
+
+
+def main(argv: Sequence[str] | None = None, *, ended: Callable[[int], None] = lambda _: None) -> int:
+    """Runs a server until SIGTERM or SIGINT. Returns the exit status: 2 for wrong flags, 1 if it could not start.
+
+    `ended` gets the status as soon as the server has stopped, while its threads may still run. Without it this waits for
+    them, and the process continues.
+    """
+    began = time.monotonic()
     try:
         settings = CliApp.run(Settings, cli_args=list(sys.argv[1:] if argv is None else argv))
     except ValidationError as error:
@@ -35,49 +52,77 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"bertscope serve: {str(error).removeprefix('error parsing CLI: ')} (try: bertscope serve --help)", file=sys.stderr
         )
         return 2
+    try:
+        check_free(settings.address, settings.metrics_address)
+    except OSError as error:
+        print(f"bertscope serve: {error}", file=sys.stderr)
+        return 1
     process.prepare()
-    # Only now: these take seconds to import, and a wrong flag should be told at once.
-    from bertscope_service import logs
-
     logs.configure(settings.log_format, settings.log_level)
+    logger.info("bertscope %s starts: Python %s, process %d", _version(), platform.python_version(), os.getpid())
     if unknown := unknown_variables(os.environ):
-        logging.getLogger(__name__).warning(
-            "of no effect in the environment, for no setting has that name: %s", ", ".join(unknown)
-        )
-    return asyncio.run(_serve(settings))
+        logger.warning("of no effect in the environment, for no setting has that name: %s", ", ".join(unknown))
+    return asyncio.run(_serve(settings, began, ended))
 
 
 def _describe(problem: ErrorDetails) -> str:
     said = problem["msg"].removeprefix("Value error, ")
-    if not problem["loc"]:  # of several flags, which it names itself
+    if not problem["loc"]:  # an error of several flags, which its message names
         return said
     name = "-".join(str(part) for part in problem["loc"]).replace("_", "-")
     return f"--{name}: {said}, got {problem['input']!r}"
 
 
-async def _serve(settings: Settings) -> int:
-    """Run the server; the process ends soon after it, whatever its threads do."""
+async def _serve(settings: Settings, began: float, ended: Callable[[int], None]) -> int:
+    """Runs the server, in a process that began at a time.monotonic()."""
+    # Imported here: this takes seconds, and errors in flags or ports should be reported at once.
+    from bertscope_service.checkpoints.temporary_folder import remove_abandoned
     from bertscope_service.errors import ServiceError
-    from bertscope_service.scratch import clear_remains
-    from bertscope_service.server import serve
+    from bertscope_service.rpc.server import serve
 
-    clear_remains()
-    status = 0
-    # What was imported stays, some 450,000 objects that the collector would look through for half a second each time. Models
-    # come later, for they may go.
+    logger.info("imported in %.2f s: %s", time.monotonic() - began, _libraries())
+    remove_abandoned()
+    status = 1
+    # Imported objects stay: the collector would scan some 450,000 of them for half a second each time. Models are loaded
+    # later, for they may be unloaded.
     gc.freeze()
     try:
-        await serve(settings)
+        await serve(settings, began)
+        status = 0
     except (ServiceError, OSError) as error:
         print(f"bertscope serve: {error}", file=sys.stderr, flush=True)
-        status = 1
     finally:
-        gc.unfreeze()  # or libraries would write that objects of theirs leaked
-    leaving = threading.Timer(LEAVE_SECONDS, os._exit, (status,))
-    leaving.daemon = True
-    leaving.start()
+        gc.unfreeze()  # or libraries would report that their objects leaked
+        ended(status)
     return status
 
 
+def _version() -> str:
+    from bertscope import __version__  # imports grpc
+
+    return __version__
+
+
+def _libraries() -> str:
+    from bertscope_service.encoders.onnx.sessions import onnxruntime_version
+
+    versions = {"PyTorch": version("torch"), "ONNX Runtime": onnxruntime_version()}
+    versions |= {name: version(name) for name in ("transformers", "grpcio")}
+    return ", ".join(f"{name} {found}" for name, found in versions.items())
+
+
+def _leave_soon(status: int) -> None:
+    """Ends the process after a while, if it has not ended by itself by then; at once, if a device hangs in native code: the
+    interpreter and its libraries can't be torn down around it."""
+    from bertscope_service.engine.watchdog import hanging
+
+    if hanging():
+        logging.shutdown()
+        os._exit(status)
+    leaving = threading.Timer(LEAVE_SECONDS, os._exit, (status,))
+    leaving.daemon = True
+    leaving.start()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

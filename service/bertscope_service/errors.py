@@ -1,19 +1,19 @@
-"""What can go wrong, named once.
+"""Defines the errors of the service.
 
     ServiceError                    status                reason
-    ├── InvalidArgument             INVALID_ARGUMENT      what the caller wrote can't be answered; names the field
+    ├── InvalidArgument             INVALID_ARGUMENT      the request can't be answered; names the field
     ├── NotFound                    NOT_FOUND             no such model
     ├── AlreadyExists               ALREADY_EXISTS        the model id is in use, or the folder to save in is not empty
     ├── FailedPrecondition          FAILED_PRECONDITION   the model is still loading, or its source can't be hosted
     ├── Unsupported                 UNIMPLEMENTED         this model or runtime can't do it
     ├── Overloaded                  RESOURCE_EXHAUSTED    no room, too late, or too many calls; try again later
-    ├── Unauthenticated             UNAUTHENTICATED       the caller shows no token, or one that is not known
-    ├── PermissionDenied            PERMISSION_DENIED     the caller may not do this, or a model may not come from there
+    ├── Unauthenticated             UNAUTHENTICATED       the caller sends no token, or an unknown one
+    ├── PermissionDenied            PERMISSION_DENIED     the caller may not do this, or the source is not allowed
     ├── Unavailable                 UNAVAILABLE           the server is stopping or broken, or the hub can't be reached
     └── DeadlineExceeded            DEADLINE_EXCEEDED     nobody waits for the answer any more
 
-The code that finds a problem raises one of these; `interceptors.py` is the one place that turns them into a status. Messages
-say what to do. Everything that is not a `ServiceError` becomes INTERNAL with an id and no inner text.
+The code that finds a problem raises one of these; `rpc/interceptors.py` is the one place that turns them into a status.
+Messages say what to do. Any other exception becomes INTERNAL with an id and without its message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import re
 
 
 class ServiceError(Exception):
-    """A failure that a caller is told about.
+    """An error that is reported to the caller.
 
     `reason` is the stable, machine-readable name (UPPER_SNAKE_CASE) that travels as google.rpc.ErrorInfo.reason, `metadata` the
     values in the message, for machines.
@@ -35,8 +35,8 @@ class ServiceError(Exception):
         self.metadata = {name: str(value) for name, value in metadata.items()}
 
     def rename(self, old: str, new: str) -> None:
-        """Write `new` wherever the message and the metadata say `old`, a path that is nobody's business, or one below it."""
-        # "/home/me" is no part of "/mnt/home/me" nor of "/home/meadow".
+        """Replaces the path `old`, which callers must not see, and paths below it by `new` in the message and the metadata."""
+        # "/home/me" does not match in "/mnt/home/me" or "/home/meadow".
         path = re.compile(rf"(?<![\w.-]){re.escape(old)}(?![\w-]|\.\w)")
         self.message = path.sub(lambda _: new, self.message)
         self.metadata = {name: path.sub(lambda _: new, value) for name, value in self.metadata.items()}
@@ -44,7 +44,7 @@ class ServiceError(Exception):
 
 
 class InvalidArgument(ServiceError):
-    """The request can't be answered as it is; `field` says which part of it ("texts[3]", "interventions[0].layer")."""
+    """The request can't be answered as it is; `field` names the wrong part ("texts[3]", "interventions[0].layer")."""
 
     def __init__(self, field: str, message: str, reason: str = "INVALID_FIELD", **metadata: object) -> None:
         super().__init__(message, reason, **metadata)
@@ -60,15 +60,15 @@ class AlreadyExists(ServiceError):
 
 
 class FailedPrecondition(ServiceError):
-    """Right request, wrong state: a model that is loading, a source that can't be read or hosted."""
+    """The request is valid, but the state is wrong: a model is loading, or a source can't be read or hosted."""
 
 
 class Unsupported(ServiceError):
-    """This model or its runtime can't do what is asked."""
+    """The model or its runtime does not support the request."""
 
 
 class Overloaded(ServiceError):
-    """No room now; `retry_after` estimates when there will be, seconds."""
+    """There is no room now; `retry_after` estimates when there will be, in seconds."""
 
     def __init__(self, message: str, reason: str, retry_after: float, **metadata: object) -> None:
         super().__init__(message, reason, **metadata)
@@ -76,7 +76,7 @@ class Overloaded(ServiceError):
 
 
 class Unauthenticated(ServiceError):
-    """The caller has not said who it is, in a way that this server can check."""
+    """The caller has not proved its identity in a way that this server can check."""
 
 
 class PermissionDenied(ServiceError):
@@ -92,4 +92,4 @@ class DeadlineExceeded(ServiceError):
 
 
 class LoadAbandonedError(Exception):
-    """Raised inside the loading thread once nobody waits for the model; nobody hears of it."""
+    """Raised inside the loading thread once nobody waits for the model; no caller sees it."""

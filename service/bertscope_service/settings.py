@@ -10,9 +10,6 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-EMBEDDED = "bertscope-mini"
-"""The model that comes with the package."""
-
 PREFIX = "BERTSCOPE_"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -25,7 +22,7 @@ CALLERS = frozenset(
     PREFIX + name
     for name in ("TARGET", "TOKEN", "TOKEN_FILE", "INSECURE_TOKEN", "TLS", "CA", "CERTIFICATE", "KEY", "SERVER_NAME")
 )
-"""Variables of the command's other verbs, which ask a server."""
+"""Variables of the command's other subcommands, which call a server."""
 
 
 class Settings(BaseSettings):
@@ -49,8 +46,8 @@ class Settings(BaseSettings):
     None given: the embedded bertscope-mini."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 for every interface. Without TLS and tokens, anyone who reaches it may ask
-    and unload models."""
+    """Address to listen on; 0.0.0.0 for every interface. Without TLS and tokens, anyone who can connect may call it and unload
+    models."""
 
     port: Port = 50051
     """Port of gRPC; 0 takes a free one."""
@@ -59,46 +56,47 @@ class Settings(BaseSettings):
     """Port of the Prometheus metrics; 0 takes a free one."""
 
     metrics_host: str | None = None
-    """Address to serve metrics on, the same as --host unless set. They name models and no texts, and need no token."""
+    """Address to serve metrics on, the same as --host unless set. Metrics name models and no texts, and need no token."""
 
     port_file: Path | None = None
     """File to write the two ports into, as JSON, once the server listens."""
 
     tls_certificate: Path | None = None
-    """Certificate (PEM, with what leads to its root) that the server proves itself with; given, gRPC speaks TLS only. It, the
-    key and the client CA are read again when they change."""
+    """Certificate of the server (PEM, with its chain); given, gRPC speaks TLS only. The certificate, the key and the client CA
+    are read again when they change."""
 
     tls_key: Path | None = None
     """Private key of --tls-certificate, PEM, without a passphrase."""
 
     tls_client_ca: Path | None = None
-    """Certificates (PEM) of the authorities that clients' certificates must come from; given, no client connects without one
+    """Certificates (PEM) of the authorities that must have issued clients' certificates; given, no client connects without one
     (mutual TLS)."""
 
     tokens_file: Path | None = None
-    """Who may call, a line each: NAME ROLE sha256:DIGEST, the role read or admin; `bertscope token` writes one. Read again when
-    it changes."""
+    """File of callers, a line each: NAME ROLE sha256:DIGEST, the role read or admin; `bertscope token` writes one. Read again
+    when it changes."""
 
     model_root: Annotated[list[Path], NoDecode] = []
     """Folder below which LoadModel may read models, and CompressModel and PruneHeads save them, repeatable; links out of it are
-    refused. --model is not bound to it."""
+    rejected. --model is not bound to it."""
 
     model_hub: Annotated[list[str], NoDecode] = []
     """Hub ids that LoadModel may download, repeatable: a pattern with * and ?, as google-bert/*. With neither this nor
-    --model-root, LoadModel takes everything as long as only this machine can call, else nothing but the embedded model."""
+    --model-root, LoadModel takes every source if only this machine can connect, else only the embedded model."""
 
     device: str = "auto"
-    """Where models run: auto (the first GPU, else the CPU), cpu, cuda:N."""
+    """Device that runs models: auto (the first GPU, else the CPU), cpu, cuda:N."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Number format models compute in; auto is fp32, and for a model that CompressModel wrote in 16 bits, those."""
+    """Number format models compute in; auto is fp32, or the 16-bit format of a model that CompressModel wrote in one."""
 
     runtime: Literal["auto", "torch", "onnx"] = "auto"
-    """Library that runs models: torch, onnx (ONNX Runtime, from graphs that are exported when a model is loaded for the first
-    time), or auto, whichever a short measurement at load finds faster."""
+    """Library that runs models: torch, onnx (ONNX Runtime, with graphs that are exported when a model is loaded for the first
+    time), or auto: onnx on a CPU and torch on a GPU, unless a measurement finds the other clearly faster; the choice for each
+    model's weights is remembered in the cache folder. Give all replicas of a model the same of the first two."""
 
     cache_folder: Path = Path("~/.cache/bertscope")
-    """Where exported graphs are kept; a graph takes as much as its model's weights."""
+    """Folder for exported graphs and for the chosen runtimes; a graph takes as much space as its model's weights."""
 
     onnx_optimisation: Literal["none", "basic", "extended", "all"] = "all"
     """How far ONNX Runtime rewrites graphs when it loads them."""
@@ -114,12 +112,16 @@ class Settings(BaseSettings):
     room from interactive calls."""
 
     queue_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0
-    """Longest that a request may have to wait for others, seconds, going by how fast the last batches were; one that would
-    wait longer gets RESOURCE_EXHAUSTED with a delay."""
+    """Longest time that a request may have to wait for others, seconds, estimated from the speed of the last batches; a request
+    that would wait longer gets RESOURCE_EXHAUSTED with a delay."""
+
+    stall_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 60.0
+    """A device that runs one batch for longer than this, and 20 times as long as such a batch is expected to take, is stalled:
+    its calls get UNAVAILABLE and health says NOT_SERVING until the batch has ended. 0 means never."""
 
     client_identity: Literal["connection", "address"] = "connection"
-    """By what clients that send no `authorization` metadata are told apart, to share evenly: their connection, or their address
-    (for clients that open many connections)."""
+    """Identity of clients without a token, to share evenly: their connection, or their address (for clients that open many
+    connections)."""
 
     max_client_calls: Annotated[int, Field(ge=0)] = 0
     """Most calls of one client at a time; 0 means no limit. One more gets RESOURCE_EXHAUSTED with a delay."""
@@ -129,6 +131,10 @@ class Settings(BaseSettings):
 
     sweep_memory_bytes: Positive = 512 * 1024 * 1024
     """Most memory that a sweep keeps hidden states in, on the model's device; beyond it they are computed anew."""
+
+    benchmark_memory_bytes: Annotated[int, Field(ge=0)] = 2 * 1024 * 1024 * 1024
+    """Most memory for the weights of copies that a benchmark makes to run all models by one library; models beyond it run as
+    they are loaded, and the report says so. 0 makes no copies."""
 
     max_texts: Positive = 256
     """Most texts in a request."""
@@ -140,59 +146,65 @@ class Settings(BaseSettings):
     """Most candidates in a request."""
 
     max_request_tokens: Positive = 1_000_000
-    """Most tokens of work in an interactive request (FillMask, Classify, ExtractAttention, ModelInfer): those of its texts, and
-    of those again that candidates of several pieces make run once more. Not how long a text a model reads."""
+    """Most tokens of work in an interactive request (FillMask, Classify, ExtractAttention, ModelInfer): the tokens of its
+    texts, and the tokens of the extra runs for candidates of several pieces. It does not limit the length of one text."""
 
     max_message_bytes: Positive = 16 * 1024 * 1024
-    """Largest request, bytes, also after it was decompressed."""
+    """Largest request, bytes, also after decompression."""
 
     max_metadata_bytes: Annotated[int, Field(ge=1024, lt=2**31)] = 16 * 1024
     """Most metadata of a call, bytes, counting gRPC's own and 32 for each entry; a call with more gets RESOURCE_EXHAUSTED."""
 
     max_streams: Positive = 128
-    """Most calls at a time on one connection; the client keeps back those beyond, so an overloaded server need not turn each of
-    them away. gRPC refuses what comes nevertheless with UNAVAILABLE."""
+    """Most calls at a time on one connection; the client holds back further ones, so an overloaded server need not reject each
+    of them. gRPC rejects excess calls with UNAVAILABLE."""
+
+    max_connections: Annotated[int, Field(ge=0, lt=2**31)] = 1024
+    """Most connections at a time; 0 means no limit. One more is closed before anything is read from it."""
 
     keepalive_seconds: Seconds = 60.0
-    """A connection on which nothing came for so long is pinged, also when no call runs; 0 means never."""
+    """A connection without traffic for this time is pinged, also when no call runs; 0 means never."""
 
     keepalive_timeout_seconds: Annotated[float, Field(gt=0, le=2_000_000)] = 20.0
-    """A connection whose ping is not answered within so long is closed, and its calls are cancelled."""
+    """A connection whose ping is not answered within this time is closed, and its calls are cancelled."""
 
     min_ping_seconds: Seconds = 10.0
-    """A client may ping no more often than once in so long while it has nothing to send; one that does it three times is
+    """A client may ping at most once in this time while it has nothing to send; one that breaks this three times is
     disconnected (GOAWAY, too_many_pings)."""
 
     max_connection_idle_seconds: Seconds = 3600.0
-    """A connection without calls is closed after so long; 0 means never. Clients connect again with their next call."""
+    """A connection without calls is closed after this time; 0 means never. Clients connect again with their next call."""
 
     max_connection_age_seconds: Seconds = 0.0
-    """A connection takes no new calls after about so long, so that clients come back through the balancer; 0 means never."""
+    """A connection takes no new calls after about this time, so that clients reconnect through the load balancer; 0 means
+    never."""
 
     max_connection_age_grace_seconds: Seconds = 0.0
-    """How long calls may still run on a connection that became too old, before they are cancelled; 0 means to their end."""
+    """Time for calls on a connection that became too old, before they are cancelled; 0 means until they end."""
 
     grace_seconds: Annotated[float, Field(ge=0)] = 20.0
-    """How long running calls may go on after SIGTERM."""
+    """Time for running calls after SIGTERM."""
 
     drain_seconds: Annotated[float, Field(ge=0)] = 0.0
-    """How long new calls are still taken after SIGTERM, while health says NOT_SERVING: balancers need seconds to notice."""
+    """Time during which new calls are still accepted after SIGTERM, while health says NOT_SERVING: load balancers need seconds
+    to notice."""
 
     log_format: Literal["text", "json"] = "text"
     """text for people, json for machines."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is logged."""
+    """Lowest level that is logged."""
 
     trace_endpoint: Annotated[str, Field(pattern=r"^(https?://[^/\s]+)?$")] = ""
-    """Where spans of calls are sent, by OTLP over gRPC: http://HOST:PORT, or https:// for TLS; unset: nowhere. Needs the extra
+    """Endpoint for spans of calls, by OTLP over gRPC: http://HOST:PORT, or https:// for TLS; unset: none. Needs the extra
     "otel"."""
 
     trace_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Share of the calls that are traced, of those whose callers don't decide it themselves (W3C traceparent)."""
+    """Share of the calls that are traced, among calls whose callers don't decide it themselves (W3C traceparent)."""
 
     channelz: bool = False
-    """Answer grpc.channelz.v1, which tells of every connection: its addresses, calls, messages, and whether it is encrypted."""
+    """Answer grpc.channelz.v1, which describes every connection: its addresses, calls, messages, and whether it is
+    encrypted."""
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:
@@ -213,11 +225,22 @@ class Settings(BaseSettings):
         try:
             return [root.expanduser() for root in roots]
         except RuntimeError as error:
-            raise ValueError("there is nobody of that name with a home directory") from error
+            raise ValueError("there is no user of that name with a home directory") from error
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of gRPC."""
+        return self.host, self.port
+
+    @property
+    def metrics_address(self) -> tuple[str, int]:
+        """Host and port of the metrics."""
+        return self.host if self.metrics_host is None else self.metrics_host, self.metrics_port
 
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:
-    """Variables that look like settings and are none, each with the one that may be meant: misspelt, they guard nothing."""
+    """Returns BERTSCOPE_* variables that are not settings, each with the setting that may be meant: a misspelt one has no
+    effect."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     found = []
     for variable in sorted(name for name in environment if name.upper().startswith(PREFIX)):

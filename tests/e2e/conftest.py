@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.process import Process
-from tests.e2e.proxy import Proxy
+from tests.support.process import Process
+from tests.support.proxy import Proxy
 
 
 @pytest.fixture(scope="session")

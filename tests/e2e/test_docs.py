@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.installations import node_project
+from tests.support.installations import node_project
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,7 +36,7 @@ def commands(page: Path) -> list[str]:
 
 
 SECURED = ROOT / "docs" / "security.md"
-"""Its programs need TLS and tokens: tests/integration/server/test_server_security_page.py runs them."""
+"""Its programs need TLS and tokens: tests/integration/security/test_security_page.py runs them."""
 
 PROGRAMS = [(page, number, code) for page in PAGES if page != SECURED for number, code in enumerate(blocks(page, "python"))]
 SCRIPTS = [(page, number, code) for page in PAGES for number, code in enumerate(blocks(page, "js"))]
@@ -55,9 +57,7 @@ def test_python_example_runs(page: Path, number: int, code: str, target: str, tm
 @pytest.fixture(scope="module")
 def node_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project for Node, whose modules the examples import."""
-    folder = tmp_path_factory.mktemp("node")
-    (folder / "protos").symlink_to(ROOT / "protos")
-    return node_project(ROOT / "examples" / "node", folder / "examples" / "node")
+    return node_project(ROOT / "examples" / "node", tmp_path_factory.mktemp("node") / "example")
 
 
 @pytest.mark.parametrize(("page", "number", "code"), SCRIPTS, ids=lambda value: getattr(value, "stem", str(value)[:20]))

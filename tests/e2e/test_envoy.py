@@ -23,8 +23,10 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from google.protobuf import json_format
 
-from tests.e2e.process import Process, wait_until
-from tests.e2e.proxy import CONFIGURATION, Proxy, envoy
+from tests.support.process import Process, wait_until
+from tests.support.proxy import CONFIGURATION, Proxy, envoy
+
+pytestmark = pytest.mark.slow
 
 CALLERS = 6
 STREAMS = 3

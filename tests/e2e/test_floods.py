@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import grpc
 import pytest
-from bertscope.v1 import cloze_pb2
+from bertscope.v1 import cloze_pb2, cloze_pb2_grpc
 
-from tests.e2e.http2 import (
+from tests.support.http2 import (
     CONTINUATION,
     DATA,
     END_HEADERS,
     END_STREAM,
     HEADERS,
     MAX_FRAME,
+    PRIORITY,
     Connection,
+    frame,
     literal,
     request,
     status,
 )
-from tests.e2e.process import Process
+from tests.support.process import Process, wait_until
+
+pytestmark = pytest.mark.slow
 
 MIB = 1024 * 1024
 GOOD = cloze_pb2.FillMaskRequest(texts=["Paris is the capital of [MASK]."])
@@ -110,7 +115,55 @@ def test_headers_without_end_are_not_kept(embedded: Process, resident: Callable[
 
 
 def test_a_path_that_is_no_text_ends_one_call_and_not_the_server(embedded: Process) -> None:
-    with Connection(embedded.target) as connection:
-        connection.send(HEADERS, END_HEADERS | END_STREAM, request("/\udcff", embedded.target))
-        assert connection.receive_until(status(2))
+    before = len(embedded.text)
+    for _ in range(3):
+        with Connection(embedded.target) as connection:
+            connection.send(HEADERS, END_HEADERS | END_STREAM, request("/\udcff", embedded.target))
+            assert connection.receive_until(status(2))
+    wait_until(lambda: "malformed within 1 s: path " in embedded.text[before:], "the log tells of it")
+    assert "Traceback" not in embedded.text[before:]
     assert answers(embedded)
+
+
+@pytest.mark.parametrize("field", [("grpc-timeout", "soon"), ("grpc-encoding", "x"), ("te", "x"), ("x-bin", "!")], ids=str)
+def test_malformed_headers_write_nothing_into_the_log(embedded: Process, field: tuple[str, str]) -> None:
+    assert answers(embedded)
+    told = re.compile(r"hpack|grpc-timeout|\bmetadata\b")
+    before = len(told.findall(embedded.text))
+    for _ in range(3):
+        with Connection(embedded.target) as connection:
+            connection.send(HEADERS, END_HEADERS | END_STREAM, request(METHOD, embedded.target) + literal(*field))
+            assert connection.receive_until(b"grpc-status")
+    assert answers(embedded)
+    assert len(told.findall(embedded.text)) == before
+
+
+def sent_until_closed(target: str, first: bytes, flood: bytes, limit: int) -> int:
+    """How many bytes of a flood a server takes before it closes the connection, at most `limit`."""
+    sent = 0
+    with Connection(target) as connection:
+        connection.send_frames(first)
+        try:
+            while sent < limit:
+                connection.send_frames(flood)
+                sent += len(flood)
+        except OSError:
+            return sent
+        return limit
+
+
+@pytest.mark.parametrize("kind", ["continuation", "priority"])
+def test_envoy_ends_floods_before_they_reach_the_server(
+    embedded: Process, gateway: str, resident: Callable[[], int], kind: str
+) -> None:
+    """The server behind it hears nothing of them; without it, gRPC would read on for as long as somebody sends."""
+    first, flood = b"", b"".join(frame(PRIORITY, 0, bytes(4) + b"\x10", stream=2 * number + 3) for number in range(10_000))
+    if kind == "continuation":
+        first, flood = frame(HEADERS, 0, request(METHOD, gateway)), frame(CONTINUATION, 0, FLOOD) * 16
+    before = resident()
+    for _ in range(8):
+        assert sent_until_closed(gateway, first, flood, 256 * MIB) < 256 * MIB
+    assert answers(embedded)
+    with grpc.insecure_channel(gateway) as channel:
+        assert cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(GOOD, timeout=CALL_SECONDS).results
+    assert resident() - before < 32 * MIB

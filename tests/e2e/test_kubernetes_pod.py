@@ -14,10 +14,12 @@ from pathlib import Path
 import bertscope
 import pytest
 
-from deploy.manifests import kustomizations
-from tests.certificates import Authority
-from tests.e2e.process import START_SECONDS, Process, wait_until
-from tests.kubernetes import CERTIFIED_NAMES, KUBERNETES, MUTUAL_TLS, Cluster, built
+from tests.support.certificates import Authority
+from tests.support.kubernetes import CERTIFIED_NAMES, KUBERNETES, MUTUAL_TLS, Cluster, built
+from tests.support.process import START_SECONDS, Process, wait_until
+from tools.deploy.manifests import kustomizations
+
+pytestmark = pytest.mark.slow
 
 MOUNTS = "/etc/bertscope"
 PROBE_SECONDS = 60

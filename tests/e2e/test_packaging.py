@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from bertscope import __version__
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT_NEEDS = {"grpcio", "grpcio-status", "googleapis-common-protos", "protobuf", "numpy", "typer", "rich"}
 
@@ -63,7 +65,7 @@ def test_client_wheel_is_thin(client_wheel: zipfile.ZipFile) -> None:
 
 
 def test_service_wheel_brings_the_embedded_model(service_wheel: zipfile.ZipFile) -> None:
-    model = {name.rpartition("/")[2] for name in service_wheel.namelist() if "/models/bertscope-mini/" in name}
+    model = {name.rpartition("/")[2] for name in service_wheel.namelist() if "/embedded/bertscope-mini/" in name}
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "README.md"} <= model
     assert {"torch", "transformers", "onnxruntime-gpu", "bertscope"} <= requirements(service_wheel)
 

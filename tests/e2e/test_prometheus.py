@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
 
-from tests.e2e.process import Process
-from tests.e2e.prometheus import FOLDER, Prometheus, program
+from tests.support.process import Process
+from tests.support.prometheus import FOLDER, Prometheus, program
+
+pytestmark = pytest.mark.slow
 
 DASHBOARD = json.loads((FOLDER.parent / "grafana/dashboards/bertscope.json").read_text(encoding="utf-8"))
 VARIABLES = {"$instance": ".*", "$method": ".*", "$__rate_interval": "1m"}

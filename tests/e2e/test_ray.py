@@ -23,13 +23,14 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from benchmarks.ray_serve.cluster import Cluster, read_configuration
-from tests.e2e.process import Process, wait_until
+from tests.support.process import Process, wait_until
+from tools.deploy.ray_cluster import Cluster, read_configuration
 
 pytestmark = [
-    pytest.mark.timeout(240),
+    pytest.mark.slow,
+    pytest.mark.timeout(480),
     # Not imported here: that takes seconds, and only the cluster's processes need it.
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'bertscope-service[ray]'"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'ray[serve]'"),
 ]
 
 CALL_SECONDS = 60.0

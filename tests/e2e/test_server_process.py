@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import bertscope as client
 import grpc
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
@@ -22,11 +23,14 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
-from bertscope_service.exporting import LOCK
-from bertscope_service.scratch import PREFIX as SCRATCH
+from bertscope_service.checkpoints.temporary_folder import PREFIX as SCRATCH
+from bertscope_service.models.export_cache import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.e2e.process import Process, wait_until
+from tests.support.process import Process, wait_until
+
+servers_of_its_own = pytest.mark.slow
+"""Starts servers of its own, some seconds each; `make test` starts, asks and stops one."""
 
 Status = health_pb2.HealthCheckResponse
 CAPITAL = cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."])
@@ -110,6 +114,7 @@ def test_the_command_asks_it(embedded: Process) -> None:
     assert healthy.returncode == 0, healthy.stderr
 
 
+@servers_of_its_own
 def test_servers_that_can_not_begin_say_why_in_one_line(
     embedded: Process, launch: Callable[..., Process], tmp_path: Path
 ) -> None:
@@ -127,11 +132,69 @@ def test_servers_that_can_not_begin_say_why_in_one_line(
     assert "offline" in one_line(offline)
 
 
+def test_a_start_says_what_runs_and_how_long_each_stage_took_and_an_end_that_it_is_one(launch: Callable[..., Process]) -> None:
+    process = launch("--model", "one=bertscope-mini")
+    process.wait_until_serving()
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.end() == 0
+    seconds = r"\d+\.\d\d s"
+    version = re.escape(client.__version__)
+    wanted = [
+        rf"bertscope {version} starts: Python \S+, process {process.popen.pid}",
+        rf"imported in {seconds}: PyTorch \S+, ONNX Runtime \S+, transformers \S+, grpcio \S+",
+        rf"listening on 127\.0\.0\.1:{process.ports['port']}, metrics on port {process.ports['metrics_port']}, after {seconds}",
+        r"every process on this machine .*",
+        r"models run on cpu with 1 thread, by torch",
+        r"loading models/one from bertscope-mini",
+        rf"models/one was read in {seconds}",
+        rf"models/one ran for the first time in {seconds}",
+        r"models/one is ready on cpu in fp32, run by torch",
+        rf"serving, {seconds} after the start",
+        r"stopping: running calls have 20 s to finish",
+        rf"stopped, after {seconds} of service",
+    ]
+    told = [line.partition(" INFO ")[2] for line in process.text.splitlines()]
+    rest = iter(told)
+    for pattern in wanted:
+        assert any(re.fullmatch(pattern, line) for line in rest), f"{pattern!r} is not in its place in\n{process.text}"
+    assert re.fullmatch(wanted[-1], told[-1])
+
+
+@servers_of_its_own
+@pytest.mark.parametrize("flag", ["--port", "--metrics-port", "--host", "--metrics-host"])
+def test_an_address_that_can_not_be_had_is_told_before_anything_large_is_imported(
+    embedded: Process, launch: Callable[..., Process], flag: str
+) -> None:
+    taken = str(embedded.ports["metrics_port"])
+    value = taken if flag.endswith("port") else "192.0.2.1"
+    process = launch(flag, value, PYTHONPROFILEIMPORTTIME="1")  # each import is a line on standard error
+    assert process.end() == 1
+    *lines, last = process.text.splitlines()
+    assert last.startswith("bertscope serve: can't ")
+    assert value in last
+    assert f" {flag}" in last
+    imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+    assert "bertscope_service.settings" in imported
+    assert not imported & {"torch", "transformers", "grpc"}
+
+
+def test_main_leaves_the_process_that_called_it_alone() -> None:
+    """Only the command ends its process: a program that runs a server in its own goes on afterwards."""
+    code = """
+import sys, threading
+from bertscope_service.__main__ import main
+status = main(["--model", "/nowhere/at/all", "--port", "0", "--metrics-port", "0"])
+print(status, [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "1 []\n", done.stderr
+
+
 def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_runs(
     launch: Callable[..., Process], tmp_path: Path
 ) -> None:
     package = Path(str(resources.files("bertscope_service")))
-    folder = Path(shutil.copytree(package / "models" / "bertscope-mini", tmp_path / "copied"))
+    folder = Path(shutil.copytree(package / "embedded" / "bertscope-mini", tmp_path / "copied"))
     process = launch("--model", "named=bertscope-mini", "--model", str(folder), "--log-format", "json")
     process.wait_until_serving()
     listed = process.models.ListModels(model.ListModelsRequest(), timeout=20).models
@@ -178,6 +241,7 @@ def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
     assert responses[-1].summary.provenance.model == "models/bertscope-mini"
 
 
+@servers_of_its_own
 def test_sigterm_lets_a_sweep_finish(embedded: Process, launch: Callable[..., Process]) -> None:
     expected = scores_of(list(embedded.ablation.SweepHeads(sweep_of(10), timeout=60)))
     process = launch("--grace-seconds", "50")
@@ -192,6 +256,7 @@ def test_sigterm_lets_a_sweep_finish(embedded: Process, launch: Callable[..., Pr
     assert "Traceback" not in process.text
 
 
+@servers_of_its_own
 def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Process, launch: Callable[..., Process]) -> None:
     process = launch("--grace-seconds", "0")
     process.wait_until_serving()
@@ -211,6 +276,7 @@ def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Proce
     assert scores[0, 0] == pytest.approx(alone[0, 0], abs=1e-5)
 
 
+@servers_of_its_own
 def test_a_pruned_model_is_saved_and_hosted_by_the_next_server(
     embedded: Process, launch: Callable[..., Process], tmp_path: Path
 ) -> None:
@@ -241,6 +307,7 @@ def predictions(reply: cloze.FillMaskResponse) -> dict[int, float]:
     return {one.piece_ids[0]: one.probability for one in reply.results[0].masks[0].predictions}
 
 
+@servers_of_its_own
 def test_a_second_signal_cuts_the_grace_short(launch: Callable[..., Process]) -> None:
     process = launch("--grace-seconds", "600")
     process.wait_until_serving()
@@ -257,6 +324,7 @@ def test_a_second_signal_cuts_the_grace_short(launch: Callable[..., Process]) ->
     assert "Traceback" not in process.text
 
 
+@servers_of_its_own
 def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Process], tmp_path: Path) -> None:
     remains = tmp_path / f"{SCRATCH}of-one-killed-before"
     remains.mkdir()
@@ -276,6 +344,7 @@ def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Pro
     assert time.monotonic() - began < 15
 
 
+@servers_of_its_own
 def test_sigterm_while_loading_exits_well(launch: Callable[..., Process]) -> None:
     # Fifty models take a while to load; the first words about them come when the first one begins.
     process = launch(*(flag for number in range(50) for flag in ("--model", f"m{number}=bertscope-mini")))
@@ -287,6 +356,7 @@ def test_sigterm_while_loading_exits_well(launch: Callable[..., Process]) -> Non
     assert "Traceback" not in process.text
 
 
+@servers_of_its_own
 def test_a_load_that_can_not_be_interrupted_does_not_keep_the_process(launch: Callable[..., Process], tmp_path: Path) -> None:
     graphs = tmp_path / "cache" / "onnx"
     graphs.mkdir(parents=True)

@@ -11,8 +11,10 @@ import pytest
 from bertscope.v1 import cloze_pb2 as cloze
 from google.rpc import error_details_pb2
 
-from tests.e2e.installations import node_project
-from tests.e2e.process import Process
+from tests.support.installations import node_project
+from tests.support.process import Process
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 FILL_MASK = "bertscope.v1.ClozeService/FillMask"
@@ -113,9 +115,8 @@ def test_buf_curl_gets_the_details_of_an_error(target: str) -> None:
     assert (error["code"], info.domain, info.reason) == ("invalid_argument", "bertscope", "NO_MASK")
 
 
-def test_node_takes_the_tour(target: str, truth: dict[str, float], tmp_path: Path) -> None:
-    folder = node_project(ROOT / "examples" / "node", tmp_path / "examples" / "node")
-    (tmp_path / "protos").symlink_to(ROOT / "protos")
+def test_node_takes_the_tour_wherever_the_example_is_copied(target: str, truth: dict[str, float], tmp_path: Path) -> None:
+    folder = node_project(ROOT / "examples" / "node", tmp_path / "somewhere")
     done = subprocess.run(["node", "tour.js", target], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     shown = (folder / "README.md").read_text(encoding="utf-8")

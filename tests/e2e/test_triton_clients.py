@@ -18,9 +18,12 @@ from bertscope.inference import open_inference_pb2_grpc as oip_grpc
 from bertscope.v1 import cloze_pb2 as cloze
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
-from tests.e2e.installations import python_with
-from tests.e2e.process import Process
+from tests.support.installations import python_with
+from tests.support.process import Process
 
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 TRITONCLIENT = ["tritonclient[grpc]>=2.60"]
 PERF_ANALYZER = ["tritonclient==2.51.0", "nvidia-cuda-runtime-cu12>=12.6"]
 """The last one that brings the program for a glibc as old as Debian 12's, and a library that it is linked with."""
@@ -35,7 +38,7 @@ MODEL = "bertscope-mini"
 @pytest.fixture(scope="module")
 def found(embedded: Process) -> dict[str, Any]:
     """What tritonclient got from the embedded model."""
-    command = [python_with("tritonclient", TRITONCLIENT), Path(__file__).with_name("triton_calls.py"), embedded.target]
+    command = [python_with("tritonclient", TRITONCLIENT), ROOT / "tests" / "support" / "triton_calls.py", embedded.target]
     ran = subprocess.run([*command, json.dumps(IDS)], capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
     reply: dict[str, Any] = json.loads(ran.stdout)
@@ -50,7 +53,7 @@ def predictions(embedded: Process) -> Any:
 
 
 def test_the_documented_example_runs(embedded: Process) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "open-inference.md"
+    page = ROOT / "docs" / "open-inference.md"
     (example,) = re.findall(r"^```text\n(import numpy.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     command = [python_with("tritonclient", TRITONCLIENT), "-c", example.replace("127.0.0.1:50051", embedded.target)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

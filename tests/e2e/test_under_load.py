@@ -24,8 +24,10 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.process import Process, wait_until
-from tests.tiny import write_checkpoint
+from tests.support.process import Process, wait_until
+from tests.support.tiny import write_checkpoint
+
+pytestmark = pytest.mark.slow
 
 Numbers = NDArray[np.float64]
 CALL_SECONDS = 60.0

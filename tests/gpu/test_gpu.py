@@ -9,21 +9,20 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchGates, Encoder, Gates, State
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
-from tests.integration.encoders.reference import Outputs, Subject, assert_close, assert_equal
-from tests.tiny import ARCHITECTURES, SENTENCES
+from tests.support.on_gpu import DEVICE, rows_of, some_gates
+from tests.support.reference import Subject, assert_close, assert_equal
+from tests.support.tiny import ARCHITECTURES, SENTENCES
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
-DEVICE = torch.device("cuda:0")
 ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
-EDITS = {(0, 1): (0.0, 1.0), (1, 0): (0.5, 0.0), (2, 2): (0.0, 0.0), (2, 3): (0.0, 1.0)}
 MIB = 1024 * 1024
 
 
@@ -39,16 +38,6 @@ def bert(checkpoint: Callable[[str], Path]) -> Subject:
 
 def on_gpu(subject: Subject, precision: str = "fp32") -> TorchEncoder:
     return TorchEncoder.load(subject.folder, subject.architecture, device=DEVICE, precision=precision)
-
-
-def rows_of(outputs: Outputs) -> list[list[torch.Tensor]]:
-    """Everything about each row's real tokens, on the CPU."""
-    return [[tensor.float().cpu() for tensor in outputs.row(index)] for index in range(len(outputs.lengths))]
-
-
-def some_gates(subject: Subject) -> list[Gates | None]:
-    """Every other row has gates of all kinds."""
-    return [subject.gates(EDITS) if index % 2 else None for index in range(len(subject.sequences))]
 
 
 @pytest.mark.parametrize("watch", [False, True])
@@ -118,7 +107,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncIterator[Any]:
     """A server of one model on the GPU, and a channel to it."""
     need("grpc", "grpc_health", "grpc_reflection", "grpc_status", "prometheus_client", "pydantic_settings")
     import grpc
-    from bertscope_service.server import Server
+    from bertscope_service.rpc.server import Server
     from bertscope_service.settings import Settings
 
     server = Server(Settings(model=[f"tiny={folder}"], device=str(DEVICE), port=0, metrics_port=0, **settings))
@@ -233,7 +222,7 @@ class Hungry:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Any:
-        from bertscope_service.analyses.observer import Readout
+        from bertscope_service.encoders.observer import Readout
 
         size = sum(observer.share for observer in observers)
         held = [torch.zeros(size, dtype=torch.uint8, device=encoder.device) for _ in range(2)]
@@ -250,7 +239,7 @@ async def engine_with_memory(encoder: TorchEncoder, free_bytes: int) -> AsyncIte
     from bertscope_service.engine.engine import Engine
     from bertscope_service.engine.rows import Row
     from bertscope_service.engine.worker import Limits
-    from bertscope_service.metrics import Metrics
+    from bertscope_service.observability.metrics import Metrics
 
     engine = Engine(lambda _: Limits(batch_tokens=4096, queue_tokens=100_000), Metrics())
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.ablation import HeadSet, Mode, every_head, every_layer
-from bertscope_service.analyses.importance import GradientObserver
+from bertscope_service.analyses.observers.importance import GradientObserver
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
-from tests.tiny import ARCHITECTURES
+from tests.support.tiny import ARCHITECTURES
 
 pytest.importorskip("prometheus_client")
 
-from tests.integration.jobs.hosted import GoldObjective, Hosted, running
+from tests.support.hosted import GoldObjective, Hosted, running
 
 pytestmark = [
     pytest.mark.gpu,
@@ -39,8 +39,8 @@ def on_gpu(hosted: Hosted) -> TorchEncoder:
 
 
 def swept(hosted: Hosted, encoder: Encoder, mode: Mode, memory_bytes: int) -> dict[HeadSet, NDArray[np.float64]]:
-    from bertscope_service.jobs.bulk import BulkRunner
-    from bertscope_service.jobs.evaluation import Evaluation
+    from bertscope_service.ablation.evaluation import Evaluation
+    from bertscope_service.engine.bulk import BulkRunner
 
     async def sweep() -> dict[HeadSet, NDArray[np.float64]]:
         async with running() as engine:

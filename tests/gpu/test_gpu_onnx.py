@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.integration.encoders.reference import Subject, assert_close
-from tests.tiny import ARCHITECTURES
+from tests.support.reference import Subject, assert_close
+from tests.support.tiny import ARCHITECTURES
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime-gpu")
 pytest.importorskip("onnxscript", reason="needs onnxscript to export")
 
-from bertscope_service.encoders.onnx_encoder import OnnxEncoder
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
-from bertscope_service.sources import inspect
+from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
 
-from tests.gpu.test_gpu import DEVICE, rows_of, some_gates
+from tests.support.on_gpu import DEVICE, rows_of, some_gates
 
 pytestmark = [
     pytest.mark.gpu,

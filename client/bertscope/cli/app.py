@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and how a failure becomes one line and an exit code."""
+"""Defines the command line: its commands, and how a failure becomes one line and an exit code."""
 
 import io
 import sys
@@ -8,14 +8,26 @@ from typing import Annotated
 import typer
 
 import bertscope
-from bertscope.cli import attention, benchmark, classify, compress, fill, health, models, prune, rank, service, sweep, token
-from bertscope.cli.output import Failure, UsageError, print_failure
+from bertscope.cli.commands import (
+    attention,
+    benchmark,
+    classify,
+    compress,
+    fill,
+    health,
+    models,
+    prune,
+    rank,
+    service,
+    sweep,
+    token,
+)
+from bertscope.cli.views.output import Failure, UsageError, print_failure
+from bertscope.cli.views.wording import in_options
 
 INTERRUPTED = 130
 
-app = typer.Typer(
-    name="bertscope", add_completion=False, pretty_exceptions_enable=False, help="Asks BERT-family models questions."
-)
+app = typer.Typer(name="bertscope", pretty_exceptions_enable=False, help="Asks BERT-family models questions.")
 app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=False)(service.serve)
 app.command("demo")(service.demo)
 app.add_typer(models.app, name="models")
@@ -53,14 +65,14 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command. Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong use, 130 interrupted."""
     try:
         code: int = app(list(arguments), prog_name="bertscope", standalone_mode=False) or 0
-        if code == INTERRUPTED:  # Typer makes Ctrl-C an exit code, and says nothing.
+        if code == INTERRUPTED:  # Typer turns Ctrl-C into an exit code, and prints nothing.
             raise KeyboardInterrupt
         return code
     except (bertscope.BertscopeError, Failure) as error:
-        print_failure(f"bertscope: {error}")
+        print_failure(f"bertscope: {in_options(str(error))}")
         return 1
     except UsageError as error:
-        print_failure(f"bertscope: {_usage_message(error)}")
+        print_failure(f"bertscope: {in_options(_usage_message(error))}")
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print_failure("bertscope: interrupted")
@@ -68,10 +80,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """The entry point of the command."""
+    """Runs the command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # A character that the terminal can't show is no reason to fail.
+            stream.reconfigure(errors="replace")  # A character that the terminal can't show must not fail the command.
     sys.exit(run(sys.argv[1:]))
 
 

@@ -53,6 +53,82 @@ METRIC_DIVERGENCE: Metric.ValueType  # 4
 """Kullback-Leibler divergence KL(untouched || changed), nats, at least 0. Lower means that less has changed."""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
+class _IntervalMethod:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _IntervalMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IntervalMethod.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    INTERVAL_METHOD_UNSPECIFIED: _IntervalMethod.ValueType  # 0
+    """There is no interval, or the server is older than this field."""
+    INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP: _IntervalMethod.ValueType  # 1
+    """Studentized bootstrap (Efron and Tibshirani 1993, section 12.5), each end at least as far out as Student's t has it; of a ratio
+    of means, that of its logarithm.
+    """
+    INTERVAL_METHOD_ADJUSTED_WALD: _IntervalMethod.ValueType  # 2
+    """Adjusted Wald interval for paired proportions (Bonett and Price 2012), which needs no resamples; for METRIC_ACCURACY."""
+    INTERVAL_METHOD_HYBRID_WILSON: _IntervalMethod.ValueType  # 3
+    """Hybrid Wilson score interval for the ratio of paired proportions (Bonett and Price 2006), which needs no resamples; for the
+    share of an accuracy that is kept.
+    """
+    INTERVAL_METHOD_EXPANDED_PERCENTILE: _IntervalMethod.ValueType  # 4
+    """Bootstrap percentiles, expanded for few items (Hesterberg 2015, section 4.6); for ratios of medians."""
+
+class IntervalMethod(_IntervalMethod, metaclass=_IntervalMethodEnumTypeWrapper):
+    """How the interval of a mean difference or of a ratio is computed; docs/statistics.md says how often each covers the truth."""
+
+INTERVAL_METHOD_UNSPECIFIED: IntervalMethod.ValueType  # 0
+"""There is no interval, or the server is older than this field."""
+INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP: IntervalMethod.ValueType  # 1
+"""Studentized bootstrap (Efron and Tibshirani 1993, section 12.5), each end at least as far out as Student's t has it; of a ratio
+of means, that of its logarithm.
+"""
+INTERVAL_METHOD_ADJUSTED_WALD: IntervalMethod.ValueType  # 2
+"""Adjusted Wald interval for paired proportions (Bonett and Price 2012), which needs no resamples; for METRIC_ACCURACY."""
+INTERVAL_METHOD_HYBRID_WILSON: IntervalMethod.ValueType  # 3
+"""Hybrid Wilson score interval for the ratio of paired proportions (Bonett and Price 2006), which needs no resamples; for the
+share of an accuracy that is kept.
+"""
+INTERVAL_METHOD_EXPANDED_PERCENTILE: IntervalMethod.ValueType  # 4
+"""Bootstrap percentiles, expanded for few items (Hesterberg 2015, section 4.6); for ratios of medians."""
+Global___IntervalMethod: _TypeAlias = IntervalMethod  # noqa: Y015
+
+class _NoInterval:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NoIntervalEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NoInterval.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NO_INTERVAL_UNSPECIFIED: _NoInterval.ValueType  # 0
+    """There is one, or the server is older than this field."""
+    NO_INTERVAL_TOO_FEW_ITEMS: _NoInterval.ValueType  # 1
+    """Fewer than 5 items were measured: no method holds its confidence."""
+    NO_INTERVAL_TOO_FEW_DIFFER: _NoInterval.ValueType  # 2
+    """So many items moved by the same amount (none at all, for one) that what the others did says too little about the spread: with
+    95 % confidence, fewer than about 4 items that differ from the rest.
+    """
+    NO_INTERVAL_TOO_FEW_RESAMPLES: _NoInterval.ValueType  # 3
+    """The confidence asks for more resamples than were drawn: at least 2 / (1 - confidence)."""
+    NO_INTERVAL_MEAN_NOT_POSITIVE: _NoInterval.ValueType  # 4
+    """A mean of a ratio is not over 0, so that the ratio has no logarithm."""
+
+class NoInterval(_NoInterval, metaclass=_NoIntervalEnumTypeWrapper):
+    """Why an effect or a ratio has no interval."""
+
+NO_INTERVAL_UNSPECIFIED: NoInterval.ValueType  # 0
+"""There is one, or the server is older than this field."""
+NO_INTERVAL_TOO_FEW_ITEMS: NoInterval.ValueType  # 1
+"""Fewer than 5 items were measured: no method holds its confidence."""
+NO_INTERVAL_TOO_FEW_DIFFER: NoInterval.ValueType  # 2
+"""So many items moved by the same amount (none at all, for one) that what the others did says too little about the spread: with
+95 % confidence, fewer than about 4 items that differ from the rest.
+"""
+NO_INTERVAL_TOO_FEW_RESAMPLES: NoInterval.ValueType  # 3
+"""The confidence asks for more resamples than were drawn: at least 2 / (1 - confidence)."""
+NO_INTERVAL_MEAN_NOT_POSITIVE: NoInterval.ValueType  # 4
+"""A mean of a ratio is not over 0, so that the ratio has no logarithm."""
+Global___NoInterval: _TypeAlias = NoInterval  # noqa: Y015
+
 @_typing.final
 class Objective(_message.Message):
     """What to measure, and on what. Exactly one kind; each takes 1 to 10,000 items."""
@@ -365,7 +441,7 @@ Global___HeadSet: _TypeAlias = HeadSet  # noqa: Y015
 
 @_typing.final
 class Bootstrap(_message.Message):
-    """How intervals are computed: a paired bootstrap over the items, percentile method."""
+    """How intervals are computed: a paired bootstrap over the items (see IntervalMethod)."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -373,7 +449,9 @@ class Bootstrap(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     resamples: _builtins.int
-    """Number of resamples, 100 to 100,000, and with the number of items multiplied at most 100,000,000; unset means 1000."""
+    """Number of resamples, 100 to 100,000, and with the number of items multiplied at most 100,000,000; unset means 1000, or
+    10 / (1 - confidence) where that is more. A reply says how many were used.
+    """
     seed: _builtins.int
     """Seed of the resampling; the same for every effect, so that effects can be compared with each other."""
     confidence: _builtins.float
@@ -507,6 +585,7 @@ class SweepHeadsRequest(_message.Message):
     BOOTSTRAP_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     GREEDY_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     scope: Global___SweepHeadsRequest.Scope.ValueType
@@ -546,6 +625,13 @@ class SweepHeadsRequest(_message.Message):
     def greedy(self) -> Global___Greedy:
         """Set: draw a curve instead of measuring each set alone."""
 
+    @_builtins.property
+    def done(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeadSet]:
+        """Sets that an earlier call with the same fields has measured before it was cut short; this one leaves them out and goes on.
+        Each is one of those that the call would measure, none twice. With greedy: the sets that were removed, in the order of
+        removal, at most greedy.max_removed; the curve goes on from there, without a point for the baseline.
+        """
+
     def __init__(
         self,
         *,
@@ -560,10 +646,11 @@ class SweepHeadsRequest(_message.Message):
         bootstrap: Global___Bootstrap | None = ...,
         memory_bytes: _builtins.int | None = ...,
         greedy: Global___Greedy | None = ...,
+        done: _abc.Iterable[Global___HeadSet] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes", "_scale", b"_scale", "bootstrap", b"bootstrap", "greedy", b"greedy", "memory_bytes", b"memory_bytes", "objective", b"objective", "scale", b"scale"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes", "_scale", b"_scale", "bootstrap", b"bootstrap", "greedy", b"greedy", "interventions", b"interventions", "memory_bytes", b"memory_bytes", "mode", b"mode", "model", b"model", "objective", b"objective", "reference_texts", b"reference_texts", "scale", b"scale", "scope", b"scope", "sets", b"sets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes", "_scale", b"_scale", "bootstrap", b"bootstrap", "done", b"done", "greedy", b"greedy", "interventions", b"interventions", "memory_bytes", b"memory_bytes", "mode", b"mode", "model", b"model", "objective", b"objective", "reference_texts", b"reference_texts", "scale", b"scale", "scope", b"scope", "sets", b"sets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_bytes: _TypeAlias = _typing.Literal["memory_bytes"]  # noqa: Y015
     _WhichOneofArgType__memory_bytes: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes"]  # noqa: Y015
@@ -632,6 +719,9 @@ class SweepStart(_message.Message):
     SKIPPED_ITEMS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TEXTS_FIELD_NUMBER: _builtins.int
     PREDICTED_PIECES_FIELD_NUMBER: _builtins.int
+    BOOTSTRAP_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    DONE_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """Number of effects or points that will follow."""
     items: _builtins.int
@@ -642,9 +732,19 @@ class SweepStart(_message.Message):
     """Number of texts that were cut (Objective.truncate)."""
     predicted_pieces: _builtins.int
     """Number of pieces that are predicted: masks of all texts; 0 for a classification objective."""
+    done: _builtins.int
+    """Number of sets that were left out because the request names them as done."""
     @_builtins.property
     def baseline(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricScore]:
         """Scores of the baseline, in the order that every effect has."""
+
+    @_builtins.property
+    def bootstrap(self) -> Global___Bootstrap:
+        """What intervals are computed with, all fields set: the values that the request left open are those that the server takes."""
+
+    @_builtins.property
+    def provenance(self) -> _common_pb2.Provenance:
+        """Where the numbers come from, as in SweepSummary: a sweep that is cut short says so, too."""
 
     def __init__(
         self,
@@ -655,10 +755,13 @@ class SweepStart(_message.Message):
         skipped_items: _builtins.int = ...,
         truncated_texts: _builtins.int = ...,
         predicted_pieces: _builtins.int = ...,
+        bootstrap: Global___Bootstrap | None = ...,
+        provenance: _common_pb2.Provenance | None = ...,
+        done: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bootstrap", b"bootstrap", "provenance", b"provenance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "items", b"items", "predicted_pieces", b"predicted_pieces", "skipped_items", b"skipped_items", "total", b"total", "truncated_texts", b"truncated_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "bootstrap", b"bootstrap", "done", b"done", "items", b"items", "predicted_pieces", b"predicted_pieces", "provenance", b"provenance", "skipped_items", b"skipped_items", "total", b"total", "truncated_texts", b"truncated_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -732,6 +835,8 @@ class MetricEffect(_message.Message):
     LOW_FIELD_NUMBER: _builtins.int
     HIGH_FIELD_NUMBER: _builtins.int
     MCNEMAR_P_FIELD_NUMBER: _builtins.int
+    INTERVAL_METHOD_FIELD_NUMBER: _builtins.int
+    NO_INTERVAL_FIELD_NUMBER: _builtins.int
     metric: Global___Metric.ValueType
     """The metric."""
     score: _builtins.float
@@ -739,11 +844,15 @@ class MetricEffect(_message.Message):
     difference: _builtins.float
     """The mean over the items of score minus baseline."""
     low: _builtins.float
-    """Lower end of the interval of the difference; unset with a single item."""
+    """Lower end of the interval of the difference; unset where no_interval says why."""
     high: _builtins.float
     """Upper end of that interval."""
     mcnemar_p: _builtins.float
     """Two-sided exact p-value of McNemar's test, 0 to 1; only for METRIC_ACCURACY. Not corrected for the number of sets."""
+    interval_method: Global___IntervalMethod.ValueType
+    """How the interval was computed."""
+    no_interval: Global___NoInterval.ValueType
+    """Why there is none, if there is none."""
     def __init__(
         self,
         *,
@@ -753,10 +862,12 @@ class MetricEffect(_message.Message):
         low: _builtins.float | None = ...,
         high: _builtins.float | None = ...,
         mcnemar_p: _builtins.float | None = ...,
+        interval_method: Global___IntervalMethod.ValueType = ...,
+        no_interval: Global___NoInterval.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_mcnemar_p", b"_mcnemar_p", "high", b"high", "low", b"low", "mcnemar_p", b"mcnemar_p"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_mcnemar_p", b"_mcnemar_p", "difference", b"difference", "high", b"high", "low", b"low", "mcnemar_p", b"mcnemar_p", "metric", b"metric", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_high", b"_high", "_low", b"_low", "_mcnemar_p", b"_mcnemar_p", "difference", b"difference", "high", b"high", "interval_method", b"interval_method", "low", b"low", "mcnemar_p", b"mcnemar_p", "metric", b"metric", "no_interval", b"no_interval", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__high: _TypeAlias = _typing.Literal["high"]  # noqa: Y015
     _WhichOneofArgType__high: _TypeAlias = _typing.Literal["_high", b"_high"]  # noqa: Y015

@@ -25,58 +25,60 @@ _sym_db = _symbol_database.Default()
 from bertscope.v1 import ablation_pb2 as bertscope_dot_v1_dot_ablation__pb2
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import compression_pb2 as bertscope_dot_v1_dot_compression__pb2
+from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x62\x65rtscope/v1/benchmark.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1b\x62\x65rtscope/v1/ablation.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1e\x62\x65rtscope/v1/compression.proto\x1a\x1cgoogle/api/annotations.proto\"\xfa\x01\n\x0bMeasurement\x12\x0f\n\x07lengths\x18\x01 \x03(\r\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x13\n\x0b\x62\x61tch_sizes\x18\x03 \x03(\r\x12\x10\n\x08min_runs\x18\x04 \x01(\r\x12\x18\n\x0bmin_seconds\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bmax_seconds\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12*\n\tbootstrap\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12$\n\x06others\x18\x08 \x01(\x0e\x32\x14.bertscope.v1.OthersB\x0e\n\x0c_min_secondsB\x0e\n\x0c_max_seconds\"\xbe\x01\n\x16\x42\x65nchmarkModelsRequest\x12\x0e\n\x06models\x18\x01 \x03(\t\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12\x17\n\x0f\x61greement_texts\x18\x04 \x03(\t\x12\r\n\x05top_k\x18\x05 \x01(\r\x12*\n\tobjective\x18\x06 \x01(\x0b\x32\x17.bertscope.v1.Objective\"\x88\x01\n\x17\x42\x65nchmarkModelsResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.BenchmarkReportH\x00\x42\x07\n\x05\x65vent\"0\n\x11\x42\x65nchmarkProgress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x01\"\x91\x01\n\x07Machine\x12\x0b\n\x03\x63pu\x18\x01 \x01(\t\x12\r\n\x05\x63ores\x18\x02 \x01(\r\x12\x11\n\tcpu_flags\x18\x03 \x03(\t\x12\x0c\n\x04gpus\x18\x04 \x03(\t\x12\x0f\n\x07threads\x18\x05 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06system\x18\x07 \x01(\t\x12\x12\n\nother_load\x18\x08 \x01(\x01\"\xca\x01\n\x05Ratio\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0b\n\x03low\x18\x02 \x01(\x01\x12\x0c\n\x04high\x18\x03 \x01(\x01\x12,\n\x07verdict\x18\x04 \x01(\x0e\x32\x1b.bertscope.v1.Ratio.Verdict\"i\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n\rVERDICT_ABOVE\x10\x01\x12\x11\n\rVERDICT_BELOW\x10\x02\x12\x1f\n\x1bVERDICT_NOT_DISTINGUISHABLE\x10\x03\"\x91\x02\n\x05Speed\x12\x0e\n\x06length\x18\x01 \x01(\r\x12\x13\n\x0bp50_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bp90_seconds\x18\x03 \x01(\x01\x12\x13\n\x0bp95_seconds\x18\x04 \x01(\x01\x12\x13\n\x0bp99_seconds\x18\x05 \x01(\x01\x12\x0c\n\x04runs\x18\x06 \x01(\r\x12\x12\n\nbest_batch\x18\x07 \x01(\r\x12\x12\n\nthroughput\x18\x08 \x01(\x01\x12\x0f\n\x07\x62\x61tches\x18\t \x01(\r\x12,\n\x0flatency_speedup\x18\n \x01(\x0b\x32\x13.bertscope.v1.Ratio\x12/\n\x12throughput_speedup\x18\x0b \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x89\x01\n\tAgreement\x12\r\n\x05top_1\x18\x01 \x01(\x01\x12\r\n\x05top_k\x18\x02 \x01(\x01\x12\t\n\x01k\x18\x03 \x01(\r\x12\x12\n\ndivergence\x18\x04 \x01(\x01\x12\x16\n\x0e\x64ivergence_low\x18\x05 \x01(\x01\x12\x17\n\x0f\x64ivergence_high\x18\x06 \x01(\x01\x12\x0e\n\x06places\x18\x07 \x01(\r\"c\n\x05Score\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05value\x18\x02 \x01(\x01\x12%\n\x08retained\x18\x03 \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x81\x03\n\x0bModelReport\x12,\n\nprovenance\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x12\n\nparameters\x18\x02 \x01(\x04\x12\x1f\n\x12nonzero_parameters\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cweight_bytes\x18\x04 \x01(\x04\x12\x16\n\x0eresident_bytes\x18\x05 \x01(\x04\x12\x15\n\rworking_bytes\x18\x06 \x01(\x04\x12\x13\n\x0b\x63ompression\x18\x07 \x01(\x01\x12#\n\x06speeds\x18\x08 \x03(\x0b\x32\x13.bertscope.v1.Speed\x12*\n\tagreement\x18\t \x01(\x0b\x32\x17.bertscope.v1.Agreement\x12#\n\x06scores\x18\n \x03(\x0b\x32\x13.bertscope.v1.Score\x12(\n\x05steps\x18\x0b \x03(\x0b\x32\x19.bertscope.v1.AppliedStepB\x15\n\x13_nonzero_parameters\"/\n\x0c\x44isturbances\x12\x0e\n\x06waited\x18\x01 \x01(\r\x12\x0f\n\x07refused\x18\x02 \x01(\r\"\xcc\x01\n\x0f\x42\x65nchmarkReport\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12)\n\x06models\x18\x03 \x03(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x30\n\x0c\x64isturbances\x18\x04 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x11\n\tcut_short\x18\x06 \x01(\x08\"\x91\x01\n\x17\x42\x65nchmarkStudiesRequest\x12\x0f\n\x07systems\x18\x01 \x03(\t\x12\r\n\x05heavy\x18\x02 \x01(\x08\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12&\n\x07runtime\x18\x04 \x01(\x0e\x32\x15.bertscope.v1.Runtime\"\xb0\x01\n\x18\x42\x65nchmarkStudiesResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12%\n\x03row\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.StudyRowH\x00\x12/\n\x07summary\x18\x03 \x01(\x0b\x32\x1c.bertscope.v1.StudiesSummaryH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\tPublished\x12\x0e\n\x06system\x18\x01 \x01(\t\x12\x11\n\ttechnique\x18\x02 \x01(\t\x12\x13\n\x0b\x63ompression\x18\x03 \x01(\t\x12\x13\n\x0bperformance\x18\x04 \x01(\t\x12\x0f\n\x07speedup\x18\x05 \x01(\t\x12\x13\n\x0brelative_to\x18\x06 \x01(\t\x12\x14\n\x0c\x65valuated_on\x18\x07 \x01(\t\"\xd0\x01\n\x08StudyRow\x12*\n\tpublished\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.Published\x12\x14\n\x0cnot_measured\x18\x02 \x01(\t\x12\r\n\x05\x62uilt\x18\x03 \x01(\t\x12+\n\x08measured\x18\x04 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x10\n\x08\x62\x61seline\x18\x05 \x01(\t\x12\x34\n\x11\x62\x61seline_measured\x18\x06 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\"{\n\x0eStudiesSummary\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x30\n\x0c\x64isturbances\x18\x02 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x03 \x01(\x01*D\n\x06Others\x12\x16\n\x12OTHERS_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOTHERS_WAIT\x10\x01\x12\x11\n\rOTHERS_REFUSE\x10\x02\x32\x9e\x02\n\x10\x42\x65nchmarkService\x12\x81\x01\n\x0f\x42\x65nchmarkModels\x12$.bertscope.v1.BenchmarkModelsRequest\x1a%.bertscope.v1.BenchmarkModelsResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x14/v1/models:benchmark:\x01*0\x01\x12\x85\x01\n\x10\x42\x65nchmarkStudies\x12%.bertscope.v1.BenchmarkStudiesRequest\x1a&.bertscope.v1.BenchmarkStudiesResponse\" \x82\xd3\xe4\x93\x02\x1a\"\x15/v1/studies:benchmark:\x01*0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x62\x65rtscope/v1/benchmark.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1b\x62\x65rtscope/v1/ablation.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1e\x62\x65rtscope/v1/compression.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xfa\x01\n\x0bMeasurement\x12\x0f\n\x07lengths\x18\x01 \x03(\r\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x13\n\x0b\x62\x61tch_sizes\x18\x03 \x03(\r\x12\x10\n\x08min_runs\x18\x04 \x01(\r\x12\x18\n\x0bmin_seconds\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bmax_seconds\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12*\n\tbootstrap\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12$\n\x06others\x18\x08 \x01(\x0e\x32\x14.bertscope.v1.OthersB\x0e\n\x0c_min_secondsB\x0e\n\x0c_max_seconds\"\xf9\x01\n\x16\x42\x65nchmarkModelsRequest\x12\x0e\n\x06models\x18\x01 \x03(\t\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12\x17\n\x0f\x61greement_texts\x18\x04 \x03(\t\x12\r\n\x05top_k\x18\x05 \x01(\r\x12*\n\tobjective\x18\x06 \x01(\x0b\x32\x17.bertscope.v1.Objective\x12\x11\n\tas_loaded\x18\x07 \x01(\x08\x12&\n\x07runtime\x18\x08 \x01(\x0e\x32\x15.bertscope.v1.Runtime\"\x88\x01\n\x17\x42\x65nchmarkModelsResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.BenchmarkReportH\x00\x42\x07\n\x05\x65vent\"0\n\x11\x42\x65nchmarkProgress\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\x01\"\x91\x01\n\x07Machine\x12\x0b\n\x03\x63pu\x18\x01 \x01(\t\x12\r\n\x05\x63ores\x18\x02 \x01(\r\x12\x11\n\tcpu_flags\x18\x03 \x03(\t\x12\x0c\n\x04gpus\x18\x04 \x03(\t\x12\x0f\n\x07threads\x18\x05 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06system\x18\x07 \x01(\t\x12\x12\n\nother_load\x18\x08 \x01(\x01\"\xc0\x02\n\x05Ratio\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0b\n\x03low\x18\x02 \x01(\x01\x12\x0c\n\x04high\x18\x03 \x01(\x01\x12,\n\x07verdict\x18\x04 \x01(\x0e\x32\x1b.bertscope.v1.Ratio.Verdict\x12\x0e\n\x06\x63\x61veat\x18\x05 \x01(\t\x12\x35\n\x0finterval_method\x18\x06 \x01(\x0e\x32\x1c.bertscope.v1.IntervalMethod\x12-\n\x0bno_interval\x18\x07 \x01(\x0e\x32\x18.bertscope.v1.NoInterval\"i\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n\rVERDICT_ABOVE\x10\x01\x12\x11\n\rVERDICT_BELOW\x10\x02\x12\x1f\n\x1bVERDICT_NOT_DISTINGUISHABLE\x10\x03\"\x91\x02\n\x05Speed\x12\x0e\n\x06length\x18\x01 \x01(\r\x12\x13\n\x0bp50_seconds\x18\x02 \x01(\x01\x12\x13\n\x0bp90_seconds\x18\x03 \x01(\x01\x12\x13\n\x0bp95_seconds\x18\x04 \x01(\x01\x12\x13\n\x0bp99_seconds\x18\x05 \x01(\x01\x12\x0c\n\x04runs\x18\x06 \x01(\r\x12\x12\n\nbest_batch\x18\x07 \x01(\r\x12\x12\n\nthroughput\x18\x08 \x01(\x01\x12\x0f\n\x07\x62\x61tches\x18\t \x01(\r\x12,\n\x0flatency_speedup\x18\n \x01(\x0b\x32\x13.bertscope.v1.Ratio\x12/\n\x12throughput_speedup\x18\x0b \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\x89\x01\n\tAgreement\x12\r\n\x05top_1\x18\x01 \x01(\x01\x12\r\n\x05top_k\x18\x02 \x01(\x01\x12\t\n\x01k\x18\x03 \x01(\r\x12\x12\n\ndivergence\x18\x04 \x01(\x01\x12\x16\n\x0e\x64ivergence_low\x18\x05 \x01(\x01\x12\x17\n\x0f\x64ivergence_high\x18\x06 \x01(\x01\x12\x0e\n\x06places\x18\x07 \x01(\r\"c\n\x05Score\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05value\x18\x02 \x01(\x01\x12%\n\x08retained\x18\x03 \x01(\x0b\x32\x13.bertscope.v1.Ratio\"\xa4\x04\n\x0bModelReport\x12,\n\nprovenance\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x12\n\nparameters\x18\x02 \x01(\x04\x12\x1f\n\x12nonzero_parameters\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cweight_bytes\x18\x04 \x01(\x04\x12\x16\n\x0eresident_bytes\x18\x05 \x01(\x04\x12\x15\n\rworking_bytes\x18\x06 \x01(\x04\x12\x13\n\x0b\x63ompression\x18\x07 \x01(\x01\x12#\n\x06speeds\x18\x08 \x03(\x0b\x32\x13.bertscope.v1.Speed\x12*\n\tagreement\x18\t \x01(\x0b\x32\x17.bertscope.v1.Agreement\x12#\n\x06scores\x18\n \x03(\x0b\x32\x13.bertscope.v1.Score\x12(\n\x05steps\x18\x0b \x03(\x0b\x32\x19.bertscope.v1.AppliedStep\x12/\n\rcompared_with\x18\x0c \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x0e\n\x06\x63opied\x18\r \x01(\x08\x12-\n\x0eloaded_runtime\x18\x0e \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x31\n\x10loaded_precision\x18\x0f \x01(\x0e\x32\x17.bertscope.v1.PrecisionB\x15\n\x13_nonzero_parameters\"/\n\x0c\x44isturbances\x12\x0e\n\x06waited\x18\x01 \x01(\r\x12\x0f\n\x07refused\x18\x02 \x01(\r\"\xb9\x02\n\x0f\x42\x65nchmarkReport\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x10\n\x08\x62\x61seline\x18\x02 \x01(\t\x12)\n\x06models\x18\x03 \x03(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x30\n\x0c\x64isturbances\x18\x04 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12\x11\n\tcut_short\x18\x06 \x01(\x08\x12-\n\nreferences\x18\x07 \x03(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x10\n\x08warnings\x18\x08 \x03(\t\x12*\n\tbootstrap\x18\t \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\"\x91\x01\n\x17\x42\x65nchmarkStudiesRequest\x12\x0f\n\x07systems\x18\x01 \x03(\t\x12\r\n\x05heavy\x18\x02 \x01(\x08\x12.\n\x0bmeasurement\x18\x03 \x01(\x0b\x32\x19.bertscope.v1.Measurement\x12&\n\x07runtime\x18\x04 \x01(\x0e\x32\x15.bertscope.v1.Runtime\"\xb0\x01\n\x18\x42\x65nchmarkStudiesResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.BenchmarkProgressH\x00\x12%\n\x03row\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.StudyRowH\x00\x12/\n\x07summary\x18\x03 \x01(\x0b\x32\x1c.bertscope.v1.StudiesSummaryH\x00\x42\x07\n\x05\x65vent\"\x94\x01\n\tPublished\x12\x0e\n\x06system\x18\x01 \x01(\t\x12\x11\n\ttechnique\x18\x02 \x01(\t\x12\x13\n\x0b\x63ompression\x18\x03 \x01(\t\x12\x13\n\x0bperformance\x18\x04 \x01(\t\x12\x0f\n\x07speedup\x18\x05 \x01(\t\x12\x13\n\x0brelative_to\x18\x06 \x01(\t\x12\x14\n\x0c\x65valuated_on\x18\x07 \x01(\t\"\xd0\x01\n\x08StudyRow\x12*\n\tpublished\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.Published\x12\x14\n\x0cnot_measured\x18\x02 \x01(\t\x12\r\n\x05\x62uilt\x18\x03 \x01(\t\x12+\n\x08measured\x18\x04 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\x12\x10\n\x08\x62\x61seline\x18\x05 \x01(\t\x12\x34\n\x11\x62\x61seline_measured\x18\x06 \x01(\x0b\x32\x19.bertscope.v1.ModelReport\"\x8d\x01\n\x0eStudiesSummary\x12&\n\x07machine\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.Machine\x12\x30\n\x0c\x64isturbances\x18\x02 \x01(\x0b\x32\x1a.bertscope.v1.Disturbances\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12\x10\n\x08warnings\x18\x04 \x03(\t*D\n\x06Others\x12\x16\n\x12OTHERS_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOTHERS_WAIT\x10\x01\x12\x11\n\rOTHERS_REFUSE\x10\x02\x32\xb2\x02\n\x10\x42\x65nchmarkService\x12\x8b\x01\n\x0f\x42\x65nchmarkModels\x12$.bertscope.v1.BenchmarkModelsRequest\x1a%.bertscope.v1.BenchmarkModelsResponse\")\xfa\xe7\x18\x06\x08\x02\x10\x04\x18\x01\x82\xd3\xe4\x93\x02\x19\"\x14/v1/models:benchmark:\x01*0\x01\x12\x8f\x01\n\x10\x42\x65nchmarkStudies\x12%.bertscope.v1.BenchmarkStudiesRequest\x1a&.bertscope.v1.BenchmarkStudiesResponse\"*\xfa\xe7\x18\x06\x08\x02\x10\x04\x18\x01\x82\xd3\xe4\x93\x02\x1a\"\x15/v1/studies:benchmark:\x01*0\x01\x42I\n\x0c\x62\x65rtscope.v1B\x0e\x42\x65nchmarkProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.benchmark_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\016BenchmarkProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
   _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkModels']._loaded_options = None
-  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkModels']._serialized_options = b'\202\323\344\223\002\031\"\024/v1/models:benchmark:\001*'
+  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkModels']._serialized_options = b'\372\347\030\006\010\002\020\004\030\001\202\323\344\223\002\031\"\024/v1/models:benchmark:\001*'
   _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkStudies']._loaded_options = None
-  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkStudies']._serialized_options = b'\202\323\344\223\002\032\"\025/v1/studies:benchmark:\001*'
-  _globals['_OTHERS']._serialized_start=3127
-  _globals['_OTHERS']._serialized_end=3195
-  _globals['_MEASUREMENT']._serialized_start=165
-  _globals['_MEASUREMENT']._serialized_end=415
-  _globals['_BENCHMARKMODELSREQUEST']._serialized_start=418
-  _globals['_BENCHMARKMODELSREQUEST']._serialized_end=608
-  _globals['_BENCHMARKMODELSRESPONSE']._serialized_start=611
-  _globals['_BENCHMARKMODELSRESPONSE']._serialized_end=747
-  _globals['_BENCHMARKPROGRESS']._serialized_start=749
-  _globals['_BENCHMARKPROGRESS']._serialized_end=797
-  _globals['_MACHINE']._serialized_start=800
-  _globals['_MACHINE']._serialized_end=945
-  _globals['_RATIO']._serialized_start=948
-  _globals['_RATIO']._serialized_end=1150
-  _globals['_RATIO_VERDICT']._serialized_start=1045
-  _globals['_RATIO_VERDICT']._serialized_end=1150
-  _globals['_SPEED']._serialized_start=1153
-  _globals['_SPEED']._serialized_end=1426
-  _globals['_AGREEMENT']._serialized_start=1429
-  _globals['_AGREEMENT']._serialized_end=1566
-  _globals['_SCORE']._serialized_start=1568
-  _globals['_SCORE']._serialized_end=1667
-  _globals['_MODELREPORT']._serialized_start=1670
-  _globals['_MODELREPORT']._serialized_end=2055
-  _globals['_DISTURBANCES']._serialized_start=2057
-  _globals['_DISTURBANCES']._serialized_end=2104
-  _globals['_BENCHMARKREPORT']._serialized_start=2107
-  _globals['_BENCHMARKREPORT']._serialized_end=2311
-  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_start=2314
-  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_end=2459
-  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_start=2462
-  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_end=2638
-  _globals['_PUBLISHED']._serialized_start=2641
-  _globals['_PUBLISHED']._serialized_end=2789
-  _globals['_STUDYROW']._serialized_start=2792
-  _globals['_STUDYROW']._serialized_end=3000
-  _globals['_STUDIESSUMMARY']._serialized_start=3002
-  _globals['_STUDIESSUMMARY']._serialized_end=3125
-  _globals['_BENCHMARKSERVICE']._serialized_start=3198
-  _globals['_BENCHMARKSERVICE']._serialized_end=3484
+  _globals['_BENCHMARKSERVICE'].methods_by_name['BenchmarkStudies']._serialized_options = b'\372\347\030\006\010\002\020\004\030\001\202\323\344\223\002\032\"\025/v1/studies:benchmark:\001*'
+  _globals['_OTHERS']._serialized_start=3622
+  _globals['_OTHERS']._serialized_end=3690
+  _globals['_MEASUREMENT']._serialized_start=192
+  _globals['_MEASUREMENT']._serialized_end=442
+  _globals['_BENCHMARKMODELSREQUEST']._serialized_start=445
+  _globals['_BENCHMARKMODELSREQUEST']._serialized_end=694
+  _globals['_BENCHMARKMODELSRESPONSE']._serialized_start=697
+  _globals['_BENCHMARKMODELSRESPONSE']._serialized_end=833
+  _globals['_BENCHMARKPROGRESS']._serialized_start=835
+  _globals['_BENCHMARKPROGRESS']._serialized_end=883
+  _globals['_MACHINE']._serialized_start=886
+  _globals['_MACHINE']._serialized_end=1031
+  _globals['_RATIO']._serialized_start=1034
+  _globals['_RATIO']._serialized_end=1354
+  _globals['_RATIO_VERDICT']._serialized_start=1249
+  _globals['_RATIO_VERDICT']._serialized_end=1354
+  _globals['_SPEED']._serialized_start=1357
+  _globals['_SPEED']._serialized_end=1630
+  _globals['_AGREEMENT']._serialized_start=1633
+  _globals['_AGREEMENT']._serialized_end=1770
+  _globals['_SCORE']._serialized_start=1772
+  _globals['_SCORE']._serialized_end=1871
+  _globals['_MODELREPORT']._serialized_start=1874
+  _globals['_MODELREPORT']._serialized_end=2422
+  _globals['_DISTURBANCES']._serialized_start=2424
+  _globals['_DISTURBANCES']._serialized_end=2471
+  _globals['_BENCHMARKREPORT']._serialized_start=2474
+  _globals['_BENCHMARKREPORT']._serialized_end=2787
+  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_start=2790
+  _globals['_BENCHMARKSTUDIESREQUEST']._serialized_end=2935
+  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_start=2938
+  _globals['_BENCHMARKSTUDIESRESPONSE']._serialized_end=3114
+  _globals['_PUBLISHED']._serialized_start=3117
+  _globals['_PUBLISHED']._serialized_end=3265
+  _globals['_STUDYROW']._serialized_start=3268
+  _globals['_STUDYROW']._serialized_end=3476
+  _globals['_STUDIESSUMMARY']._serialized_start=3479
+  _globals['_STUDIESSUMMARY']._serialized_end=3620
+  _globals['_BENCHMARKSERVICE']._serialized_start=3693
+  _globals['_BENCHMARKSERVICE']._serialized_end=3999
 # @@protoc_insertion_point(module_scope)

@@ -132,10 +132,18 @@ class BenchmarkModelsRequest(_message.Message):
     AGREEMENT_TEXTS_FIELD_NUMBER: _builtins.int
     TOP_K_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
+    AS_LOADED_FIELD_NUMBER: _builtins.int
+    RUNTIME_FIELD_NUMBER: _builtins.int
     baseline: _builtins.str
     """The one that the others are compared with, one of models; empty means the first."""
     top_k: _builtins.int
     """k of the top-k agreement, 1 to 100; 0 means 5. Classifiers: at most their labels."""
+    as_loaded: _builtins.bool
+    """True: every model runs as it was loaded, and no copies are made. Ratios between models that run by different libraries or in
+    different number formats then say what that gains, too, and bear a caveat.
+    """
+    runtime: _common_pb2.Runtime.ValueType
+    """The library that all models run by; unset or RUNTIME_AUTO means that of the baseline. Must be unset with as_loaded."""
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Resource names, "models/{id}", 1 to 32, none twice; at least one."""
@@ -167,10 +175,12 @@ class BenchmarkModelsRequest(_message.Message):
         agreement_texts: _abc.Iterable[_builtins.str] | None = ...,
         top_k: _builtins.int = ...,
         objective: _ablation_pb2.Objective | None = ...,
+        as_loaded: _builtins.bool = ...,
+        runtime: _common_pb2.Runtime.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["measurement", b"measurement", "objective", b"objective"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreement_texts", b"agreement_texts", "baseline", b"baseline", "measurement", b"measurement", "models", b"models", "objective", b"objective", "top_k", b"top_k"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreement_texts", b"agreement_texts", "as_loaded", b"as_loaded", "baseline", b"baseline", "measurement", b"measurement", "models", b"models", "objective", b"objective", "runtime", b"runtime", "top_k", b"top_k"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -290,9 +300,11 @@ Global___Machine: _TypeAlias = Machine  # noqa: Y015
 
 @_typing.final
 class Ratio(_message.Message):
-    """A ratio of two medians or means, with a bootstrap interval (percentiles, expanded as Hesterberg 2015 has it): of what was
-    measured in turn, whole rounds are drawn again; of items, the items. Fewer than 6 rounds are too few for an interval that holds
-    the true ratio in 95 % of all cases.
+    """A ratio of two medians or means, with an interval (see interval_method): over the rounds of what was measured in turn, over the
+    items of a score. Fewer than 6 rounds are too few for an interval of medians that holds the true ratio in 95 % of all cases.
+
+    The interval covers the noise of this measurement only. It does not cover what all its rounds had in common: a neighbour on the
+    machine that slows one model more than the other, other hardware, other texts.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -328,14 +340,25 @@ class Ratio(_message.Message):
     LOW_FIELD_NUMBER: _builtins.int
     HIGH_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
+    CAVEAT_FIELD_NUMBER: _builtins.int
+    INTERVAL_METHOD_FIELD_NUMBER: _builtins.int
+    NO_INTERVAL_FIELD_NUMBER: _builtins.int
     value: _builtins.float
     """The ratio, at least 0."""
     low: _builtins.float
-    """Lower end of the interval; 0 for a single item."""
+    """Lower end of the interval; 0 where no_interval says why there is none."""
     high: _builtins.float
-    """Upper end of the interval; may be infinite, and is for a single item."""
+    """Upper end of the interval; may be infinite, and is where no_interval says why there is none."""
     verdict: Global___Ratio.Verdict.ValueType
     """What the interval says."""
+    caveat: _builtins.str
+    """What differed between the two sides besides the models: "other runtime", "other precision", "other device", with ", " between;
+    empty if nothing did. With a caveat, the ratio is not what the model itself gains.
+    """
+    interval_method: _ablation_pb2.IntervalMethod.ValueType
+    """How the interval was computed."""
+    no_interval: _ablation_pb2.NoInterval.ValueType
+    """Why there is none, if there is none."""
     def __init__(
         self,
         *,
@@ -343,10 +366,13 @@ class Ratio(_message.Message):
         low: _builtins.float = ...,
         high: _builtins.float = ...,
         verdict: Global___Ratio.Verdict.ValueType = ...,
+        caveat: _builtins.str = ...,
+        interval_method: _ablation_pb2.IntervalMethod.ValueType = ...,
+        no_interval: _ablation_pb2.NoInterval.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "low", b"low", "value", b"value", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caveat", b"caveat", "high", b"high", "interval_method", b"interval_method", "low", b"low", "no_interval", b"no_interval", "value", b"value", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -442,7 +468,9 @@ class Agreement(_message.Message):
     divergence: _builtins.float
     """Mean KL(baseline || model), nats, at least 0."""
     divergence_low: _builtins.float
-    """Bootstrap interval of the divergence, over the texts; of a single text, over its places."""
+    """Studentized bootstrap interval of the divergence, over the texts; of a single text, over its places. 0 to infinity where these
+    are too few, or hardly differ, so that nothing is known.
+    """
     divergence_high: _builtins.float
     """As divergence_low."""
     places: _builtins.int
@@ -517,6 +545,10 @@ class ModelReport(_message.Message):
     AGREEMENT_FIELD_NUMBER: _builtins.int
     SCORES_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    COMPARED_WITH_FIELD_NUMBER: _builtins.int
+    COPIED_FIELD_NUMBER: _builtins.int
+    LOADED_RUNTIME_FIELD_NUMBER: _builtins.int
+    LOADED_PRECISION_FIELD_NUMBER: _builtins.int
     parameters: _builtins.int
     """Number of parameters."""
     nonzero_parameters: _builtins.int
@@ -533,6 +565,12 @@ class ModelReport(_message.Message):
     """weight_bytes of the baseline / of this model. It compares files, in whatever format each is stored: int8 is about 4 times
     smaller than a checkpoint in fp32, and 2 times smaller than the same one in fp16.
     """
+    copied: _builtins.bool
+    """Whether it ran as a copy that was made for this call, not as it is loaded."""
+    loaded_runtime: _common_pb2.Runtime.ValueType
+    """The library that the model is loaded for."""
+    loaded_precision: _common_pb2.Precision.ValueType
+    """The number format that the model is loaded in."""
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
         """Which model, and how it ran."""
@@ -553,6 +591,10 @@ class ModelReport(_message.Message):
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_compression_pb2.AppliedStep]:
         """What had been done to the model, as Model.compression."""
 
+    @_builtins.property
+    def compared_with(self) -> _common_pb2.Provenance:
+        """What it was compared with: the baseline, and how that ran. Unset for the baseline."""
+
     def __init__(
         self,
         *,
@@ -567,10 +609,14 @@ class ModelReport(_message.Message):
         agreement: Global___Agreement | None = ...,
         scores: _abc.Iterable[Global___Score] | None = ...,
         steps: _abc.Iterable[_compression_pb2.AppliedStep] | None = ...,
+        compared_with: _common_pb2.Provenance | None = ...,
+        copied: _builtins.bool = ...,
+        loaded_runtime: _common_pb2.Runtime.ValueType = ...,
+        loaded_precision: _common_pb2.Precision.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "nonzero_parameters", b"nonzero_parameters", "provenance", b"provenance"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "nonzero_parameters", b"nonzero_parameters", "provenance", b"provenance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compression", b"compression", "nonzero_parameters", b"nonzero_parameters", "parameters", b"parameters", "provenance", b"provenance", "resident_bytes", b"resident_bytes", "scores", b"scores", "speeds", b"speeds", "steps", b"steps", "weight_bytes", b"weight_bytes", "working_bytes", b"working_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "compression", b"compression", "copied", b"copied", "loaded_precision", b"loaded_precision", "loaded_runtime", b"loaded_runtime", "nonzero_parameters", b"nonzero_parameters", "parameters", b"parameters", "provenance", b"provenance", "resident_bytes", b"resident_bytes", "scores", b"scores", "speeds", b"speeds", "steps", b"steps", "weight_bytes", b"weight_bytes", "working_bytes", b"working_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__nonzero_parameters: _TypeAlias = _typing.Literal["nonzero_parameters"]  # noqa: Y015
     _WhichOneofArgType__nonzero_parameters: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters"]  # noqa: Y015
@@ -616,6 +662,9 @@ class BenchmarkReport(_message.Message):
     DISTURBANCES_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
     CUT_SHORT_FIELD_NUMBER: _builtins.int
+    REFERENCES_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    BOOTSTRAP_FIELD_NUMBER: _builtins.int
     baseline: _builtins.str
     """Resource name of the baseline."""
     seconds: _builtins.float
@@ -634,6 +683,20 @@ class BenchmarkReport(_message.Message):
     def disturbances(self) -> Global___Disturbances:
         """Who else wanted the devices."""
 
+    @_builtins.property
+    def references(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelReport]:
+        """The baseline as it ran for models that can't run as it does by itself; their compared_with names one of these. Mostly empty."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What a reader must know before the figures, a sentence each: that other processes took much of the processor, that models ran by
+        different libraries, that the time was too short. Mostly empty.
+        """
+
+    @_builtins.property
+    def bootstrap(self) -> _ablation_pb2.Bootstrap:
+        """What intervals are computed with, all fields set: the values that the request left open are those that the server takes."""
+
     def __init__(
         self,
         *,
@@ -643,10 +706,13 @@ class BenchmarkReport(_message.Message):
         disturbances: Global___Disturbances | None = ...,
         seconds: _builtins.float = ...,
         cut_short: _builtins.bool = ...,
+        references: _abc.Iterable[Global___ModelReport] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
+        bootstrap: _ablation_pb2.Bootstrap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["disturbances", b"disturbances", "machine", b"machine"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bootstrap", b"bootstrap", "disturbances", b"disturbances", "machine", b"machine"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "cut_short", b"cut_short", "disturbances", b"disturbances", "machine", b"machine", "models", b"models", "seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "bootstrap", b"bootstrap", "cut_short", b"cut_short", "disturbances", b"disturbances", "machine", b"machine", "models", b"models", "references", b"references", "seconds", b"seconds", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -665,8 +731,8 @@ class BenchmarkStudiesRequest(_message.Message):
     heavy: _builtins.bool
     """True: with no systems named, the heavy ones too (models of BERT-large size and more)."""
     runtime: _common_pb2.Runtime.ValueType
-    """The library that runs them all; unset means the server's setting, RUNTIME_AUTO the one that runs the baseline faster. A
-    system that it can't run the other one runs, beside a baseline of its own, and its row says so.
+    """The library that runs them all; unset means the server's setting, RUNTIME_AUTO the one that a measurement of the baseline chooses,
+    as for a model that is loaded. A system that it can't run the other one runs, beside a baseline of its own, and its row says so.
     """
     @_builtins.property
     def systems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -835,6 +901,7 @@ class StudiesSummary(_message.Message):
     MACHINE_FIELD_NUMBER: _builtins.int
     DISTURBANCES_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     seconds: _builtins.float
     """Time it took, seconds."""
     @_builtins.property
@@ -845,16 +912,21 @@ class StudiesSummary(_message.Message):
     def disturbances(self) -> Global___Disturbances:
         """Who else wanted the device."""
 
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As BenchmarkReport.warnings."""
+
     def __init__(
         self,
         *,
         machine: Global___Machine | None = ...,
         disturbances: Global___Disturbances | None = ...,
         seconds: _builtins.float = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["disturbances", b"disturbances", "machine", b"machine"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disturbances", b"disturbances", "machine", b"machine", "seconds", b"seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disturbances", b"disturbances", "machine", b"machine", "seconds", b"seconds", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

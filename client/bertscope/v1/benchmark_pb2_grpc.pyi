@@ -37,6 +37,11 @@ class BenchmarkServiceStub:
     """Measures models in alternation (C A B, B A C, ...), so that drift hits all alike, and compares each with the baseline. Streams
     progress and ends with the report.
 
+    Like is compared with like: all models run by the library, in the number format and on the threads of the baseline. A model that
+    is loaded for another library runs as a copy, made for this call and freed with it; one that can't run as the baseline does (int8
+    graphs, weights that only PyTorch decodes) is compared with a copy of the baseline that runs as it does. Where neither is
+    possible, or with as_loaded, the ratios say so.
+
     A second benchmark of the same device waits until the first is over. Cancelling the call ends it within a fraction of a second.
     Errors: INVALID_ARGUMENT for a request that is malformed, NOT_FOUND for a model that is not loaded, FAILED_PRECONDITION for one
     that is not ready or whose scores are not finite, UNIMPLEMENTED where a model lacks the head that agreement or a score needs,
@@ -58,6 +63,11 @@ class BenchmarkServiceAsyncStub(BenchmarkServiceStub):
     BenchmarkModels: _aio.UnaryStreamMultiCallable[_benchmark_pb2.BenchmarkModelsRequest, _benchmark_pb2.BenchmarkModelsResponse]  # type: ignore[assignment]
     """Measures models in alternation (C A B, B A C, ...), so that drift hits all alike, and compares each with the baseline. Streams
     progress and ends with the report.
+
+    Like is compared with like: all models run by the library, in the number format and on the threads of the baseline. A model that
+    is loaded for another library runs as a copy, made for this call and freed with it; one that can't run as the baseline does (int8
+    graphs, weights that only PyTorch decodes) is compared with a copy of the baseline that runs as it does. Where neither is
+    possible, or with as_loaded, the ratios say so.
 
     A second benchmark of the same device waits until the first is over. Cancelling the call ends it within a fraction of a second.
     Errors: INVALID_ARGUMENT for a request that is malformed, NOT_FOUND for a model that is not loaded, FAILED_PRECONDITION for one
@@ -83,6 +93,11 @@ class BenchmarkServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_benchmark_pb2.BenchmarkModelsResponse], _abc.AsyncIterator[_benchmark_pb2.BenchmarkModelsResponse]]:
         """Measures models in alternation (C A B, B A C, ...), so that drift hits all alike, and compares each with the baseline. Streams
         progress and ends with the report.
+
+        Like is compared with like: all models run by the library, in the number format and on the threads of the baseline. A model that
+        is loaded for another library runs as a copy, made for this call and freed with it; one that can't run as the baseline does (int8
+        graphs, weights that only PyTorch decodes) is compared with a copy of the baseline that runs as it does. Where neither is
+        possible, or with as_loaded, the ratios say so.
 
         A second benchmark of the same device waits until the first is over. Cancelling the call ends it within a fraction of a second.
         Errors: INVALID_ARGUMENT for a request that is malformed, NOT_FOUND for a model that is not loaded, FAILED_PRECONDITION for one

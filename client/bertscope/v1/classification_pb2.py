@@ -23,26 +23,28 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
+from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bertscope/v1/classification.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1cgoogle/api/annotations.proto\"\xab\x01\n\x0f\x43lassifyRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\x12\x10\n\x08truncate\x18\x05 \x01(\x08\"o\n\x10\x43lassifyResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.ClassifiedText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"i\n\x0e\x43lassifiedText\x12-\n\x06labels\x18\x01 \x03(\x0b\x32\x1d.bertscope.v1.LabelPrediction\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"S\n\x0fLabelPrediction\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x13\n\x0bprobability\x18\x03 \x01(\x01\x12\r\n\x05logit\x18\x04 \x01(\x01\x32\xa0\x01\n\x15\x43lassificationService\x12\x86\x01\n\x08\x43lassify\x12\x1d.bertscope.v1.ClassifyRequest\x1a\x1e.bertscope.v1.ClassifyResponse\";\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:classify:\x01*Z\x11\"\x0c/v1:classify:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bertscope/v1/classification.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xab\x01\n\x0f\x43lassifyRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\x12\x10\n\x08truncate\x18\x05 \x01(\x08\"o\n\x10\x43lassifyResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.ClassifiedText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"i\n\x0e\x43lassifiedText\x12-\n\x06labels\x18\x01 \x03(\x0b\x32\x1d.bertscope.v1.LabelPrediction\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"S\n\x0fLabelPrediction\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x13\n\x0bprobability\x18\x03 \x01(\x01\x12\r\n\x05logit\x18\x04 \x01(\x01\x32\xab\x01\n\x15\x43lassificationService\x12\x91\x01\n\x08\x43lassify\x12\x1d.bertscope.v1.ClassifyRequest\x1a\x1e.bertscope.v1.ClassifyResponse\"F\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:classify:\x01*Z\x11\"\x0c/v1:classify:\x01*BN\n\x0c\x62\x65rtscope.v1B\x13\x43lassificationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.classification_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\023ClassificationProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
   _globals['_CLASSIFICATIONSERVICE'].methods_by_name['Classify']._loaded_options = None
-  _globals['_CLASSIFICATIONSERVICE'].methods_by_name['Classify']._serialized_options = b'\202\323\344\223\0025\"\035/v1/{model=models/*}:classify:\001*Z\021\"\014/v1:classify:\001*'
-  _globals['_CLASSIFYREQUEST']._serialized_start=109
-  _globals['_CLASSIFYREQUEST']._serialized_end=280
-  _globals['_CLASSIFYRESPONSE']._serialized_start=282
-  _globals['_CLASSIFYRESPONSE']._serialized_end=393
-  _globals['_CLASSIFIEDTEXT']._serialized_start=395
-  _globals['_CLASSIFIEDTEXT']._serialized_end=500
-  _globals['_LABELPREDICTION']._serialized_start=502
-  _globals['_LABELPREDICTION']._serialized_end=585
-  _globals['_CLASSIFICATIONSERVICE']._serialized_start=588
-  _globals['_CLASSIFICATIONSERVICE']._serialized_end=748
+  _globals['_CLASSIFICATIONSERVICE'].methods_by_name['Classify']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\0025\"\035/v1/{model=models/*}:classify:\001*Z\021\"\014/v1:classify:\001*'
+  _globals['_CLASSIFYREQUEST']._serialized_start=136
+  _globals['_CLASSIFYREQUEST']._serialized_end=307
+  _globals['_CLASSIFYRESPONSE']._serialized_start=309
+  _globals['_CLASSIFYRESPONSE']._serialized_end=420
+  _globals['_CLASSIFIEDTEXT']._serialized_start=422
+  _globals['_CLASSIFIEDTEXT']._serialized_end=527
+  _globals['_LABELPREDICTION']._serialized_start=529
+  _globals['_LABELPREDICTION']._serialized_end=612
+  _globals['_CLASSIFICATIONSERVICE']._serialized_start=615
+  _globals['_CLASSIFICATIONSERVICE']._serialized_end=786
 # @@protoc_insertion_point(module_scope)

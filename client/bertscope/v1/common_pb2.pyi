@@ -105,7 +105,9 @@ class _RuntimeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Runtime.Value
     RUNTIME_ONNX: _Runtime.ValueType  # 2
     """ONNX Runtime."""
     RUNTIME_AUTO: _Runtime.ValueType  # 3
-    """In a request: the one that a short measurement finds faster; never sent in a reply."""
+    """In a request: as Model.runtime_choice says, the one that is preferred on the device unless a measurement finds the other clearly
+    faster; never sent in a reply.
+    """
 
 class Runtime(_Runtime, metaclass=_RuntimeEnumTypeWrapper):
     """The library that runs a model."""
@@ -117,7 +119,9 @@ RUNTIME_TORCH: Runtime.ValueType  # 1
 RUNTIME_ONNX: Runtime.ValueType  # 2
 """ONNX Runtime."""
 RUNTIME_AUTO: Runtime.ValueType  # 3
-"""In a request: the one that a short measurement finds faster; never sent in a reply."""
+"""In a request: as Model.runtime_choice says, the one that is preferred on the device unless a measurement finds the other clearly
+faster; never sent in a reply.
+"""
 Global___Runtime: _TypeAlias = Runtime  # noqa: Y015
 
 class _PseudoLogLikelihood:

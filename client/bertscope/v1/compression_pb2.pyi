@@ -141,7 +141,7 @@ Global___Int8Quantization: _TypeAlias = Int8Quantization  # noqa: Y015
 
 @_typing.final
 class WeightOnlyQuantization(_message.Message):
-    """Weights of linear layers (and, without `onnx`, of embeddings) in few bits; they are multiplied as floating-point numbers."""
+    """Weights of linear layers and embeddings in few bits; they are multiplied as floating-point numbers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -428,7 +428,9 @@ class AppliedStep(_message.Message):
     "vocabulary".
     """
     description: _builtins.str
-    """What it did, in words, for people: "kept layers 0, 2, 4 of 6"."""
+    """What it did, in words, for people: "kept layers 0, 2, 4 of 6". It has the word WARNING where a change of the number format or
+    the export made the weights larger.
+    """
     @_builtins.property
     def numbers(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """The same in numbers, by name ("layers_before", "layers_after"); shares are 0 to 1, sizes bytes."""

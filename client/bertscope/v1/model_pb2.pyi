@@ -116,6 +116,7 @@ class Model(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     PRUNED_HEADS_FIELD_NUMBER: _builtins.int
     COMPRESSION_FIELD_NUMBER: _builtins.int
+    RUNTIME_CHOICE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Resource name, "models/{id}"."""
     source: _builtins.str
@@ -170,6 +171,10 @@ class Model(_message.Message):
     def compression(self) -> _containers.RepeatedCompositeFieldContainer[_compression_pb2.AppliedStep]:
         """What was done to it by CompressModel, in order; empty for a model that was not compressed here."""
 
+    @_builtins.property
+    def runtime_choice(self) -> Global___RuntimeChoice:
+        """How its library was chosen; unset if it was loaded for a given one."""
+
     def __init__(
         self,
         *,
@@ -194,14 +199,112 @@ class Model(_message.Message):
         labels: _abc.Iterable[_builtins.str] | None = ...,
         pruned_heads: _abc.Iterable[_common_pb2.LayerHeads] | None = ...,
         compression: _abc.Iterable[_compression_pb2.AppliedStep] | None = ...,
+        runtime_choice: Global___RuntimeChoice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ready_time", b"ready_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ready_time", b"ready_time", "runtime_choice", b"runtime_choice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "runtime", b"runtime", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "runtime", b"runtime", "runtime_choice", b"runtime_choice", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Model: _TypeAlias = Model  # noqa: Y015
+
+@_typing.final
+class RuntimeChoice(_message.Message):
+    """How RUNTIME_AUTO chose the library that runs a model.
+
+    Both libraries run a short text and a batch of it in turn, round by round. The preferred one serves the model unless the other one
+    is faster by more than a threshold, by the whole interval. The choice is remembered in the server's cache, for these weights, this
+    device and number of threads, this kind of machine, and these versions of the libraries.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREFERRED_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
+    SPEEDUP_FIELD_NUMBER: _builtins.int
+    LOW_FIELD_NUMBER: _builtins.int
+    HIGH_FIELD_NUMBER: _builtins.int
+    ROUNDS_FIELD_NUMBER: _builtins.int
+    MEASURED_TIME_FIELD_NUMBER: _builtins.int
+    REMEMBERED_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    preferred: _common_pb2.Runtime.ValueType
+    """The library that is taken where neither is clearly faster: RUNTIME_ONNX on a CPU, RUNTIME_TORCH on a GPU."""
+    threshold: _builtins.float
+    """How many times as fast as the preferred library the other one must be to be taken, at least 1."""
+    speedup: _builtins.float
+    """How many times as fast as the preferred library the other one is, over both loads: median of the rounds. 0 without times."""
+    low: _builtins.float
+    """Lower end of the 95 % interval of speedup, over the rounds; it covers their noise only. 0 without times."""
+    high: _builtins.float
+    """Its upper end; 0 without times."""
+    rounds: _builtins.int
+    """Rounds that were measured, 6 to 25; 0 without times."""
+    remembered: _builtins.bool
+    """Whether the choice was found in the cache, and this load measured nothing."""
+    reason: _builtins.str
+    """Why there was nothing to choose, in words; empty with times."""
+    @_builtins.property
+    def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuntimeTimes]:
+        """What was measured of each library; empty where only one can run the model."""
+
+    @_builtins.property
+    def measured_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was measured; unset without times."""
+
+    def __init__(
+        self,
+        *,
+        preferred: _common_pb2.Runtime.ValueType = ...,
+        threshold: _builtins.float = ...,
+        times: _abc.Iterable[Global___RuntimeTimes] | None = ...,
+        speedup: _builtins.float = ...,
+        low: _builtins.float = ...,
+        high: _builtins.float = ...,
+        rounds: _builtins.int = ...,
+        measured_time: _timestamp_pb2.Timestamp | None = ...,
+        remembered: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["measured_time", b"measured_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["high", b"high", "low", b"low", "measured_time", b"measured_time", "preferred", b"preferred", "reason", b"reason", "remembered", b"remembered", "rounds", b"rounds", "speedup", b"speedup", "threshold", b"threshold", "times", b"times"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuntimeChoice: _TypeAlias = RuntimeChoice  # noqa: Y015
+
+@_typing.final
+class RuntimeTimes(_message.Message):
+    """Times of one library, medians over the rounds of a RuntimeChoice."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNTIME_FIELD_NUMBER: _builtins.int
+    TEXT_SECONDS_FIELD_NUMBER: _builtins.int
+    BATCH_SECONDS_FIELD_NUMBER: _builtins.int
+    runtime: _common_pb2.Runtime.ValueType
+    """The library."""
+    text_seconds: _builtins.float
+    """One text of about 20 words, seconds."""
+    batch_seconds: _builtins.float
+    """A batch of 8 such texts, seconds."""
+    def __init__(
+        self,
+        *,
+        runtime: _common_pb2.Runtime.ValueType = ...,
+        text_seconds: _builtins.float = ...,
+        batch_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_seconds", b"batch_seconds", "runtime", b"runtime", "text_seconds", b"text_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuntimeTimes: _TypeAlias = RuntimeTimes  # noqa: Y015
 
 @_typing.final
 class ListModelsRequest(_message.Message):

@@ -1,1 +1,1 @@
-"""The questions: pure functions over tensors and arrays, without grpc and without protobuf."""
+"""The questions that the service answers: pure functions over tensors and arrays, without grpc and without protobuf."""

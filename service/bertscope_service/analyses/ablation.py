@@ -1,4 +1,4 @@
-"""What an ablation asks: which heads are changed, to what, and how the differences are judged."""
+"""The query and the results of an ablation: the heads that are changed, their replacements, and the differences."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
+
 HeadSet: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 """Heads that are changed together: (layer, its heads), layers ascending, heads ascending, none twice."""
 
 
 class Mode(Enum):
-    """What replaces the context of a head; see bertscope.v1.HeadIntervention.Mode."""
+    """The replacement for a head's context; see bertscope.v1.HeadIntervention.Mode."""
 
     ZERO = "zero"
     UNIFORM = "uniform"
@@ -21,7 +23,7 @@ class Mode(Enum):
 
 
 class Metric(Enum):
-    """What is measured on an item; see bertscope.v1.Metric."""
+    """A measure of an item; see bertscope.v1.Metric."""
 
     LOSS = "loss"
     ACCURACY = "accuracy"
@@ -35,7 +37,7 @@ class Metric(Enum):
 
 
 class Order(Enum):
-    """Which set a greedy curve removes next; see bertscope.v1.Greedy.Order."""
+    """The rule by which a greedy curve chooses the next set to remove; see bertscope.v1.Greedy.Order."""
 
     EFFECT = "effect"
     IMPORTANCE = "importance"
@@ -44,7 +46,7 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """How intervals are computed: resamples, their seed, confidence 0 to 1."""
+    """The parameters of an interval: number of resamples, their seed, confidence from 0 to 1."""
 
     resamples: int = 1000
     seed: int = 0
@@ -53,7 +55,8 @@ class Bootstrap:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """A curve: `step` sets are removed between two points, `max_removed` at its end; `metric` None is the first one."""
+    """A greedy curve: `step` sets are removed between two points, `max_removed` at its end; `metric` None is the first
+    metric."""
 
     order: Order
     step: int
@@ -63,20 +66,24 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SweepQuery:
-    """A SweepHeads request, apart from its objective and its interventions. `scale` is 1 but for Mode.SCALE."""
+    """A SweepHeads request without its objective and its interventions. `scale` is 1 except for Mode.SCALE.
+
+    `sets` are measured, or may be removed by a curve; they exclude the sets that an earlier call has `done`.
+    """
 
     sets: tuple[HeadSet, ...]
     mode: Mode
     scale: float
-    reference_texts: tuple[str, ...]
     bootstrap: Bootstrap
     memory_bytes: int
     greedy: Greedy | None
+    done: tuple[HeadSet, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MetricEffect:
-    """How one metric moved; low and high are None with a single item, `mcnemar_p` but for accuracies."""
+    """The change of one metric. `low` and `high` are None where `no_interval` says why; `mcnemar_p` is None except for
+    accuracy."""
 
     metric: Metric
     score: float
@@ -84,11 +91,13 @@ class MetricEffect:
     low: float | None
     high: float | None
     mcnemar_p: float | None
+    method: IntervalMethod | None = None
+    no_interval: NoInterval | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What changing a set did."""
+    """The effect of changing one set of heads."""
 
     heads: HeadSet
     metrics: tuple[MetricEffect, ...]
@@ -96,7 +105,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is known before anything is changed; see bertscope.v1.SweepStart."""
+    """The first event of a sweep, known before anything is changed; see bertscope.v1.SweepStart."""
 
     baseline: tuple[tuple[Metric, float], ...]
     total: int
@@ -104,6 +113,8 @@ class Start:
     skipped_items: int
     truncated_texts: int
     predicted_pieces: int
+    bootstrap: Bootstrap
+    done: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The end of a sweep; see bertscope.v1.SweepSummary."""
+    """The last event of a sweep; see bertscope.v1.SweepSummary."""
 
     helped: int
     hurt: int
@@ -130,15 +141,15 @@ Event: TypeAlias = Start | Effect | Point | Summary
 
 
 def every_head(layers: int, heads: int) -> tuple[HeadSet, ...]:
-    """Each head alone, layer by layer."""
+    """Returns each head alone, layer by layer."""
     return tuple(((layer, (head,)),) for layer in range(layers) for head in range(heads))
 
 
 def every_layer(layers: int, heads: int) -> tuple[HeadSet, ...]:
-    """All heads of each layer together."""
+    """Returns all heads of each layer together."""
     return tuple(((layer, tuple(range(heads))),) for layer in range(layers))
 
 
 def head_count(sets: Sequence[HeadSet], without: Set[tuple[int, int]] = frozenset()) -> int:
-    """How many heads the union of some sets has, those (layer, head) in `without` left out."""
+    """Counts the heads in the union of some sets, except those (layer, head) in `without`."""
     return len({(layer, head) for heads in sets for layer, numbers in heads for head in numbers} - without)

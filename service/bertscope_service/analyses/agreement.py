@@ -1,4 +1,4 @@
-"""How far the predictions of one model are from another's, at the same masks or on the same texts."""
+"""Agreement between the predictions of two models at the same masks or on the same texts."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.objectives.masked_lm import choose, maskable_words
-from bertscope_service.analyses.observer import Observer, Readout
-from bertscope_service.analyses.probes import LabelProbe
-from bertscope_service.analyses.reading import Reading
+from bertscope_service.analyses.observers.probes import LabelProbe
+from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked
 from bertscope_service.analyses.timings import interval_of_mean
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import BatchGates, Encoder, State, TokenSequence
+from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer, TokenizedText, check_length
 
 FIELD = "agreement_texts"
 MASK_SHARE = 0.15
 SHARED_SHARE = 0.5
-"""Vocabularies that share less than this part of the smaller one can't be compared."""
+"""Vocabularies that share a smaller part of the smaller vocabulary than this can't be compared."""
 
 COMPARED_PLACES = 64
-"""So many distributions are compared at a time, to keep what it takes small."""
+"""Number of distributions that are compared at a time, to limit memory."""
 
 Logs = NDArray[np.float32]
 """Logarithms of probabilities, [places, pieces or labels]."""
@@ -36,7 +36,7 @@ Logs = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """See bertscope.v1.Agreement."""
+    """The agreement of two models; see bertscope.v1.Agreement."""
 
     top_1: float
     top_k: float
@@ -49,7 +49,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class DistributionObserver:
-    """Logarithms of the probabilities of the whole vocabulary at some positions P of a row: float32 [P, vocabulary]."""
+    """Reads log-probabilities of the whole vocabulary at some positions P of a row: float32 [P, vocabulary]."""
 
     positions: tuple[int, ...]
 
@@ -67,7 +67,7 @@ class DistributionObserver:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is compared on each text: a sequence for every model, what to observe of it, and how many places that gives."""
+    """One text to compare: its sequence and its observer for every model, and the number of compared places."""
 
     sequences: Sequence[TokenSequence]
     observers: Sequence[Observer]
@@ -75,16 +75,17 @@ class Question:
 
 
 def mask_questions(texts: Sequence[str], tokenizers: Sequence[TextTokenizer], seed: int) -> list[Question]:
-    """For masked-LMs: every mask of a text, or words of it, the same for all models. Each tokenizer has a mask token.
+    """Builds questions for masked-LMs: every mask of a text, or chosen words of it, the same for all models.
 
-    Words are those that all models write in the same pieces. Raises InvalidArgument for a text that is too long for a model,
-    has none of these, or has masks that not all models see.
+    Each tokenizer has a mask token. Only words that all models write in the same pieces are chosen. Raises InvalidArgument for
+    a text that is too long for a model, has neither masks nor such words, or has masks that some models don't recognise.
     """
     return [_mask_question(index, text, tokenizers, seed) for index, text in enumerate(texts)]
 
 
 def label_questions(texts: Sequence[str], tokenizers: Sequence[TextTokenizer]) -> list[Question]:
-    """For classifiers: the labels of each text. Raises InvalidArgument for a text that is too long for a model."""
+    """Builds questions for classifiers: the labels of each text. Raises InvalidArgument for a text that is too long for a
+    model."""
     probes = [LabelProbe()] * len(tokenizers)
     return [
         Question([_read(tokenizer, text, index).sequence for tokenizer in tokenizers], probes, 1)
@@ -111,7 +112,7 @@ def _mask_question(index: int, text: str, tokenizers: Sequence[TextTokenizer], s
 def _chosen_words(
     index: int, read: Sequence[TokenizedText], tokenizers: Sequence[TextTokenizer], seed: int
 ) -> list[tuple[int, ...]]:
-    """Positions of the pieces of some words of a text, for each model."""
+    """Chooses some words of a text. Returns the positions of their pieces for each model."""
     words = [_words(*each) for each in zip(read, tokenizers, strict=True)]
     common = sorted(set.intersection(*map(set, words)))
     if not common:
@@ -122,7 +123,7 @@ def _chosen_words(
 
 
 def _words(tokenized: TokenizedText, tokenizer: TextTokenizer) -> dict[tuple[int, int, tuple[str, ...]], tuple[int, ...]]:
-    """Positions of the pieces of each word, by where it stands in the text and how it is written."""
+    """Returns the positions of the pieces of each word, by the word's span in the text and its pieces."""
     return {
         (
             tokenized.span(places[0])[0],
@@ -143,19 +144,21 @@ def _read(tokenizer: TextTokenizer, text: str, index: int) -> TokenizedText:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What two vocabularies have in common: the ids of the same pieces in each, int64 [n]; None if all is the same."""
+    """The pieces that two vocabularies share: their ids in each, int64 [n]; None if the vocabularies are equal."""
 
     baseline: NDArray[np.int64] | None = None
     model: NDArray[np.int64] | None = None
 
     def fit(self, baseline: Logs, model: Logs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Distributions over what is shared alone, each renormalised."""
+        """Restricts both distributions to the shared pieces and renormalises them."""
         return _restrict(baseline, self.baseline), _restrict(model, self.model)
 
 
 def shared_pieces(baseline: TextTokenizer, model: TextTokenizer, sizes: tuple[int, int], k: int) -> Shared:
-    """`sizes` are those of both models' output. Raises InvalidArgument if less than half of the smaller vocabulary is shared,
-    or fewer pieces than `k`."""
+    """Finds the pieces that two vocabularies share. `sizes` are the sizes of both models' output.
+
+    Raises InvalidArgument if less than half of the smaller vocabulary is shared, or fewer pieces than `k`.
+    """
     first, second = baseline.backend.get_vocab(), model.backend.get_vocab()
     if first == second and sizes[0] == sizes[1]:
         return Shared()
@@ -173,14 +176,14 @@ def shared_pieces(baseline: TextTokenizer, model: TextTokenizer, sizes: tuple[in
 
 
 def _restrict(logs: Logs, ids: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """Renormalised also where all are kept: in float32 they don't quite add up to 1."""
+    """Keeps the given ids and renormalises. Renormalises all ids too: in float32 their sum is not quite 1."""
     some = (logs if ids is None else logs[:, ids]).astype(np.float64)
     restricted: NDArray[np.float64] = some - np.log(np.exp(some).sum(axis=1, keepdims=True))
     return restricted
 
 
 class Tally:
-    """Adds up, text by text, how far one model's predictions are from the baseline's."""
+    """Accumulates, text by text, the agreement of one model's predictions with the baseline's."""
 
     def __init__(self, k: int, shared: Shared) -> None:
         self._k = k
@@ -188,7 +191,7 @@ class Tally:
         self._places: list[NDArray[np.float64]] = []
 
     def add(self, baseline: Sequence[Logs], model: Sequence[Logs]) -> None:
-        """The distributions of some texts, [places, n] each. Raises FailedPrecondition if they are not finite."""
+        """Adds the distributions of some texts, [places, n] each. Raises FailedPrecondition if they are not finite."""
         for first, second in zip(baseline, model, strict=True):
             check_finite((first, second))
             parts = [slice(begin, begin + COMPARED_PLACES) for begin in range(0, len(first), COMPARED_PLACES)]
@@ -196,7 +199,7 @@ class Tally:
             self._places.append(np.concatenate(compared))
 
     def agreement(self, bootstrap: Bootstrap) -> Agreement:
-        """Means over all places; texts are what is drawn again for the interval, or the places of a single text."""
+        """Returns the means over all places. The interval resamples texts, or places if there is a single text."""
         means = np.concatenate(self._places).mean(axis=0)
         texts = self._places if len(self._places) > 1 else [place[None] for place in self._places[0]]
         totals = np.array([text[:, 2].sum() for text in texts])
@@ -207,8 +210,11 @@ class Tally:
 
 
 def compare(baseline: NDArray[np.float64], model: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Of logarithms of probabilities [places, n]: whether the likeliest is the same, the share of the baseline's k likeliest
-    that are among the model's, and KL(baseline || model), nats; [places, 3]."""
+    """Compares log-probabilities at each place, both [places, n]. Returns [places, 3].
+
+    The columns are: 1 if both have the same likeliest entry, the share of the baseline's k likeliest entries that are among
+    the model's k likeliest, and KL(baseline || model) in nats.
+    """
     same = baseline.argmax(axis=1) == model.argmax(axis=1)
     first, second = (np.argpartition(-logs, k - 1, axis=1)[:, :k] for logs in (baseline, model))
     common = (first[:, :, None] == second[:, None]).sum(axis=(1, 2))
@@ -218,7 +224,7 @@ def compare(baseline: NDArray[np.float64], model: NDArray[np.float64], k: int) -
 
 
 def distributions(question: Question, result: NDArray[np.float32]) -> Logs:
-    """What a row's observer gave, as [places, n]."""
+    """Returns a row's result as log-probabilities [places, n]."""
     if isinstance(question.observers[0], LabelProbe):
         return log_softmax([result]).astype(np.float32)
     return result

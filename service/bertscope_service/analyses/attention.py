@@ -1,4 +1,4 @@
-"""Attention maps of texts, by pieces or by words, layer by layer so that nobody has to hold a text's maps at once."""
+"""Attention maps of texts, by pieces or by words, computed layer by layer so that a text's maps are never all in memory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observer import Readout
 from bertscope_service.analyses.texts import read_input
+from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import BatchGates, Encoder, See, State, to_device
-from bertscope_service.tokenization import Piece, TextTokenizer, TokenizedText
+from bertscope_service.encoders.observer import Readout
 
 STEP_BYTES = 16 * 1024 * 1024
-"""Layers run in one step while their maps stay below this, so that a long text pauses between layers."""
+"""Consecutive layers run in one step while their maps stay below this size, so that a long text pauses between layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """An ExtractAttention request; `layers` and `heads` are in the order asked, never empty; `itemsize` is 4 or 2 bytes."""
+    """An ExtractAttention request; `layers` and `heads` are in the requested order, never empty; `itemsize` is 4 or 2 bytes."""
 
     inputs: tuple[tuple[str, str | None], ...]
     layers: tuple[int, ...]
@@ -36,7 +36,7 @@ Maps = NDArray[np.float32] | NDArray[np.float16]
 
 @dataclass(frozen=True, slots=True)
 class AttentionStep:
-    """Maps of the layers in [start, stop) that were asked for, and where the row stands now (None after the last step).
+    """The maps of the requested layers in [start, stop), and the row's state after them (None after the last step).
 
     maps: [layers, heads, tokens, tokens], layers in ascending order; rows sum to 1.
     """
@@ -47,7 +47,8 @@ class AttentionStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionObserver:
-    """Reads the maps of `layers` (ascending, all in [start, stop)), `heads` in the given order; keeps the state if not `last`.
+    """Reads the maps of `layers` (ascending, all in [start, stop)) for `heads` in the given order; keeps the state unless
+    `last`.
 
     words: number of the word of each token [tokens], to read maps by word (Clark et al. 2019, section 4.1); None for pieces.
     """
@@ -78,7 +79,7 @@ class AttentionObserver:
 
 
 class _Read:
-    """Where the maps of one row are gathered, on the device."""
+    """Collects the maps of one row on the device."""
 
     def __init__(self, observer: AttentionObserver, length: int, device: torch.device) -> None:
         self.observer = observer
@@ -86,7 +87,7 @@ class _Read:
         self.heads = None
         if observer.heads != tuple(range(len(observer.heads))):
             # A list as an index would be copied to the device anew for every layer, and the host would wait for it.
-            self.heads = to_device(torch.tensor(observer.heads), device)
+            self.heads = to_device(torch.tensor(observer.heads, dtype=torch.int64, device="cpu"), device)
         self.membership = None
         size = length
         if observer.words is not None:
@@ -97,7 +98,7 @@ class _Read:
         self.maps = torch.empty(shape, dtype=observer.dtype, device=device)
 
     def take(self, layer: int, maps: torch.Tensor) -> None:
-        """maps: [heads, length, length] of this row, padding included."""
+        """Keeps one layer's maps if they are requested. maps: [heads, length, length] of this row, padding included."""
         if layer not in self.observer.layers:
             return
         chosen = maps[: len(self.observer.heads)] if self.heads is None else maps.index_select(0, self.heads)
@@ -116,10 +117,10 @@ def _see(layer: int, reads: Sequence[_Read]) -> See:
 
 
 def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:
-    """Maps by piece [heads, tokens, tokens] as maps by word [heads, words, words].
+    """Converts maps by piece [heads, tokens, tokens] to maps by word [heads, words, words].
 
-    Attention to a split word is the sum over its pieces, attention from it their mean (Clark et al. 2019, section 4.1), so rows
-    still sum to 1. membership: [tokens, words], 1 where a token belongs to a word; every token belongs to exactly one.
+    Attention to a split word is the sum over its pieces, attention from it their mean (Clark et al. 2019, section 4.1), so
+    rows still sum to 1. membership: [tokens, words], 1 where a token belongs to a word; every token belongs to exactly one.
     """
     received = maps.float() @ membership
     return (membership / membership.sum(dim=0)).T @ received
@@ -127,7 +128,7 @@ def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A row and column of a map by words: its text, its span, and the pieces it is made of."""
+    """A row and column of a map by words: the word's text, its span, and its pieces."""
 
     text: str
     start: int
@@ -135,8 +136,8 @@ class Word:
     pieces: list[Piece]
 
 
-class AttentionPlan:
-    """How one text's maps are read: its tokens, the shape of its tensor, and the steps to take, one after the other.
+class TextPlan:
+    """The plan to read one text's maps: its tokens, the shape of its tensor, and the steps in their order.
 
     Raises InvalidArgument for a text that is too long or holds no token.
     """
@@ -160,12 +161,17 @@ class AttentionPlan:
         return self.shape[0] * self.layer_bytes
 
     @property
+    def step_bytes(self) -> int:
+        """Size of the largest step."""
+        return max((len(step.layers) for step in self.steps), default=0) * self.layer_bytes
+
+    @property
     def layer_bytes(self) -> int:
         """Size of one layer's maps in the reply."""
         return self.query.itemsize * self.shape[1] * self.shape[2] ** 2
 
     def _steps(self) -> Iterator[AttentionObserver]:
-        """What to observe in each step; every step continues from the state that the one before left."""
+        """Yields the observer of each step; every step continues from the state that the one before left."""
         layers = sorted(self.query.layers)
         many = max(1, STEP_BYTES // self.layer_bytes)
         parts = [tuple(layers[begin : begin + many]) for begin in range(0, len(layers), many)]
@@ -177,12 +183,31 @@ class AttentionPlan:
             start = stop
 
     def offset(self, layer: int) -> int:
-        """Where a layer's maps begin in the tensor, bytes."""
+        """Returns where a layer's maps begin in the tensor, bytes."""
         return self.query.layers.index(layer) * self.layer_bytes
 
 
+class AttentionPlan:
+    """The plan to read the maps of all texts of a query; its rows are the first steps.
+
+    Raises InvalidArgument for a text that is too long or holds no token.
+    """
+
+    def __init__(self, query: AttentionQuery, tokenizer: TextTokenizer) -> None:
+        self.texts = [TextPlan(query, index, tokenizer) for index in range(len(query.inputs))]
+        self.rows = [(text.sequence, text.steps[0]) for text in self.texts]
+
+    @property
+    def reply_bytes(self) -> int:
+        """Size of the largest step, bytes: the most that waits in memory for a client that reads slowly."""
+        return max((text.step_bytes for text in self.texts), default=0)
+
+
 def words_of(pieces: Sequence[Piece], tokenized: TokenizedText) -> tuple[NDArray[np.int64], list[Word]]:
-    """Which word each token belongs to [tokens], and the words in order. Special tokens are words of their own."""
+    """Groups tokens into words. Returns the number of each token's word [tokens], and the words in order.
+
+    Each special token is a word by itself.
+    """
     membership, words = np.zeros(len(pieces), dtype=np.int64), list[Word]()
     for index, piece in enumerate(pieces):
         last = words[-1].pieces[-1] if words else None

@@ -1,4 +1,4 @@
-"""What a fine-tuned model says a text is: probabilities of its labels, softmax over all of them."""
+"""Classification of texts by a fine-tuned model: probabilities of its labels, softmax over all of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.probes import LabelProbe
+from bertscope_service.analyses.observers.probes import LabelProbe
 from bertscope_service.analyses.texts import check_finite, read_input
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.tokenization import TextTokenizer
+
+LABEL_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +24,8 @@ class ClassifyQuery:
     truncate: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LabelPrediction:
-    """One label; see bertscope.v1.LabelPrediction."""
-
-    label: str
-    index: int
-    probability: float
-    logit: float
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifiedText:
-    """Every label, likeliest first; `tokens` the text was read as, `truncated` tokens cut away."""
-
-    labels: list[LabelPrediction]
-    tokens: int
-    truncated: int
-
-
 class ClassifyPlan:
-    """The rows that answer a query, and the way back from their scores to an answer.
+    """The rows for a Classify query, and the conversion of their scores to an answer.
 
     >>> plan = ClassifyPlan(query, tokenizer, shape.labels)
     >>> scores = await engine.run(plan.rows, ...)
@@ -52,28 +35,29 @@ class ClassifyPlan:
     """
 
     def __init__(self, query: ClassifyQuery, tokenizer: TextTokenizer, labels: Sequence[str]) -> None:
-        self._labels = labels
-        self._texts = [
+        self.labels = labels
+        self.texts = [
             read_input(tokenizer, text, pair, f"inputs[{index}]", truncate=query.truncate)
             for index, (text, pair) in enumerate(query.inputs)
         ]
-        self.rows: list[tuple[TokenSequence, LabelProbe]] = [(tokenized.sequence, LabelProbe()) for tokenized in self._texts]
+        self.rows: list[tuple[TokenSequence, LabelProbe]] = [(tokenized.sequence, LabelProbe()) for tokenized in self.texts]
 
-    def answer(self, scores: Sequence[NDArray[np.float32]]) -> list[ClassifiedText]:
-        """The answer, from the logits [labels] of each of `rows`. Raises FailedPrecondition if they are not finite."""
-        probabilities = np.exp(log_softmax(scores)).tolist()
-        return [
-            ClassifiedText(self._rank(row, logits.tolist()), len(tokenized), tokenized.truncated)
-            for tokenized, row, logits in zip(self._texts, probabilities, scores, strict=True)
-        ]
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes: each label takes its name and three numbers."""
+        return len(self.texts) * sum(len(label) + LABEL_BYTES for label in self.labels)
 
-    def _rank(self, probabilities: Sequence[float], logits: Sequence[float]) -> list[LabelPrediction]:
-        columns = zip(self._labels, range(len(logits)), probabilities, logits, strict=True)
-        return sorted((LabelPrediction(*column) for column in columns), key=lambda prediction: -prediction.logit)
+    def answer(self, scores: Sequence[NDArray[np.float32]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns the labels of each text, likeliest first, and the probability of each label: both [texts, labels].
+
+        scores: the logits [labels] of each of `rows`. Raises FailedPrecondition if they are not finite.
+        """
+        probabilities: NDArray[np.float64] = np.exp(log_softmax(scores))
+        return np.argsort(-np.array(scores), axis=1, kind="stable"), probabilities
 
 
 def log_softmax(scores: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """Logarithms of probabilities [rows, labels] from logits. Raises FailedPrecondition if they are not finite."""
+    """Converts logits to log-probabilities [rows, labels]. Raises FailedPrecondition if they are not finite."""
     logits = np.array(scores, dtype=np.float64)
     check_finite([logits])
     logs: NDArray[np.float64] = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What a model would write in place of a mask.
+"""Predictions of a model in place of a mask.
 
 Probabilities are softmax over the whole vocabulary at the mask. Several masks in a text are independent: each is predicted
 with all the others in place. A candidate word of k pieces is scored with k masks in its place, as the product of its pieces'
@@ -14,24 +14,27 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.masks import MaskObserver, MaskScores
-from bertscope_service.analyses.reading import widen
+from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
+from bertscope_service.analyses.observers.reading import widen
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_text
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer, TokenizedText
 
 MAX_PREDICTIONS = 500_000
-"""Most predictions in one reply; more would take seconds to write down."""
+"""Maximum number of predictions in one reply; more would take seconds to serialise."""
+
+PREDICTION_BYTES = 32
 
 MAX_ROW_TOKENS = 1_000_000
-"""Most tokens in the rows of one query, unless it says otherwise: each mask is run once more for every length of several pieces
-among the candidates."""
+"""Default for the maximum number of tokens in the rows of one query. Each mask takes one more row for every candidate length
+of two pieces or more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery:
-    """A FillMask request. `top_k` is 0 where candidates are given; `max_row_tokens` is how many all rows may have."""
+    """A FillMask request. `top_k` is 0 if candidates are given; `max_row_tokens` is the maximum number of tokens in all
+    rows."""
 
     texts: tuple[str, ...]
     top_k: int
@@ -41,41 +44,29 @@ class ClozeQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """One way to fill a mask; see bertscope.v1.Prediction."""
-
-    token: str
-    piece_ids: tuple[int, ...]
-    log_probability: float
-    candidate_probability: float | None
-    rank: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class FilledMask:
-    """A mask (its place among the tokens and in the text) and what fills it, likeliest first."""
+    """The predictions for one mask, likeliest first, in columns [n].
 
-    token_index: int
-    start: int
-    end: int
-    predictions: list[Prediction]
+    position, span: the mask's place among the tokens, and in the text. words, pieces: each prediction, and the ids of its
+    pieces. logs: natural logarithms of their probabilities. ranks: in the whole vocabulary from 1; 0 for words of several
+    pieces. shares: probabilities among the candidates; None without candidates.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class FilledText:
-    """The masks of one text, in order; `tokens` it was read as, `truncated` tokens cut away."""
-
-    masks: list[FilledMask]
-    tokens: int
-    truncated: int
+    position: int
+    span: tuple[int, int]
+    words: list[str]
+    pieces: Sequence[tuple[int, ...]]
+    logs: NDArray[np.float64]
+    ranks: NDArray[np.int64]
+    shares: NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Spelling:
-    """How the candidates are written after a certain character.
+    """The pieces of all candidates after a given character.
 
-    pieces: of each candidate. members: for each number of pieces, which candidates have so many [C]. asked: the ids to score
-    for them [number of pieces, C].
+    pieces: the pieces of each candidate. members: for each number of pieces, the candidates with that many [C]. asked: the ids
+    to score for them [number of pieces, C].
     """
 
     pieces: list[tuple[int, ...]]
@@ -89,9 +80,9 @@ NO_CANDIDATES = _Spelling([], {}, {})
 
 @dataclass(slots=True)
 class _Mask:
-    """A mask while its query is worked on; `number` counts the masks of its text.
+    """A mask of a query that is being planned; `number` counts the masks of its text.
 
-    `rows` maps a number of pieces to the row that has so many masks here: 1 to the row that reads all masks of the text.
+    `rows` maps a number of pieces to the row with that many masks here; 1 maps to the row that reads all masks of the text.
     """
 
     number: int
@@ -101,14 +92,14 @@ class _Mask:
 
 
 class ClozePlan:
-    """The rows that answer a query, and the way back from their scores to an answer.
+    """The rows for a FillMask query, and the conversion of their scores to an answer.
 
     >>> plan = ClozePlan(query, tokenizer)
     >>> scores = await engine.run(plan.rows, ...)
     >>> plan.answer(scores)
 
     Raises InvalidArgument for a text without a mask or too long, for a candidate that the vocabulary can't write, and for a
-    query that asks for too much.
+    query with too many predictions or tokens.
     """
 
     def __init__(self, query: ClozeQuery, tokenizer: TextTokenizer) -> None:
@@ -119,7 +110,7 @@ class ClozePlan:
         self._spellings: dict[str, _Spelling] = {}
         reserve = 0
         if query.truncate and query.candidates:
-            # Room for the longest candidate, as it is written after a blank.
+            # Leaves room for the longest candidate after a blank.
             spelled = self._spellings[" "] = self._spell(" ")
             reserve = max(spelled.members) - 1
         texts = [self._read(index, text, reserve) for index, text in enumerate(query.texts)]
@@ -134,13 +125,14 @@ class ClozePlan:
         self._texts = [(tokenized, self._plan(index, tokenized, at)) for index, (tokenized, at) in enumerate(texts)]
 
     def _read(self, index: int, text: str, reserve: int) -> tuple[TokenizedText, tuple[int, ...]]:
-        """A text's tokens, and the positions of its masks. A text that is cut leaves room for `reserve` more tokens."""
+        """Returns a text's tokens and the positions of its masks. A text that is cut leaves room for `reserve` more tokens."""
         field, reserve = f"texts[{index}]", min(reserve, self.tokenizer.max_tokens // 2)
         tokenized = read_text(self.tokenizer, text, field, truncate=self.query.truncate, reserve=reserve)
         return tokenized, mask_positions(tokenized, self.tokenizer, field)
 
     def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
-        """The masks of a text; adds the row that reads them all, and one for each longer candidate length at each mask."""
+        """Returns the masks of a text. Adds the row that reads them all, and one for each longer candidate length at each
+        mask."""
         masks = [_Mask(number, at, self._spelling(tokenized, at)) for number, at in enumerate(positions)]
         singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
         width = max(single.shape[1] for single in singles)
@@ -155,7 +147,7 @@ class ClozePlan:
         return masks
 
     def _spelling(self, tokenized: TokenizedText, position: int) -> _Spelling:
-        """How the candidates are written at a mask; what stands before it decides, so few of these are made."""
+        """Returns the candidates' pieces at a mask. They depend only on the character before it, so few of these are made."""
         if not self.query.candidates:
             return NO_CANDIDATES
         before = character_before(tokenized, position)
@@ -180,7 +172,7 @@ class ClozePlan:
         return pieces
 
     def _add_longer(self, index: int, sequence: TokenSequence, mask: _Mask, length: int) -> int:
-        """Add the row with `length` masks in place of a mask."""
+        """Adds the row with `length` masks in place of a mask. Returns its number."""
         if len(sequence) + length - 1 > self.tokenizer.max_tokens:
             message = (
                 f"texts[{index}] has {len(sequence)} tokens and a candidate of {length} pieces does not fit in: the model "
@@ -194,7 +186,7 @@ class ClozePlan:
         return self._add(TokenSequence(ids, segments), MaskObserver(places, 0, mask.spelling.asked[length]))
 
     def _add(self, sequence: TokenSequence, observer: MaskObserver) -> int:
-        """Add a row; its number."""
+        """Adds a row. Returns its number."""
         self._row_tokens += len(sequence)
         most = self.query.max_row_tokens
         if self._row_tokens > most:
@@ -204,27 +196,35 @@ class ClozePlan:
         self.rows.append((sequence, observer))
         return len(self.rows) - 1
 
-    def answer(self, scores: Sequence[MaskScores]) -> list[FilledText]:
-        """The answer, from one MaskScores for each of `rows`. Raises FailedPrecondition if the model gave no finite scores."""
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes: each prediction takes its token, about five letters, and three numbers."""
+        return self.predictions * PREDICTION_BYTES
+
+    @property
+    def texts(self) -> list[TokenizedText]:
+        """The tokenized texts."""
+        return [tokenized for tokenized, _ in self._texts]
+
+    def answer(self, scores: Sequence[MaskScores]) -> list[list[FilledMask]]:
+        """Converts one MaskScores for each of `rows` to the masks of each text.
+
+        Raises FailedPrecondition for scores that are not finite.
+        """
         check_finite(array for found in scores for array in (found.top_logs, found.asked_logs))
-        return [
-            FilledText([self._fill(tokenized, mask, scores) for mask in masks], len(tokenized), tokenized.truncated)
-            for tokenized, masks in self._texts
-        ]
+        fill = self._top if self.query.top_k else self._chosen
+        return [[fill(tokenized, mask, scores) for mask in masks] for tokenized, masks in self._texts]
 
-    def _fill(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
-        predictions = self._top(mask, scores) if self.query.top_k else self._chosen(mask, scores)
-        return FilledMask(mask.position, *tokenized.span(mask.position), predictions)
-
-    def _top(self, mask: _Mask, scores: Sequence[MaskScores]) -> list[Prediction]:
+    def _top(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
         found = scores[mask.rows[1]]
-        likeliest = zip(found.top_ids[mask.number].tolist(), found.top_logs[mask.number].tolist(), strict=True)
-        return [
-            Prediction(self.tokenizer.word(token), (token,), min(0.0, log), None, rank)
-            for rank, (token, log) in enumerate(likeliest, start=1)
-        ]
+        ids, logs = found.top_ids[mask.number].tolist(), found.top_logs[mask.number].astype(np.float64)
+        words, ranks = list(map(self.tokenizer.word, ids)), np.arange(1, len(ids) + 1)
+        pieces = [(token,) for token in ids]
+        return FilledMask(
+            mask.position, tokenized.span(mask.position), words, pieces, np.minimum(logs, 0.0), ranks, shares=None
+        )
 
-    def _chosen(self, mask: _Mask, scores: Sequence[MaskScores]) -> list[Prediction]:
+    def _chosen(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
         count = len(self.query.candidates)
         logs, ranks = np.zeros(count), np.zeros(count, dtype=np.int64)
         for length, members in mask.spelling.members.items():
@@ -235,7 +235,8 @@ class ClozePlan:
             else:
                 logs[members] = found.asked_logs.sum(axis=0, dtype=np.float64)
         logs = np.minimum(logs, 0.0)
-        shares = np.exp(logs - np.logaddexp.reduce(logs))
-        rows = zip(self.query.candidates, mask.spelling.pieces, logs.tolist(), shares.tolist(), ranks.tolist(), strict=True)
-        predictions = [Prediction(word, pieces, log, share, rank or None) for word, pieces, log, share, rank in rows]
-        return sorted(predictions, key=lambda prediction: -prediction.log_probability)
+        order = np.argsort(-logs, kind="stable")
+        words = [self.query.candidates[place] for place in order.tolist()]
+        pieces = [mask.spelling.pieces[place] for place in order.tolist()]
+        shares = np.exp(logs - np.logaddexp.reduce(logs))[order]
+        return FilledMask(mask.position, tokenized.span(mask.position), words, pieces, logs[order], ranks[order], shares)

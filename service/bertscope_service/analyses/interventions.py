@@ -1,4 +1,4 @@
-"""What heads contribute instead of their own context, and how that becomes gates."""
+"""The contributions that replace heads' own contexts, and their conversion to gates."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from bertscope_service.encoders.base import Gates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interventions:
-    """For every head, [layers, heads]: the share of its own context that it keeps, whether it reads all tokens alike instead,
-    and whether it contributes its mean context over reference texts. (1, False, False) leaves it untouched."""
+    """The contribution of every head, in three arrays [layers, heads]. (1, False, False) leaves a head untouched.
+
+    keep: the share of its own context that it keeps. uniform: it attends to all tokens equally instead. mean: it contributes
+    its mean context over reference texts.
+    """
 
     keep: NDArray[np.float32]
     uniform: NDArray[np.bool_]
@@ -22,7 +25,7 @@ class Interventions:
 
     @classmethod
     def none(cls, layers: int, heads: int) -> Interventions:
-        """Every head untouched."""
+        """Returns the interventions that leave every head untouched."""
         shape = (layers, heads)
         return cls(np.ones(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
 
@@ -31,7 +34,7 @@ class Interventions:
         return not (self.mean.any() or self.uniform.any() or (self.keep != 1).any())
 
     def change(self, heads: HeadSet, mode: Mode, scale: float = 1.0) -> Interventions:
-        """The same with some heads changed, whatever they contributed before. `scale` is for Mode.SCALE."""
+        """Returns a copy with some heads changed, whatever they contributed before. `scale` is for Mode.SCALE."""
         changed = replace(self, keep=self.keep.copy(), uniform=self.uniform.copy(), mean=self.mean.copy())
         for layer, numbers in heads:
             which = list(numbers)
@@ -41,7 +44,7 @@ class Interventions:
         return changed
 
     def gates(self, means: NDArray[np.float32] | None = None) -> Gates | None:
-        """The gates, None if no head is touched. means: [layers, heads, head_size], needed if `mean` marks any head."""
+        """Returns the gates, None if no head is touched. means: [layers, heads, head_size], needed if `mean` marks any head."""
         if self.untouched:
             return None
         constant = {}

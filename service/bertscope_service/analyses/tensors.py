@@ -1,6 +1,6 @@
-"""Texts in, tensors out: what a model gives by name, the rows that answer it, and the way back from their results.
+"""Texts in, tensors out: the tensors that a model gives, the rows for a query, and the conversion of their results.
 
-Inputs say how the texts are given, outputs what is asked about them; any output goes with either kind of input.
+Inputs say how the texts are given, outputs say what to compute; any output goes with either kind of input.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import log_softmax
-from bertscope_service.analyses.masks import MaskObserver, MaskScores
-from bertscope_service.analyses.observer import Observer
-from bertscope_service.analyses.probes import LabelProbe
-from bertscope_service.analyses.sequences import HiddenObserver, LogitsObserver
+from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
+from bertscope_service.analyses.observers.probes import LabelProbe
+from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
 from bertscope_service.analyses.texts import check_finite
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import Capabilities, Shape, TokenSequence
+from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer
 
 HIDDEN, LOGITS = "last_hidden_state", "logits"
 TOKEN, TOKEN_ID, LABEL, PROBABILITY = "token", "token_id", "label", "probability"
 SIZES = {"FP32": 4, "INT64": 8, "BYTES": 16}
-"""Bytes of an element in a reply; of a word, about."""
+"""Bytes of an element in a reply; for a word, approximately."""
 
 Elements: TypeAlias = "Sequence[NDArray[Any] | bytes]"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorKind:
-    """A tensor by name: its datatype in the words of the Open Inference Protocol, and its dimensions behind the first, which
-    counts texts; -1 where one depends on the request."""
+    """A tensor that a model gives: its name, its datatype in the Open Inference Protocol, and its dimensions after the first.
+
+    The first dimension counts texts. -1 marks a dimension that depends on the request.
+    """
 
     name: str
     datatype: str
@@ -43,7 +45,7 @@ class TensorKind:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of a reply. `elements` are in row-major order: parts of numbers that follow each other, or one word each."""
+    """A tensor of a reply. `elements` are in row-major order: consecutive parts of numbers, or one word each."""
 
     name: str
     datatype: str
@@ -53,8 +55,11 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TensorQuery:
-    """What is asked: texts as the model reads them, padded to `length` in the reply; outputs, each once; how many tokens or
-    labels. `field` is the input that the texts came in, `mask` how a mask is written there."""
+    """A request for tensors. `length` pads the texts in the reply; `outputs` are distinct; `top_k` is the number of tokens or
+    labels.
+
+    `field` is the input field that held the texts, `mask` the spelling of a mask in it.
+    """
 
     sequences: Sequence[TokenSequence]
     length: int
@@ -65,7 +70,7 @@ class TensorQuery:
 
     @property
     def reply_bytes(self) -> int:
-        """About how many bytes the answer takes."""
+        """Approximate size of the reply, bytes."""
         text = 0
         for kind in self.outputs:
             free = self.length if len(kind.dims) == 2 else self.top_k
@@ -73,16 +78,16 @@ class TensorQuery:
         return len(self.sequences) * text
 
 
-def given_by(shape: Shape, tokenizer: TextTokenizer) -> dict[str, TensorKind]:
-    """Every tensor that a model gives, by name."""
+def given_by(shape: Shape, capabilities: Capabilities, tokenizer: TextTokenizer) -> dict[str, TensorKind]:
+    """Returns every tensor that a model gives, by name."""
     kinds: list[TensorKind] = []
-    if shape.hidden_states and not shape.drops_tokens:
+    if capabilities.hidden_states and not capabilities.drops_tokens:
         kinds.append(TensorKind(HIDDEN, "FP32", (-1, shape.hidden_size)))
-    if shape.labels:
+    if capabilities.classification:
         kinds += [TensorKind(LOGITS, "FP32", (len(shape.labels),)), TensorKind(LABEL, "BYTES", (-1,))]
-    if shape.has_masked_lm_head and not shape.drops_tokens:
+    if capabilities.masked_lm and not capabilities.drops_tokens:
         kinds.append(TensorKind(LOGITS, "FP32", (-1, shape.vocabulary_size)))
-    if shape.has_masked_lm_head and tokenizer.mask_id is not None:
+    if capabilities.masked_lm and tokenizer.mask_id is not None:
         kinds += [TensorKind(TOKEN, "BYTES", (-1,)), TensorKind(TOKEN_ID, "INT64", (-1,))]
     if kinds and kinds[-1].name in (LABEL, TOKEN_ID):
         kinds.append(TensorKind(PROBABILITY, "FP32", (-1,)))
@@ -90,13 +95,13 @@ def given_by(shape: Shape, tokenizer: TextTokenizer) -> dict[str, TensorKind]:
 
 
 class TensorPlan:
-    """The rows that answer a query, and the way back from their results to tensors.
+    """The rows for a query, and the conversion of their results to tensors.
 
     >>> plan = TensorPlan(query, tokenizer, shape)
     >>> results = await engine.run(plan.rows, ...)
     >>> plan.answer(results)
 
-    A text is one row for each thing that has to be read of it. Raises InvalidArgument for a text whose masks are not one.
+    A text takes one row for each observer. Raises InvalidArgument for a text without exactly one mask if tokens are requested.
     """
 
     def __init__(self, query: TensorQuery, tokenizer: TextTokenizer, shape: Shape) -> None:
@@ -118,12 +123,17 @@ class TensorPlan:
             row for observers in parts.values() for row in zip(query.sequences, observers, strict=True)
         ]
 
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes."""
+        return self.query.reply_bytes
+
     def _mask_observers(self) -> list[MaskObserver]:
         nothing = np.zeros((1, 0), dtype=np.int64)
         return [MaskObserver((position,), self.query.top_k, nothing) for position in self._masks()]
 
     def _masks(self) -> Iterator[int]:
-        """Where the one mask of each text is."""
+        """Yields the position of the one mask of each text."""
         for number, sequence in enumerate(self.query.sequences):
             places = np.flatnonzero(np.asarray(sequence.ids) == self._tokenizer.mask_id)
             if len(places) != 1:
@@ -138,7 +148,7 @@ class TensorPlan:
             yield int(places[0])
 
     def answer(self, results: Sequence[Any]) -> list[Tensor]:
-        """The tensors, in the order asked. Raises FailedPrecondition for probabilities that are not finite."""
+        """Returns the tensors, in the requested order. Raises FailedPrecondition for probabilities that are not finite."""
         count = len(self.query.sequences)
         found = {part: results[start * count : (start + 1) * count] for start, part in enumerate(self._parts)}
         made: dict[str, Tensor] = {}
@@ -153,7 +163,7 @@ class TensorPlan:
         return [made[kind.name] for kind in self.query.outputs]
 
     def _padded(self, name: str, rows: Sequence[NDArray[np.float32]]) -> Iterator[Tensor]:
-        """Rows [length, size] as one tensor, with zeros behind those that are shorter."""
+        """Joins rows [length, size] to one tensor; zeros pad the shorter rows."""
         length, size = self.query.length, rows[0].shape[1]
         elements: list[NDArray[Any]] = []
         for row in rows:
@@ -163,7 +173,7 @@ class TensorPlan:
         yield Tensor(name, "FP32", (len(rows), length, size), elements)
 
     def _classified(self, scores: Sequence[NDArray[np.float32]]) -> Iterator[Tensor]:
-        """The scores as they are, and the likeliest labels."""
+        """Yields the scores unchanged, and the likeliest labels."""
         if LOGITS in self._asked:
             yield Tensor(LOGITS, "FP32", (len(scores), len(self._labels)), list(scores))
         if not {LABEL, PROBABILITY} & self._asked:
@@ -174,7 +184,7 @@ class TensorPlan:
         yield _probabilities(np.take_along_axis(logs, ranked, axis=1))
 
     def _filled(self, scores: Sequence[MaskScores]) -> Iterator[Tensor]:
-        """The likeliest tokens."""
+        """Yields the likeliest tokens."""
         ids = np.concatenate([found.top_ids for found in scores])
         logs = np.concatenate([found.top_logs for found in scores])
         check_finite([logs])

@@ -1,4 +1,4 @@
-"""Texts that an analysis is about to run: checked for length and content, read for their words and masks."""
+"""Reads an analysis's texts: checks length and content, finds words and masks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
-from bertscope_service.tokenization import TextTokenizer, TokenizedText, check_length
 
 
 def read_text(tokenizer: TextTokenizer, text: str, field: str, *, truncate: bool, reserve: int = 0) -> TokenizedText:
-    """Tokenize a text; see TextTokenizer.encode. Raises InvalidArgument if it is too long."""
+    """Tokenizes a text; see TextTokenizer.encode. Raises InvalidArgument if it is too long."""
     tokenized = tokenizer.encode(text, truncate=truncate, reserve=reserve)
     check_length(tokenized, field, tokenizer.max_tokens)
     return tokenized
 
 
 def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str, *, truncate: bool | None) -> TokenizedText:
-    """Tokenize a bertscope.v1.TextInput; `truncate` None where a caller can't ask for it. Raises InvalidArgument if it is too
-    long or holds no token."""
+    """Tokenizes a bertscope.v1.TextInput; `truncate` is None if the request has no such field.
+
+    Raises InvalidArgument if it is too long or holds no token.
+    """
     tokenized = tokenizer.encode(text, pair, truncate=bool(truncate))
     check_length(tokenized, field, tokenizer.max_tokens, cuttable=truncate is not None)
     if all(which is None for which in tokenized.encoding.sequence_ids):
@@ -33,7 +35,8 @@ def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str
 
 
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str) -> tuple[int, ...]:
-    """Where the masks of a text are, at least one. Raises InvalidArgument if there are none, or none are left after cutting."""
+    """Returns the positions of a text's masks, at least one. Raises InvalidArgument if there are none, or none are left
+    after cutting."""
     positions = tuple(place for place, token in enumerate(tokenized.sequence.ids) if token == tokenizer.mask_id)
     if positions:
         return positions
@@ -45,7 +48,7 @@ def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: st
 
 
 def masked(sequence: TokenSequence, places: Sequence[int], tokenizer: TextTokenizer) -> TokenSequence:
-    """The same with masks at some places. The tokenizer must have a mask token."""
+    """Returns the sequence with masks at some places. The tokenizer must have a mask token."""
     if tokenizer.mask_id is None:
         raise ValueError("the tokenizer has no mask token")
     ids = list(sequence.ids)
@@ -55,7 +58,8 @@ def masked(sequence: TokenSequence, places: Sequence[int], tokenizer: TextTokeni
 
 
 def character_before(tokenized: TokenizedText, position: int) -> str:
-    """What stands before a token, as TextTokenizer.pieces_in_context wants it: "" at the start of a text, " " for any blank."""
+    """Returns the character before a token, for TextTokenizer.pieces_in_context: "" at the start of a text, " " for any
+    blank."""
     start, _ = tokenized.span(position)
     which = tokenized.encoding.token_to_sequence(position) or 0
     before = tokenized.texts[which][start - 1 : start] if start else ""
@@ -63,10 +67,10 @@ def character_before(tokenized: TokenizedText, position: int) -> str:
 
 
 def words_of(tokenized: TokenizedText) -> list[tuple[int, ...]]:
-    """Positions of the pieces of each word, in order; special tokens belong to none.
+    """Returns the positions of the pieces of each word, in order; special tokens belong to none.
 
-    Words are the tokenizer's own (bertscope.v1.Token.word): before WordPiece and byte-level vocabularies punctuation is split
-    off, and makes words of its own; sentence-piece vocabularies split at blanks alone, so that "end." is one word.
+    Words are the tokenizer's own (bertscope.v1.Token.word). WordPiece and byte-level tokenizers split punctuation off as words
+    of its own; sentence-piece tokenizers split at blanks alone, so that "end." is one word.
     """
     columns = enumerate(zip(tokenized.encoding.sequence_ids, tokenized.encoding.word_ids, strict=True))
     return [
@@ -77,7 +81,7 @@ def words_of(tokenized: TokenizedText) -> list[tuple[int, ...]]:
 
 
 def check_finite(arrays: Iterable[NDArray[np.floating[Any]]]) -> None:
-    """Raise FailedPrecondition if a model gave numbers that mean nothing: it overflowed, or its weights are broken."""
+    """Raises FailedPrecondition if a model's numbers are not finite: it overflowed, or its weights are broken."""
     if not all(np.isfinite(array).all() for array in arrays):
         message = (
             "the model's scores are not finite in this precision or under these interventions; "

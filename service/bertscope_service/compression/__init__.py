@@ -1,1 +1,1 @@
-"""What makes models smaller: a checkpoint in, a checkpoint out."""
+"""Compression of models: a checkpoint in, a smaller checkpoint out."""

@@ -1,4 +1,4 @@
-"""Weights as codes into a dictionary of a few values, with outliers kept whole, after GOBO (Zadeh et al. 2020)."""
+"""Stores weights as codes into a dictionary of a few values, with outliers stored whole, after GOBO (Zadeh et al. 2020)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.compression.steps import Applied, WeightOnly
-from bertscope_service.encoders.torch_quantization import (
+from bertscope_service.checkpoints.steps import Applied, WeightOnly, grown
+from bertscope_service.encoders.torch.quantization import (
     WEIGHT_ONLY,
     Dictionary,
     Quantization,
@@ -21,23 +21,23 @@ from bertscope_service.encoders.torch_quantization import (
 )
 
 OUTLIER_LOG_LIKELIHOOD = -4.0
-"""Weights with a smaller log density under the normal distribution that fits their matrix are kept whole (section IV-A)."""
+"""Weights with a smaller log density under the normal distribution that fits their matrix are stored whole (section IV-A)."""
 
 MOST_BINS = 1024
-"""Of a histogram from the least to the largest value."""
+"""Maximum number of bins of the histogram."""
 
 LEAST_GAIN = 1e-5
-"""The search ends with a round that makes the squared distances smaller by less than this share."""
+"""The search ends with a round that reduces the squared distances by less than this share."""
 
 MAX_ROUNDS = 1000
-"""It takes 10 to 100; each costs a search for every centroid, not a look at every value."""
+"""Maximum number of rounds. It takes 10 to 100; each costs a search for every centroid, not a scan of every value."""
 
 
 def quantize_weight_only(model: Any, bits: int) -> tuple[dict[str, torch.Tensor], Applied]:
-    """The weights of a model to store, and its config says so: linear layers and embeddings as codes of 2 to 8 bits, the rest
-    float32. They are decoded when the model is loaded, which saves disk and download, not memory or time.
+    """Returns the weights of a model to store, and sets its config accordingly.
 
-    The model's weights stay as they are; its config does not.
+    Linear layers and embeddings become codes of 2 to 8 bits, the rest float32. They are decoded when the model is loaded,
+    which saves disk and download, not memory or time. The model's weights stay as they are; its config does not.
     """
     matrices, weights = quantizable(model), dict[str, torch.Tensor]()
     before = values = outliers = 0
@@ -63,11 +63,11 @@ def quantize_weight_only(model: Any, bits: int) -> tuple[dict[str, torch.Tensor]
         "bytes_before": before,
         "bytes_after": after,
     }
-    return weights, Applied(WeightOnly.name, description, numbers)
+    return weights, Applied(WeightOnly.name, description + grown(before, after), numbers)
 
 
 def encode(tensor: torch.Tensor, bits: int) -> Dictionary:
-    """One tensor, finite, with fewer than 2^31 values."""
+    """Encodes one tensor, finite, with fewer than 2^31 values."""
     values = tensor.detach().float().flatten().numpy()
     unusual = find_outliers(values)
     usual = np.sort(values[~unusual])
@@ -85,7 +85,7 @@ def encode(tensor: torch.Tensor, bits: int) -> Dictionary:
 
 
 def find_outliers(values: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which values are unlikely under the normal distribution with their mean and standard deviation."""
+    """Finds the values that are unlikely under the normal distribution with their mean and standard deviation."""
     mean, deviation = float(values.mean(dtype=np.float64)), float(values.std(dtype=np.float64))
     if deviation == 0:
         return np.zeros(len(values), dtype=np.bool_)
@@ -95,13 +95,12 @@ def find_outliers(values: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def find_centroids(ordered: NDArray[np.float32], count: int) -> NDArray[np.float64]:
-    """So many values, ascending, that stand for sorted ones, with a small squared distance.
+    """Returns `count` values, ascending, that represent sorted ones with a small squared distance.
 
-    Every value moves to the nearest mean and the means are taken anew (Lloyd 1982) until that hardly helps.
-
-    The first groups have equal shares of the cube root of the density, which is best for very many of them (Panter and Dite
-    1951). GOBO begins with groups of equal size and ends where the sum of the distances does (section IV-B): its outer groups
-    stay too wide, the more so the more bits there are.
+    Every value moves to the nearest mean and the means are recomputed (Lloyd 1982) until the gain is small. The first groups
+    have equal shares of the cube root of the density, which is best for very many of them (Panter and Dite 1951). GOBO begins
+    with groups of equal size and ends at the minimum of the sum of distances (section IV-B): its outer groups stay too wide,
+    more so with more bits.
     """
     sums = np.concatenate([[0.0], np.cumsum(ordered, dtype=np.float64)])
     edges = _first_groups(ordered, count)
@@ -117,7 +116,7 @@ def find_centroids(ordered: NDArray[np.float32], count: int) -> NDArray[np.float
 
 
 def _first_groups(ordered: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Where each group begins, and the end: int64 [count + 1]."""
+    """Returns where each group begins, and the end: int64 [count + 1]."""
     sizes, borders = np.histogram(ordered, bins=min(MOST_BINS, math.isqrt(len(ordered))))
     reached = np.concatenate([[0.0], np.cumsum(np.cbrt(sizes))])
     inner = np.interp(np.linspace(0, reached[-1], count + 1)[1:-1], reached, borders)
@@ -125,15 +124,15 @@ def _first_groups(ordered: NDArray[np.float32], count: int) -> NDArray[np.int64]
 
 
 def _nearest(ordered: NDArray[np.float32], centroids: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Where the group of each centroid begins, and the end: int64 [count + 1]."""
-    # Of another number format, all values would be converted first.
+    """Returns where the group of each centroid begins, and the end: int64 [count + 1]."""
+    # With another number format, all values would be converted first.
     inner = np.searchsorted(ordered, ((centroids[1:] + centroids[:-1]) / 2).astype(ordered.dtype))
     return np.concatenate([[0], inner, [len(ordered)]]).astype(np.int64)
 
 
 def _means(sums: NDArray[np.float64], edges: NDArray[np.int64], otherwise: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each group, ascending; an empty one has what it had, which lies between its neighbours."""
+    """Returns the mean of each group, ascending; an empty one keeps its old mean, which lies between its neighbours."""
     sizes = np.diff(edges)
     means = np.where(sizes > 0, np.diff(sums[edges]) / np.maximum(sizes, 1), otherwise)
-    # Differences of long sums may be a little off.
+    # Differences of long sums have rounding errors.
     return np.asarray(np.maximum.accumulate(means))

@@ -1,4 +1,4 @@
-"""Units of the feed-forward networks removed from the weights."""
+"""Removes units of the feed-forward networks from the weights."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
+from bertscope_service.checkpoints.steps import Applied, Criterion, RemoveFeedForward
 from bertscope_service.compression.importance import unit_importance
-from bertscope_service.compression.steps import Applied, Criterion, RemoveFeedForward
-from bertscope_service.compression.workpiece import Workpiece
+from bertscope_service.compression.working_copy import WorkingCopy
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where a layer keeps a feed-forward network: paths of the linear layers into and out of its units.
+    """The place of a feed-forward network in a layer: paths of the linear layers into and out of its units.
 
     `fused` is the number of projections that the first holds, one after another: 2 for a gated network.
     """
@@ -32,51 +32,51 @@ NETWORKS = {
 }
 USUAL = Network("intermediate.dense", "output.dense")
 SIZES = {"distilbert": "hidden_dim"}
-"""Config entry that says how many units a network has, if not "intermediate_size"."""
+"""Config entry with the number of units, if not "intermediate_size"."""
 
 
-def remove_units(piece: Workpiece, step: RemoveFeedForward, report: Callable[[], None]) -> Applied:
-    """Cut out the least of every network's units: as many of each, so that the config describes the result as usual.
+def remove_units(copy: WorkingCopy, step: RemoveFeedForward, report: Callable[[], None]) -> Applied:
+    """Removes the least important units of every network: equally many of each, so that the config can describe the result.
 
-    `report` is called now and then and may raise to abandon. Raises InvalidArgument for a text that has no word to mask.
+    `report` is called regularly and may raise to abandon. Raises InvalidArgument for a text that has no word to mask.
     """
-    network = NETWORKS.get(piece.architecture, USUAL)
-    size = SIZES.get(piece.architecture, "intermediate_size")
-    found = list(_networks(piece, network))
-    before = int(getattr(piece.config, size))
+    network = NETWORKS.get(copy.architecture, USUAL)
+    size = SIZES.get(copy.architecture, "intermediate_size")
+    found = list(_networks(copy, network))
+    before = int(getattr(copy.config, size))
     removed = min(before - 1, max(1, round(step.share * before)))
     if step.criterion is Criterion.IMPORTANCE:
-        scores = unit_importance(piece, step.texts, [out for _, out in found], f"{step.name}.texts", report)
+        scores = unit_importance(copy, step.texts, [out for _, out in found], f"{step.name}.texts", report)
     else:
         scores = [magnitude(into, out, network.fused) for into, out in found]
     for (into, out), score in zip(found, scores, strict=True):
         kept = score.sort(stable=True).indices[removed:].sort().values
         _cut(into, out, kept, network.fused)
-    setattr(piece.config, size, before - removed)
+    setattr(copy.config, size, before - removed)
     words = f"removed {removed} of {before} feed-forward units of every layer, by {step.criterion.value}"
     return Applied(step.name, words, {"units_before": before, "units_after": before - removed})
 
 
 def magnitude(into: torch.nn.Linear, out: torch.nn.Linear, fused: int) -> torch.Tensor:
-    """Product of the norms of each unit's incoming and outgoing weights, float32 [units]."""
+    """Returns the product of the norms of each unit's incoming and outgoing weights, float32 [units]."""
     incoming: torch.Tensor = into.weight.detach().float().unflatten(0, (fused, -1)).square().sum(dim=(0, 2)).sqrt()
     outgoing: torch.Tensor = out.weight.detach().float().norm(dim=0)
     return incoming * outgoing
 
 
-def _networks(piece: Workpiece, network: Network) -> Iterator[tuple[torch.nn.Linear, torch.nn.Linear]]:
-    """The linear layers of every network; one that several layers share comes once."""
+def _networks(copy: WorkingCopy, network: Network) -> Iterator[tuple[torch.nn.Linear, torch.nn.Linear]]:
+    """Yields the linear layers of every network; a network that several layers share is yielded once."""
     seen: set[int] = set()
-    for layer in piece.parts.layers:
-        # MobileBERT has further networks in a layer, each like a layer's own.
-        for holder in (layer, *getattr(layer, "ffn", ())) if piece.architecture == "mobilebert" else (layer,):
+    for layer in copy.parts.layers:
+        # MobileBERT has further networks in a layer, in the same form.
+        for holder in (layer, *getattr(layer, "ffn", ())) if copy.architecture == "mobilebert" else (layer,):
             if id(holder) not in seen:
                 seen.add(id(holder))
                 yield holder.get_submodule(network.into), holder.get_submodule(network.out)
 
 
 def _cut(into: Any, out: Any, kept: torch.Tensor, fused: int) -> None:
-    """Leave only some units."""
+    """Keeps only some units."""
 
     def select(values: torch.Tensor) -> torch.nn.Parameter:
         chosen = values.detach().unflatten(0, (fused, -1)).index_select(1, kept).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Attention heads removed from the weights."""
+"""Removes attention heads from the weights."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.compression.steps import Applied, Heads, RemoveHeads
-from bertscope_service.compression.workpiece import Workpiece
-from bertscope_service.encoders.torch_pruning import parts_of, remaining, shrink, union, write_pruned
+from bertscope_service.checkpoints.steps import Applied, Heads, RemoveHeads
+from bertscope_service.compression.working_copy import WorkingCopy
+from bertscope_service.encoders.torch.pruning import parts_of, remaining, shrink, union, write_pruned
 
 
-def remove_heads(piece: Workpiece, step: RemoveHeads) -> Applied:
-    """Cut out the heads that a step names, which are numbered as in the whole model; those that are gone already are ignored.
+def remove_heads(copy: WorkingCopy, step: RemoveHeads) -> Applied:
+    """Removes the heads that a step names, numbered as in the whole model; those that were removed before are ignored.
 
     Other programs can read the result only if they know `torch_pruning.PRUNED_KEY`. Raises Unsupported for an architecture
     whose heads can't be removed.
     """
-    parts_of(piece.architecture)
-    before = piece.pruned
-    shrink(piece.model, step.heads, before)
-    write_pruned(piece.config, union(before, step.heads))
-    total = len(piece.parts.layers) * piece.config.num_attention_heads
-    there, left = (total - sum(map(len, gone.values())) for gone in (before, piece.pruned))
+    parts_of(copy.architecture)
+    before = copy.pruned
+    shrink(copy.model, step.heads, before)
+    write_pruned(copy.config, union(before, step.heads))
+    total = len(copy.parts.layers) * copy.config.num_attention_heads
+    there, left = (total - sum(map(len, gone.values())) for gone in (before, copy.pruned))
     new = {layer: sorted({*heads} - {*before.get(layer, ())}) for layer, heads in sorted(step.heads.items())}
     which = "; ".join(f"layer {layer}: {', '.join(map(str, heads))}" for layer, heads in new.items() if heads)
     words = f"removed {there - left} of {there} heads" + (f" ({which})" if which else "")
@@ -32,9 +32,9 @@ def remove_heads(piece: Workpiece, step: RemoveHeads) -> Applied:
 
 
 def least_important(importance: NDArray[np.float64], gone: Heads, share: float) -> dict[int, tuple[int, ...]]:
-    """The share of the heads that are there (rounded down, at least one, never all) with the least importance [layers, heads].
+    """Returns the share of the existing heads with the least importance [layers, heads], by layer, ascending.
 
-    Of equals the first. By layer, ascending.
+    The share is rounded down, at least one head, never all. Among equals the first are chosen.
     """
     layers, heads = importance.shape
     there = [(layer, head) for layer in range(layers) for head in remaining(heads, gone.get(layer, ()))]

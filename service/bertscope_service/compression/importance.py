@@ -1,4 +1,4 @@
-"""What the masked-LM loss on texts says about the parts of a model."""
+"""Importance of the parts of a model for the masked-LM loss on texts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import torch
 
 from bertscope_service.analyses.objectives import masked_lm
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
-from bertscope_service.analyses.probes import LossProbe
-from bertscope_service.compression.workpiece import Workpiece
+from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression.working_copy import WorkingCopy
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.engine.bulk import within
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.jobs.bulk import within
-from bertscope_service.tokenization import TextTokenizer
 
 MASK_SHARE = 0.15
-"""Of the words of a text; the usual one (Devlin et al. 2019, section 3.1)."""
+"""Share of a text's words that are masked; the usual one (Devlin et al. 2019, section 3.1)."""
 
 BATCH_TOKENS = 256
-"""A backward pass holds what every layer computed: at most so many tokens at a time, or one text (bert-base: 0.3 GB)."""
+"""Maximum number of tokens in a backward pass, or one text: the pass holds the output of every layer (bert-base: 0.3 GB)."""
 
 
 def masked_lm_objective(texts: Sequence[str], tokenizer: TextTokenizer, field: str) -> MaskedLmObjective:
-    """Texts with some of their words masked, cut to what the model reads; which words depends on nothing but the texts.
+    """Masks some words of texts, cut to the model's length; the choice depends only on the texts.
 
     Raises InvalidArgument, naming `field`, for a text that has no word to mask.
     """
@@ -36,19 +36,19 @@ def masked_lm_objective(texts: Sequence[str], tokenizer: TextTokenizer, field: s
 
 
 def unit_importance(
-    piece: Workpiece, texts: Sequence[str], outs: Sequence[torch.nn.Linear], field: str, report: Callable[[], None]
+    copy: WorkingCopy, texts: Sequence[str], outs: Sequence[torch.nn.Linear], field: str, report: Callable[[], None]
 ) -> list[torch.Tensor]:
-    """|sum over tokens of activation * its gradient of the loss|, the mean over texts: float32 [units] for the units that feed
-    each of some linear layers of the model (Molchanov et al. 2017, section 2.2, with texts for images).
+    """Returns |sum over tokens of activation * its gradient of the loss|, the mean over texts: float32 [units].
 
+    There is one array for the inputs of each given linear layer (Molchanov et al. 2017, section 2.2, with texts for images).
     `report` is called before every batch. Runs PyTorch in the calling thread.
     """
-    encoder, objective = piece.encoder(), masked_lm_objective(texts, piece.tokenizer(), field)
-    if encoder.architecture.model is not piece.model:
-        own, copied = piece.model.modules(), encoder.architecture.model.modules()
+    encoder, objective = copy.encoder(), masked_lm_objective(texts, copy.tokenizer(), field)
+    if encoder.architecture.model is not copy.model:
+        own, copied = copy.model.modules(), encoder.architecture.model.modules()
         twins = {id(mine): theirs for mine, theirs in zip(own, copied, strict=True)}
         outs = [twins[id(out)] for out in outs]
-    totals = [torch.zeros(out.in_features) for out in outs]
+    totals = [torch.zeros(out.in_features, dtype=torch.float32, device="cpu") for out in outs]
     order = sorted(range(objective.items), key=lambda row: len(objective.sequences[row]))
     lengths = [len(objective.sequences[row]) for row in order]
     for part in within(lengths, BATCH_TOKENS):
@@ -65,8 +65,8 @@ def unit_importance(
 def _contributions(
     encoder: TorchEncoder, sequences: Sequence[TokenSequence], probes: Sequence[LossProbe], outs: Sequence[torch.nn.Linear]
 ) -> list[torch.Tensor]:
-    """activation * gradient of what feeds each linear layer, summed over a text's tokens and the layer's runs: [texts, units]
-    each."""
+    """Returns activation * gradient of each linear layer's input, summed over a text's tokens and the layer's runs: [texts,
+    units] each."""
     seen: list[tuple[int, torch.Tensor]] = []
 
     def watch(number: int) -> Callable[[torch.nn.Module, tuple[torch.Tensor]], tuple[torch.Tensor]]:
@@ -87,7 +87,7 @@ def _contributions(
     finally:
         for hook in hooks:
             hook.remove()
-    found = [torch.zeros(len(sequences), out.in_features) for out in outs]
+    found = [torch.zeros((len(sequences), out.in_features), dtype=torch.float32, device="cpu") for out in outs]
     for (number, activation), gradient in zip(seen, gradients, strict=True):
         found[number] += (activation.detach() * gradient).sum(dim=1)
     return found

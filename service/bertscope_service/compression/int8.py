@@ -1,4 +1,4 @@
-"""Weights as 8-bit integers, for the torch runtime."""
+"""Stores weights as 8-bit integers, for the torch runtime."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from bertscope_service.compression.steps import Applied, Int8
-from bertscope_service.encoders.torch_quantization import (
+from bertscope_service.checkpoints.steps import Applied, Int8, grown
+from bertscope_service.encoders.torch.quantization import (
     INT8,
     IntegerMatrix,
     Quantization,
@@ -18,10 +18,10 @@ from bertscope_service.encoders.torch_quantization import (
 
 
 def quantize_int8(model: Any, config: Any) -> tuple[dict[str, torch.Tensor], Applied]:
-    """The weights of a model to store, and a config that says so: linear layers and embeddings in 8 bits with a float32 scale
-    for each output or row, the rest float32. Tied weights are there once.
+    """Returns the weights of a model to store, and sets a config accordingly.
 
-    As in Q8BERT (Zafrir et al. 2019), but symmetric for each row, and without training. The model stays as it is.
+    Linear layers and embeddings become 8 bits with a float32 scale for each output or row, the rest float32. Tied weights are
+    stored once. As in Q8BERT (Zafrir et al. 2019), but symmetric for each row, and without training. The model stays as it is.
     """
     matrices, weights = quantizable(model), dict[str, torch.Tensor]()
     before = 0
@@ -38,4 +38,4 @@ def quantize_int8(model: Any, config: Any) -> tuple[dict[str, torch.Tensor], App
         f"stored {len(matrices)} matrices in 8-bit integers with a scale for each row; activations follow as they come"
     )
     numbers = {"matrices": len(matrices), "bits": 8, "bytes_before": before, "bytes_after": after}
-    return weights, Applied(Int8.name, description, numbers)
+    return weights, Applied(Int8.name, description + grown(before, after), numbers)

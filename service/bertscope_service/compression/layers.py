@@ -1,31 +1,31 @@
-"""Whole layers removed."""
+"""Removes whole layers."""
 
 from __future__ import annotations
 
 import torch
 
-from bertscope_service.compression.steps import Applied, KeepLayers
-from bertscope_service.compression.workpiece import Workpiece
-from bertscope_service.encoders.torch_pruning import PRUNED_KEY, write_pruned
-from bertscope_service.encoders.torch_tokens import KEPT_SHARES_KEY
+from bertscope_service.checkpoints.steps import Applied, KeepLayers
+from bertscope_service.compression.working_copy import WorkingCopy
+from bertscope_service.encoders.torch.pruning import PRUNED_KEY, write_pruned
+from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
 
 LISTS = {"albert": None, "distilbert": "transformer.layer", "modernbert": "layers"}
-"""Where the base model keeps its layers, if not under "encoder.layer"; None where layers are runs of shared weights."""
+"""Path of the base model's layers, if not "encoder.layer"; None where layers are runs of shared weights."""
 
 PER_LAYER = ("layer_types", KEPT_SHARES_KEY)
 """Config entries with one value for each layer."""
 
 
-def keep_layers(piece: Workpiece, step: KeepLayers) -> Applied:
-    """Leave only some layers, under new numbers. `step.kept` are there, ascending; ModernBERT's begin with 0 (see plan)."""
-    config, model = piece.config, piece.parts.encoder
-    path = LISTS.get(piece.architecture, "encoder.layer")
+def keep_layers(copy: WorkingCopy, step: KeepLayers) -> Applied:
+    """Keeps only some layers, under new numbers. `step.kept` exist, ascending; ModernBERT's begin with 0 (see plan)."""
+    config, model = copy.config, copy.parts.encoder
+    path = LISTS.get(copy.architecture, "encoder.layer")
     if path is None:
-        raise ValueError(f"{piece.architecture} has no list of layers")
+        raise ValueError(f"{copy.architecture} has no list of layers")
     parent, _, name = path.rpartition(".")
     owner, before = model.get_submodule(parent), len(model.get_submodule(path))
     setattr(owner, name, torch.nn.ModuleList(getattr(owner, name)[layer] for layer in step.kept))
-    pruned = piece.pruned
+    pruned = copy.pruned
     for entry in PER_LAYER:
         values = getattr(config, entry, None)
         if isinstance(values, (list, tuple)) and len(values) == before:

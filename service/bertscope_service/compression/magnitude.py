@@ -1,17 +1,19 @@
-"""Single weights set to zero."""
+"""Sets single weights to zero."""
 
 from __future__ import annotations
 
 import torch
 
-from bertscope_service.compression.steps import Applied, PruneMagnitude
-from bertscope_service.compression.workpiece import Workpiece
+from bertscope_service.checkpoints.steps import Applied, PruneMagnitude
+from bertscope_service.compression.working_copy import WorkingCopy
 
 
-def prune_magnitude(piece: Workpiece, step: PruneMagnitude) -> Applied:
-    """Set the smallest weights of every linear layer inside the encoder's layers to zero: the same share of each matrix,
-    rounded down. Biases, norms and embeddings stay."""
-    linears = {id(module): module for layer in piece.parts.layers for module in layer.modules()}.values()
+def prune_magnitude(copy: WorkingCopy, step: PruneMagnitude) -> Applied:
+    """Sets the smallest weights of every linear layer inside the encoder's layers to zero.
+
+    It is the same share of each matrix, rounded down. Biases, norms and embeddings stay.
+    """
+    linears = {id(module): module for layer in copy.parts.layers for module in layer.modules()}.values()
     weights = [module.weight for module in linears if isinstance(module, torch.nn.Linear)]
     total = sum(weight.numel() for weight in weights)
     for weight in weights:

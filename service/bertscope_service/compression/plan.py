@@ -1,4 +1,4 @@
-"""Whether some steps go together and a model can take them: all that can be found before any work is done."""
+"""Checks that steps fit each other and a model, as far as that can be checked before any work."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.compression.heads import least_important
-from bertscope_service.compression.importance import masked_lm_objective
-from bertscope_service.compression.steps import (
+from bertscope_service.checkpoints.steps import (
     Criterion,
     EliminateTokens,
     Half,
@@ -26,17 +24,19 @@ from bertscope_service.compression.steps import (
     Step,
     WeightOnly,
 )
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression.heads import least_important
+from bertscope_service.compression.importance import masked_lm_objective
 from bertscope_service.compression.vocabulary import check_vocabulary
-from bertscope_service.encoders.base import Shape
-from bertscope_service.encoders.torch_int8 import check_int8
-from bertscope_service.encoders.torch_pruning import PARTS, remaining
+from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.torch.int8 import check_int8
+from bertscope_service.encoders.torch.pruning import PARTS, remaining
 from bertscope_service.errors import InvalidArgument, Unsupported
-from bertscope_service.tokenization import TextTokenizer
 
 LAST = ("int8", "weight_only", "onnx")
-"""Steps whose result nothing else can be done to."""
+"""Steps whose result can't be compressed further."""
 ONLY_TORCH = (Int8, WeightOnly, Half, EliminateTokens)
-"""Steps whose result, unless it is exported at once, has no graphs."""
+"""Steps whose result has no graphs unless it is exported at once."""
 BLOCK_SIZES = (16, 32, 64, 128)
 USUAL_BLOCK_SIZE = 32
 ONNX_BITS = (4, 8)
@@ -44,11 +44,15 @@ ONNX_BITS = (4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is compressed. name: of the model, for errors. device: "cpu" or "cuda:0". has_mask: whether its tokenizer has a mask
-    token. checkpoint: whether it was read from a transformers checkpoint. steps: names of those that were done to it before."""
+    """The model to compress. name: its name, for errors. device: "cpu" or "cuda:0".
+
+    has_mask: its tokenizer has a mask token. checkpoint: it was read from a transformers checkpoint. steps: names of the
+    earlier steps.
+    """
 
     name: str
     shape: Shape
+    capabilities: Capabilities
     device: str
     has_mask: bool
     checkpoint: bool = True
@@ -57,8 +61,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps that can be done, in the order given, with every default spelled out; the runtime and the precision of the result,
-    None for those of the original."""
+    """Checked steps, in the order given, with every default spelled out.
+
+    runtime, precision: those of the result, None for the original's.
+    """
 
     steps: tuple[Step, ...]
     runtime: str | None
@@ -66,7 +72,7 @@ class Plan:
 
 
 def plan(steps: Sequence[Step], subject: Subject) -> Plan:
-    """Check steps, each kind at most once, against a model.
+    """Checks steps, each kind at most once, against a model.
 
     Raises InvalidArgument, naming the field of CompressModelRequest, and Unsupported.
     """
@@ -104,10 +110,10 @@ def plan(steps: Sequence[Step], subject: Subject) -> Plan:
 
 
 def check_texts(steps: Sequence[Step], tokenizer: TextTokenizer) -> None:
-    """Check steps against a model's tokenizer: texts for importance must have words to mask, a vocabulary must be of a kind
-    that can be reduced. With many texts this takes seconds.
+    """Checks steps against a model's tokenizer, which takes seconds with many texts.
 
-    Raises InvalidArgument, naming the text's field, and Unsupported.
+    Texts for importance must have words to mask; the kind of vocabulary must be reducible. Raises InvalidArgument, naming the
+    text's field, and Unsupported.
     """
     for index, step in enumerate(steps):
         field = f"steps[{index}].{step.name}.texts"
@@ -118,7 +124,7 @@ def check_texts(steps: Sequence[Step], tokenizer: TextTokenizer) -> None:
 
 
 def with_heads(steps: Sequence[Step], importance: NDArray[np.float64], subject: Subject) -> tuple[Step, ...]:
-    """The same with a share of heads spelled out, by the importance [layers, heads] in the model as it is before all steps."""
+    """Spells a share of heads out, by the importance [layers, heads] in the model before all steps."""
     layers, found = tuple(range(subject.shape.layers)), list[Step]()
     gone: Heads = subject.shape.pruned
     for step in steps:
@@ -132,7 +138,7 @@ def with_heads(steps: Sequence[Step], importance: NDArray[np.float64], subject: 
 
 
 def _check_subject(subject: Subject) -> None:
-    """An original that can't be changed."""
+    """Checks that the original can be changed."""
     done = [name for name in subject.steps if name in LAST]
     if done or not subject.checkpoint:
         why = f"it was made by the step {done[-1]!r}" if done else "it was not read from a safetensors checkpoint"
@@ -141,7 +147,7 @@ def _check_subject(subject: Subject) -> None:
 
 
 def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
-    """At most one number format, on a device that has it."""
+    """Checks that there is at most one number format, on a device that has it."""
     formats = [(index, step) for index, step in enumerate(steps) if isinstance(step, (Int8, WeightOnly, Half))]
     if len(formats) > 1:
         (_, first), (index, second) = formats[:2]
@@ -184,7 +190,7 @@ def _check_layer(layer: int, field: str, layers: int, subject: Subject) -> None:
 
 
 def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -> None:
-    if not subject.shape.prunable:
+    if not subject.capabilities.prunable:
         if subject.shape.architecture not in PARTS:
             why = f"layers of {subject.shape.architecture} models share their weights; use interventions instead"
         else:
@@ -204,7 +210,7 @@ def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -
     _check_share(step.share, f"{field}.share")
     _check_texts(step.texts, f"{field}.texts")
     _check_masked_lm(subject)
-    if not subject.shape.differentiable:
+    if not subject.capabilities.differentiable:
         message = f"{subject.name} has no gradients to rank heads by; name the heads, or load it with the torch runtime"
         raise Unsupported(message, "NO_GRADIENTS", model=subject.name)
     if sum(len(remaining(subject.shape.heads, subject.shape.pruned.get(layer, ()))) for layer in range(layers)) < 2:
@@ -212,9 +218,9 @@ def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -
 
 
 def _check_masked_lm(subject: Subject) -> None:
-    """Importance is that to the masked-LM loss."""
-    if not subject.shape.has_masked_lm_head:
-        message = f"{subject.name} has no masked-LM head, whose loss importance is taken of; choose by name or magnitude"
+    """Checks that the model has the masked-LM loss, which importance needs."""
+    if not subject.capabilities.masked_lm:
+        message = f"{subject.name} has no masked-LM head, whose loss defines importance; choose by name or magnitude"
         raise Unsupported(message, "NO_MASKED_LM_HEAD", model=subject.name)
     if not subject.has_mask:
         message = f"{subject.name} has no mask token, so nothing can be ranked by importance; choose by name or magnitude"
@@ -227,7 +233,7 @@ def _check_texts(texts: Sequence[str], field: str) -> None:
 
 
 def _check_share(share: float, field: str) -> None:
-    # Written so that NaN is refused.
+    # In this form the condition refuses NaN too.
     if not 0 < share < 1:
         raise InvalidArgument(field, f"{field} is {share}; use a number over 0 and below 1", "SHARE_OUT_OF_RANGE")
 
@@ -247,7 +253,7 @@ def _check_tokens(step: EliminateTokens, field: str, layers: int) -> None:
 
 
 def _weight_only(step: WeightOnly, field: str, *, onnx: bool) -> WeightOnly:
-    """The step with its block size spelled out."""
+    """Returns the step with its block size spelled out."""
     bits = ONNX_BITS if onnx else range(2, 9)
     if step.bits not in bits:
         known = "4 or 8 with onnx" if onnx else "2 to 8"

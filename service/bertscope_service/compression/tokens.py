@@ -1,21 +1,21 @@
-"""Token vectors to be dropped layer by layer: PoWER-BERT (Goyal et al. 2020)."""
+"""Drops token vectors layer by layer: PoWER-BERT (Goyal et al. 2020)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from bertscope_service.compression.steps import Applied, EliminateTokens
-from bertscope_service.encoders.torch_architectures import ARCHITECTURES
-from bertscope_service.encoders.torch_tokens import KEPT_SHARES_KEY, check_kept_shares
+from bertscope_service.checkpoints.steps import Applied, EliminateTokens
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY, check_kept_shares
 from bertscope_service.errors import InvalidArgument, Unsupported
 
 
 def eliminate_tokens(model: Any, kept_shares: Sequence[float], mask_id: int | None = None) -> Applied:
-    """Let a model's config say which share of a text's tokens goes on after each layer; the weights stay what they are.
+    """Sets the share of a text's tokens that remain after each layer in a model's config; the weights don't change.
 
-    `mask_id` is the mask token's, None for a tokenizer without one. Raises InvalidArgument for shares that don't fit the model,
-    Unsupported for an architecture that this server does not run.
+    `mask_id` is the mask token's, None for a tokenizer without one. Raises InvalidArgument for shares that don't fit the
+    model, Unsupported for an architecture that this server does not run.
     """
     config = model.config
     if config.model_type not in ARCHITECTURES:

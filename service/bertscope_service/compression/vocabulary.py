@@ -1,4 +1,4 @@
-"""Pieces of the vocabulary removed, from the tokenizer and from the weights."""
+"""Removes pieces of the vocabulary from the tokenizer and from the weights."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from typing import Any
 
 import torch
 
-from bertscope_service.compression.pieces import (
+from bertscope_service.checkpoints.steps import Applied, ReduceVocabulary
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression.reduced_tokenizer import (
     check_reducible,
     count_pieces,
     describe,
     needed_pieces,
     without_others,
 )
-from bertscope_service.compression.steps import Applied, ReduceVocabulary
-from bertscope_service.compression.workpiece import Workpiece
-from bertscope_service.encoders.torch_architectures import Roberta
-from bertscope_service.tokenization import TextTokenizer
+from bertscope_service.compression.working_copy import WorkingCopy
+from bertscope_service.encoders.torch.architectures import Roberta
+from bertscope_service.encoders.torch.building import outline
 
 OTHER_FILES = ("vocab.*", "merges.txt", "*.model", "added_tokens.json")
 """Files of a tokenizer that hold ids or pieces; tokenizer.json holds all of them."""
 
 
-def reduce_vocabulary(piece: Workpiece, step: ReduceVocabulary, report: Callable[[], None]) -> Applied:
-    """Leave only the pieces that some texts need (see `pieces`), in the same order, under new ids.
+def reduce_vocabulary(copy: WorkingCopy, step: ReduceVocabulary, report: Callable[[], None]) -> Applied:
+    """Keeps only the pieces that some texts need (see `pieces`), in the same order, under new ids.
 
-    `report` is called now and then and may raise to abandon. Raises Unsupported for a kind of vocabulary that can't lose
-    pieces.
+    `report` is called regularly and may raise to abandon. Raises Unsupported for a kind of vocabulary that can't lose pieces.
     """
-    backend = piece.tokenizer().backend
-    written = json.loads(backend.to_str())
+    tokenizer = copy.tokenizer()
+    written = json.loads(tokenizer.backend.to_str())
     check_reducible(written)
-    counts = count_pieces(backend, step.texts, report)
+    with tokenizer.blamed():
+        counts = count_pieces(tokenizer.backend, step.texts, report)
     needed = set(needed_pieces(written, counts, step.min_count))
-    if isinstance(piece.parts, Roberta):
-        # Its positions are counted from the id of the padding token, which must stay what it is.
-        needed |= set(range(piece.config.pad_token_id + 1))
+    if isinstance(copy.parts, Roberta):
+        # Positions are counted from the padding token's id, which must not change.
+        needed |= set(range(copy.config.pad_token_id + 1))
     kept = sorted(needed)
-    before = int(piece.config.vocab_size)
-    _write_tokenizer(piece.folder, without_others(written, kept), kept)
-    config = _renumbered(piece.config, kept)
-    with torch.device("meta"):
-        wanted = piece.kind(config)
-    _select_rows(piece.model, wanted, torch.tensor(kept))
+    before = int(copy.config.vocab_size)
+    _write_tokenizer(copy.folder, without_others(written, kept), kept)
+    config = _renumbered(copy.config, kept)
+    wanted = outline(copy.kind, config, copy.model.dtype)
+    _select_rows(copy.model, wanted, torch.tensor(kept, dtype=torch.int64, device="cpu"))
     return describe(before, len(kept), len(step.texts))
 
 
 def check_vocabulary(tokenizer: TextTokenizer) -> None:
-    """Raise Unsupported for a tokenizer whose vocabulary can't lose pieces."""
+    """Raises Unsupported for a tokenizer whose vocabulary can't lose pieces."""
     check_reducible(json.loads(tokenizer.backend.to_str()))
 
 
@@ -61,13 +61,13 @@ def _write_tokenizer(folder: Path, written: dict[str, Any], kept: Sequence[int])
     path = folder / "tokenizer_config.json"
     if path.is_file():
         config = json.loads(path.read_text(encoding="utf-8"))
-        # Ids of added tokens, which tokenizer.json has too.
+        # tokenizer.json has the ids of added tokens too.
         if config.pop("added_tokens_decoder", None) is not None:
             path.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _renumbered(config: Any, kept: Sequence[int]) -> Any:
-    """The config, changed: its vocabulary's size, and the ids of special tokens (None for one that is gone)."""
+    """Changes and returns the config: its vocabulary's size, and the ids of special tokens (None for a removed one)."""
     numbers = {old: new for new, old in enumerate(kept)}
     config.vocab_size = len(kept)
     for name, value in config.to_dict().items():
@@ -77,7 +77,7 @@ def _renumbered(config: Any, kept: Sequence[int]) -> Any:
 
 
 def _select_rows(model: Any, wanted: Any, kept: torch.Tensor) -> None:
-    """Leave only the rows of some pieces in all that has one for each, in place. `wanted` has the shapes of the result."""
+    """Keeps only some pieces' rows in all tensors with one for each piece, in place. `wanted` has the shapes of the result."""
     done: dict[int, torch.nn.Parameter] = {}
     for name, parameter in [*model.named_parameters(remove_duplicate=False)]:
         sizes = zip(parameter.shape, wanted.get_parameter(name).shape, strict=True)

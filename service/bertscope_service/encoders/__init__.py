@@ -1,1 +1,1 @@
-"""Runtimes that run a model, behind one seam: `base.py`."""
+"""Runs models in different runtimes behind one interface: `base.py`."""

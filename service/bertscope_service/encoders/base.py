@@ -1,8 +1,8 @@
-"""The seam between the engine and whatever runs a model.
+"""Defines the interface between the engine and the runtimes of models.
 
 An `Encoder` reads padded batches of rows and runs its layers *in steps*: `begin` embeds, `advance` runs layers [a, b) from kept
-hidden states, `logits` applies the masked-LM head to chosen positions only. In steps, because stopping early, pausing between
-layers for a slow reader, and reusing the layers below a changed head are then the same thing.
+hidden states, `logits` applies the masked-LM head to chosen positions only. With steps, stopping early, pausing between layers
+for a slow reader, and reusing the layers below a changed head are the same operation.
 
     state = encoder.begin(sequences)
     encoder.advance(state, stop=4, gates=gates, watch={3: see})    # see(maps) gets layer 3's attention
@@ -10,9 +10,9 @@ layers for a slow reader, and reusing the layers below a changed head are then t
     scores = encoder.logits(state, rows, positions)
 
 Two more things make sweeps cheap: `attend` computes a layer's context once, for all rows that differ only in that layer's
-gates, and `advance(..., only=positions)` leaves out the rest of the last layer at positions that nobody reads.
+gates, and `advance(..., only=positions)` skips the rest of the last layer at positions that nobody reads.
 
-Tensors are torch tensors on the encoder's device whatever the runtime is: that is what reductions are written in.
+Tensors are torch tensors on the encoder's device whatever the runtime is: reductions are written in PyTorch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ See = Callable[[torch.Tensor], None]
 """Receives one layer's attention maps, [rows, heads, length, length]; only valid during the call."""
 
 Tap = Callable[[torch.Tensor], None]
-"""Receives one layer's contexts A V before any gate, [rows, heads, length, head_size]; likewise."""
+"""Receives one layer's contexts A V before any gate, [rows, heads, length, head_size]; only valid during the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +43,32 @@ class Shape:
     vocabulary_size: int
     max_tokens: int
     parameters: int
-    has_masked_lm_head: bool
     labels: tuple[str, ...] = ()
-    """Names of the labels of a classification head that chooses one of them; empty without such a head."""
+    """Names of the labels of a single-label classification head; empty without such a head."""
     pruned: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Heads that the weights lack, by layer, ascending; `heads` counts them."""
-    prunable: bool = False
-    """Whether heads can be removed from the weights."""
-    differentiable: bool = False
-    """Whether the runtime has gradients."""
-    observable: bool = True
-    """Whether attention maps can be watched and heads gated; without, `advance` takes neither gates nor watchers."""
-    hidden_states: bool = True
-    """Whether `State.hidden` holds hidden states after the last layer, and not what a whole model gave."""
-    drops_tokens: bool = False
-    """Whether some tokens of a text are dropped on the way, so that not all have a vector after the last layer."""
     segments: int = 2
-    """How many segments (token types) it tells apart, 1 if none."""
+    """The number of segments (token types), 1 if none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The capabilities of a model with its runtime."""
+
+    masked_lm: bool = False
+    """True if there is a masked-LM head."""
+    classification: bool = False
+    """True if there is a classification head, which chooses one of `Shape.labels`."""
+    prunable: bool = False
+    """True if heads can be removed from the weights."""
+    differentiable: bool = False
+    """True if the runtime has gradients."""
+    observable: bool = True
+    """True if attention maps can be watched and heads gated; otherwise `advance` takes neither gates nor watchers."""
+    hidden_states: bool = True
+    """True if `State.hidden` holds hidden states after the last layer, and not the output of a whole model."""
+    drops_tokens: bool = False
+    """True if some tokens of a text are dropped between layers, so that not all have a vector after the last layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +84,12 @@ class TokenSequence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gates:
-    """What the heads of one row contribute: context := keep * (A V) + uniform * mean(V) + constant, before the output
+    """The contributions of one row's heads: context := keep * (A V) + uniform * mean(V) + constant, before the output
     projection.
 
-    The first two are float32 [layers, heads]; the mean is over the row's real tokens. (1, 0) leaves a head untouched, (0, 0) is
-    zero ablation, (0, 1) replaces its attention by a = 1/L (Kovaleva et al. 2019, section 4.6), any other `keep` scales.
-    `constant` holds float32 [heads, head_size] for the layers that have one: mean ablation.
+    `keep` and `uniform` are float32 [layers, heads]; the mean is over the row's real tokens. (1, 0) leaves a head untouched,
+    (0, 0) is zero ablation, (0, 1) replaces its attention by a = 1/L (Kovaleva et al. 2019, section 4.6), any other `keep`
+    scales. `constant` holds float32 [heads, head_size] for the layers that have one: mean ablation.
     """
 
     keep: NDArray[np.float32]
@@ -105,22 +114,22 @@ class BatchGates:
 
 @dataclass(slots=True)
 class Context:
-    """What the heads of one layer read, before any gate: `own` = A V, [rows, length, heads, head_size], and `mean`, the mean
-    of V over the real tokens, [rows, heads, head_size]."""
+    """The outputs of one layer's heads, before any gate: `own` = A V, [rows, length, heads, head_size], and `mean`, the mean of
+    V over the real tokens, [rows, heads, head_size]."""
 
     own: torch.Tensor
     mean: torch.Tensor
 
 
 BEYOND = 1 << 30
-"""A place after all others."""
+"""A position after all others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Survivors:
-    """Which tokens of a batch are left, in models that drop some on the way.
+class KeptTokens:
+    """The remaining tokens of a batch, in models that drop some between layers.
 
-    places: where each stood in its text, int64 [rows, length], ascending, BEYOND at padding. protected: those that are never
+    places: their positions in the text, int64 [rows, length], ascending, BEYOND at padding. protected: tokens that are never
     dropped, bool [rows, length]; False at padding. tokens: real tokens of each text before any was dropped, on the host.
     """
 
@@ -128,76 +137,101 @@ class Survivors:
     protected: torch.Tensor
     tokens: tuple[int, ...]
 
-    def row(self, index: int, length: int) -> Survivors:
-        """A copy of one row without its padding."""
+    def row(self, index: int, length: int) -> KeptTokens:
+        """Returns a copy of one row without its padding."""
         one = slice(index, index + 1)
-        return Survivors(self.places[one, :length].clone(), self.protected[one, :length].clone(), self.tokens[one])
+        return KeptTokens(self.places[one, :length].clone(), self.protected[one, :length].clone(), self.tokens[one])
 
     @staticmethod
-    def stack(rows: Sequence[Survivors]) -> Survivors:
-        """One batch of single rows."""
+    def stack(rows: Sequence[KeptTokens]) -> KeptTokens:
+        """Returns one batch of single rows."""
         places = torch.nn.utils.rnn.pad_sequence([row.places[0] for row in rows], batch_first=True, padding_value=BEYOND)
-        return Survivors(places, _padded([row.protected[0] for row in rows]), tuple(row.tokens[0] for row in rows))
+        return KeptTokens(places, _padded([row.protected[0] for row in rows]), tuple(row.tokens[0] for row in rows))
 
 
-@dataclass(slots=True)
 class State:
     """A batch between two layers. `advance` changes it in place, but never the tensors, so states may share them.
 
-    hidden: [rows, length, hidden_size] after `layer` layers (after the embeddings if 0), in the model's number format.
+    hidden: [rows, length, hidden_size] after `layer` layers (after the embeddings if 0), in the model's number format. Where
+    rows are not embedded yet, it is computed when it is first read.
+    pending: computes `hidden`; None once it is there.
     lengths: real tokens of each row, on the host.
     valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
     context: of layer `layer`, if `attend` computed it.
-    survivors: in models that drop tokens, those that are left: length and `lengths` count these alone. None in all others, and
-    once a state was read at chosen positions.
-    advanced: when `advance` last came back, time.perf_counter(); on a GPU its layers may still run then.
+    kept_tokens: the remaining tokens, in models that drop tokens: length and `lengths` count these alone. None in all others,
+    and once a state was read at chosen positions.
     """
 
-    hidden: torch.Tensor
-    lengths: tuple[int, ...]
-    valid: torch.Tensor | None
-    layer: int = 0
-    context: Context | None = None
-    survivors: Survivors | None = None
-    advanced: float = 0.0
+    __slots__ = ("_hidden", "context", "kept_tokens", "layer", "lengths", "pending", "valid")
+
+    def __init__(
+        self,
+        hidden: torch.Tensor | Callable[[], torch.Tensor],
+        lengths: tuple[int, ...],
+        valid: torch.Tensor | None,
+        layer: int = 0,
+        context: Context | None = None,
+        kept_tokens: KeptTokens | None = None,
+    ) -> None:
+        """`hidden` may be a function that computes it."""
+        if isinstance(hidden, torch.Tensor):
+            self.hidden = hidden
+        else:
+            self.pending: Callable[[], torch.Tensor] | None = hidden
+        self.lengths = lengths
+        self.valid = valid
+        self.layer = layer
+        self.context = context
+        self.kept_tokens = kept_tokens
+
+    @property
+    def hidden(self) -> torch.Tensor:
+        if self.pending is not None:
+            self.hidden = self.pending()
+        return self._hidden
+
+    @hidden.setter
+    def hidden(self, hidden: torch.Tensor) -> None:
+        # What computes it may hold memory.
+        self._hidden, self.pending = hidden, None
 
     def row(self, index: int) -> State:
-        """A copy of one row without its padding; it holds no memory of the batch."""
+        """Returns a copy of one row without its padding; it holds no memory of the batch."""
         length, one, context = self.lengths[index], slice(index, index + 1), self.context
         kept = None if context is None else Context(context.own[one, :length].clone(), context.mean[one].clone())
-        left = None if self.survivors is None else self.survivors.row(index, length)
+        left = None if self.kept_tokens is None else self.kept_tokens.row(index, length)
         return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept, left)
 
     @property
     def bytes(self) -> int:
-        """Memory that its tensors take."""
+        """The memory of its tensors."""
         tensors = [self.hidden] + ([] if self.context is None else [self.context.own, self.context.mean])
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @staticmethod
     def stack(states: Sequence[State]) -> State:
-        """One batch of single rows that stand at the same layer, all of them with a context or none."""
+        """Returns one batch of single rows at the same layer, all of them with a context or none."""
         first = states[0]
         if len(states) == 1:
-            return State(first.hidden, first.lengths, None, first.layer, first.context, first.survivors)
+            return State(first.hidden, first.lengths, None, first.layer, first.context, first.kept_tokens)
         lengths = tuple(state.lengths[0] for state in states)
         hidden = _padded([state.hidden[0] for state in states])
         contexts = [state.context for state in states if state.context is not None]
         context = None
         if contexts:
             context = Context(_padded([one.own[0] for one in contexts]), torch.cat([one.mean for one in contexts]))
-        left = [state.survivors for state in states if state.survivors is not None]
-        survivors = Survivors.stack(left) if left else None
-        return State(hidden, lengths, valid_mask(lengths, hidden.device), first.layer, context, survivors)
+        left = [state.kept_tokens for state in states if state.kept_tokens is not None]
+        kept_tokens = KeptTokens.stack(left) if left else None
+        return State(hidden, lengths, valid_mask(lengths, hidden.device), first.layer, context, kept_tokens)
 
 
 def _padded(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """Tensors [length, ...] as one [rows, longest, ...]."""
+    """Pads tensors [length, ...] into one [rows, longest, ...]."""
     return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
 
 
 def valid_mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor | None:
-    """Which positions of a batch are real: bool [rows, longest], or None if all are."""
+    """Returns the mask of real positions of a batch, bool [rows, longest], or None if all are real."""
     longest = max(lengths)
     if min(lengths) == longest:
         return None
@@ -206,7 +240,8 @@ def valid_mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor | N
 
 
 def place_ids(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token and segment ids of rows on a device, int64 [rows, longest]; what is shorter is filled with `padding` and with 0."""
+    """Returns token and segment ids of rows on a device, int64 [rows, longest]; shorter rows are filled with `padding` and with
+    0."""
     ids = np.full((len(sequences), max(map(len, sequences))), padding, dtype=np.int64)
     segments = np.zeros_like(ids)
     for row, sequence in enumerate(sequences):
@@ -216,7 +251,7 @@ def place_ids(sequences: Sequence[TokenSequence], device: torch.device, padding:
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy a host tensor without making the host wait for the device."""
+    """Copies a host tensor without making the host wait for the device."""
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor
@@ -229,6 +264,9 @@ class Encoder(Protocol):
     def shape(self) -> Shape: ...
 
     @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
     def device(self) -> torch.device: ...
 
     @property
@@ -237,7 +275,7 @@ class Encoder(Protocol):
 
     @property
     def runtime(self) -> str:
-        """ "torch", the library that runs it."""
+        """ "torch" or "onnx", the library that runs it."""
 
     @property
     def precision(self) -> str:
@@ -245,13 +283,13 @@ class Encoder(Protocol):
 
     @property
     def resident_bytes(self) -> int:
-        """Memory that its weights take, bytes."""
+        """The memory of its weights, bytes."""
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
-        """Embed rows, padded to the longest. Every row has 1 to `shape.max_tokens` tokens."""
+        """Embeds rows, padded to the longest. Every row has 1 to `shape.max_tokens` tokens."""
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        """Put the gates of a batch on the device; None if no row has any."""
+        """Places the gates of a batch on the device. Returns None if no row has any."""
 
     def advance(
         self,
@@ -263,36 +301,37 @@ class Encoder(Protocol):
         taps: Mapping[int, Tap] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
-        """Run layers [state.layer, stop). `watch[layer]` sees that layer's attention maps; only watched layers build them.
+        """Runs layers [state.layer, stop). `watch[layer]` gets that layer's attention maps; only watched layers build them.
 
         `taps[layer]` gets that layer's contexts; its layer may not be one that `attend` has prepared. `only`, int64 [rows, n],
         names the positions of each row that matter after layer `stop` - 1: `hidden` is [rows, n, hidden_size] then, and the
-        state can't be advanced further. Layers that can't be run in part run whole, so this never changes what is there. A
-        model that drops tokens keeps these from here on; they must be named before one of them is dropped.
+        state can't be advanced further. Layers that can't be run in part run whole, so the values at these positions never
+        change. A model that drops tokens keeps these from here on; they must be named before one of them is dropped.
         """
 
     def attend(self, state: State) -> None:
-        """Compute the context of layer `state.layer` and keep it in the state: whatever the gates of that layer, `advance`
-        goes on from there. Does nothing where a layer can't be run in parts."""
+        """Computes the context of layer `state.layer` and keeps it in the state: `advance` continues from it, whatever the
+        gates of that layer. Does nothing if a layer can't be run in parts."""
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Scores over the vocabulary before the softmax, float32 [n, vocabulary], of n (row, position) pairs (int64 [n] each).
+        """Returns scores over the vocabulary before the softmax, float32 [n, vocabulary], of n (row, position) pairs (int64 [n]
+        each).
 
-        The state must stand after the last layer; with `only`, positions count among those, else in the texts: a token that was
-        dropped has NaN for scores.
+        The state must be after the last layer; with `only`, positions count among those, else in the texts: a dropped token has
+        NaN scores.
         """
 
     def classify(self, state: State) -> torch.Tensor:
-        """Scores of the labels before the softmax, float32 [rows, labels]. The state must stand after the last layer."""
+        """Returns scores of the labels before the softmax, float32 [rows, labels]. The state must be after the last layer."""
 
     @property
     def reads_first(self) -> bool:
-        """Whether `classify` reads position 0 alone, so that `advance` may leave out all others."""
+        """True if `classify` reads position 0 alone, so that `advance` may skip all others."""
 
 
 @runtime_checkable
 class Countable(Protocol):
-    """An encoder that has its weights at hand."""
+    """An encoder whose weights can be counted."""
 
     def nonzero_parameters(self) -> int:
-        """How many of its parameters are not zero. Reads all of them, on the thread of the device's worker."""
+        """Returns the number of its parameters that are not zero. Reads all of them, on the thread of the device's worker."""

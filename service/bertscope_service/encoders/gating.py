@@ -1,4 +1,4 @@
-"""How gates act on the heads of a layer, whatever runs it."""
+"""Applies gates to the heads of a layer, in any runtime."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from bertscope_service.encoders.base import BatchGates, Gates, See, Shape, Tap
 
 @dataclass(slots=True)
 class LayerRun:
-    """What one layer's attention has to do for a batch.
+    """The attention of one layer for a batch.
 
-    keep: [rows, heads], None if no row's gate is anything but open here. uniform: likewise, None if no gate is uniform.
-    constant: [rows, heads, head_size], added to the context; None if no row has one.
-    average: [rows, 1, length, 1], 1/L at real tokens and 0 at padding, to take the mean of V with; set if `uniform` is.
-    see, tap: receive the maps and the contexts; None if nobody watches, then maps are never built.
+    keep: [rows, heads], None if all gates are open here. uniform: likewise, None if no gate is uniform. constant: [rows, heads,
+    head_size], added to the context; None if no row has one. average: [rows, 1, length, 1], 1/L at real tokens and 0 at
+    padding, to take the mean of V with; set if `uniform` is. see, tap: receive the maps and the contexts; None if nobody
+    watches, then maps are never built. exact: whether contexts must be bitwise independent of the texts that share the batch;
+    see `torch.exact_attention`.
     """
 
     keep: torch.Tensor | None = None
@@ -29,12 +30,13 @@ class LayerRun:
     average: torch.Tensor | None = None
     see: See | None = None
     tap: Tap | None = None
+    exact: bool = False
 
     @classmethod
     def of(
         cls, layer: int, gates: BatchGates | None, watch: Mapping[int, See] | None, taps: Mapping[int, Tap] | None
     ) -> LayerRun:
-        """Of a layer with these gates and watchers; `average` is the caller's."""
+        """Returns the run of a layer with these gates and watchers; the caller sets `average`."""
         run = cls(see=(watch or {}).get(layer), tap=(taps or {}).get(layer))
         if gates is not None and layer in gates.layers:
             run.keep, run.constant = gates.keep[:, layer], gates.constant.get(layer)
@@ -43,7 +45,7 @@ class LayerRun:
         return run
 
     def gate(self, context: torch.Tensor, mean: torch.Tensor | None) -> torch.Tensor:
-        """Contexts [rows, heads, n, head_size] as the gates leave them. mean: of V, [rows, heads, 1, head_size], for
+        """Returns contexts [rows, heads, n, head_size] after the gates. mean: of V, [rows, heads, 1, head_size], for
         `uniform`."""
         if self.keep is None:
             return context
@@ -53,8 +55,8 @@ class LayerRun:
         return gated if self.constant is None else gated + self.constant[:, :, None]
 
     def without_pruned(self, kept: torch.Tensor, heads: int) -> LayerRun:
-        """The same for the heads that are left of a layer, int64 [kept], of `heads`; whoever watches sees zeros for those that
-        are gone."""
+        """Returns the run for the remaining heads of a layer, int64 [kept], of `heads`; watchers get zeros for the removed
+        ones."""
 
         def chosen(values: torch.Tensor | None) -> torch.Tensor | None:
             return None if values is None else values.index_select(1, kept)
@@ -64,19 +66,21 @@ class LayerRun:
             watcher(whole.index_copy_(1, kept, seen))
 
         see, tap = (watcher and partial(show, watcher) for watcher in (self.see, self.tap))
-        return LayerRun(chosen(self.keep), chosen(self.uniform), chosen(self.constant), self.average, see, tap)
+        keep, uniform, constant = chosen(self.keep), chosen(self.uniform), chosen(self.constant)
+        return LayerRun(keep, uniform, constant, self.average, see, tap, self.exact)
 
     def show_nothing(self, rows: int, length: int, head_size: int, device: torch.device) -> None:
-        """Let those who watch a layer without heads see zeros: its attention is never computed."""
+        """Passes zeros to watchers of a layer without heads: its attention is never computed."""
         for watcher, size in ((self.see, length), (self.tap, head_size)):
             if watcher is not None:
-                watcher(torch.zeros((rows, 0, length, size), device=device))
+                watcher(torch.zeros((rows, 0, length, size), dtype=torch.float32, device=device))
 
 
 def place_gates(
     gates: Sequence[Gates | None], shape: Shape, place: Callable[[NDArray[np.float32]], torch.Tensor]
 ) -> BatchGates | None:
-    """The gates of a batch; `place` puts an array on the device in the model's number format. None if no row has any."""
+    """Returns the gates of a batch, or None if no row has any; `place` puts an array on the device in the model's number
+    format."""
     if not any(gates):
         return None
     sizes = (len(gates), shape.layers, shape.heads)
@@ -94,5 +98,5 @@ def place_gates(
 
 
 def pick(tensor: torch.Tensor, only: torch.Tensor | None) -> torch.Tensor:
-    """[rows, length, ...] at some positions of each row, [rows, n, ...]; all of them if `only` is None."""
-    return tensor if only is None else tensor[torch.arange(len(tensor), device=tensor.device)[:, None], only]
+    """Returns [rows, length, ...] at some positions of each row, [rows, n, ...]; all of them if `only` is None."""
+    return tensor if only is None else tensor[torch.arange(len(tensor), dtype=torch.int64, device=tensor.device)[:, None], only]

@@ -1,1 +1,1 @@
-"""Rows of all calls, batched onto devices."""
+"""Batches rows of all calls onto devices."""

@@ -1,10 +1,10 @@
-"""Who may wait for a device, and what those hear who may not. Pure: no threads, no clock.
+"""Decides whether a job may wait for a device, and how it is rejected if not. Pure: no threads, no clock.
 
-The room of the queue is shared by dynamic thresholds (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for
-Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998): what a client may have waiting is a multiple of
-the room that is left, so the greediest clients together never take all of it, and a client alone may use most of it.
+Clients share the queue by dynamic thresholds (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for
+Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998): a client may have waiting a multiple of the
+free room, so the greediest clients together never take all of it, and a single client may use most of it.
 
-Rows that go behind a job take none of its room: bulk work waits in what interactive calls leave, and keeps none of them out.
+Bulk rows take no room from interactive ones: bulk work waits in the room that interactive calls leave, and delays none of them.
 """
 
 from __future__ import annotations
@@ -16,33 +16,36 @@ from bertscope_service.engine.rows import Job, Priority
 from bertscope_service.errors import Overloaded
 
 SHARE_OF_ROOM = 4
-"""A client may have waiting so many times the room that is left: alone, 4/5 of the queue."""
+"""A client may have this many times the free room waiting: 4/5 of the queue if it is the only client."""
 
 DOUBT = 1.5
-"""How far the estimate of a job's own time may err: where nobody waits, only a deadline so much too early is out of reach."""
+"""The estimate of a job's own time may be wrong by this factor. If nobody else waits, a job is rejected only when its estimate
+exceeds the time to its deadline by more than that."""
 
 MARGIN = 1.5
-"""So many times the estimate has to fit before a deadline where others wait. With less, a long queue settles at the point where
-each job ends a moment too late: the device works on, and nobody gets an answer."""
+"""If others wait, this many times the estimate has to fit before the deadline. With less, a long queue settles at the point
+where each job ends a moment too late: the device works on, and nobody gets an answer."""
 
 BATCHES_AHEAD = 3
-"""A job may have to wait for the batch at work, and for rows that came later and ride along with others of their length."""
+"""A job may have to wait for this many batches: the running one, and later rows that share a batch with others of their
+length."""
 
 EARLY = 0.05
-"""What a client is taken to ask for before its request is read, as a share of the bounds, if it has some of it already."""
+"""Before its request is read, a client that has rows waiting already is assumed to ask for this share of the bounds."""
 
 PATIENCE = 2.0
-"""A job that has not begun after so many times the longest wait is turned away after all: others came and share with it."""
+"""A job that has not begun after this many times the longest wait is rejected after all: later clients share the device with
+it."""
 
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 30.0
 UNKNOWN_RETRY_SECONDS = 1.0
-"""When to come back if it is not known yet how fast the device is."""
+"""The retry delay while the device's rate is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The bounds of a device's queue: tokens that wait, and seconds that a job may have to wait for others; and how many tokens
-    a batch has at most."""
+    """The bounds of a device's queue: tokens that wait, seconds that a job may have to wait for others, and tokens in a
+    batch."""
 
     device: str
     limit_tokens: int
@@ -50,17 +53,17 @@ class Admission:
     batch_tokens: int
 
     def refuse(self, backlog: Backlog, job: Job, now: float) -> Overloaded | None:
-        """Why a job may not wait; None if it may. `now` is a time.monotonic()."""
+        """Returns why a job may not wait, or None if it may. `now` is a time.monotonic()."""
         remaining = None if job.deadline is None else job.deadline - now
         seconds = job.tokens * job.token_seconds
         return self._refuse(backlog, job.client, job.priority, job.tokens, seconds, remaining)
 
-    def refuse_unheard(self, backlog: Backlog, client: str, remaining: float | None) -> Overloaded | None:
-        """Why an interactive job of a client, of which nothing is known but the seconds to its deadline, may not wait; None if
-        one might.
+    def refuse_before_reading(self, backlog: Backlog, client: str, remaining: float | None) -> Overloaded | None:
+        """Returns why an interactive job of a client may not wait, or None if one might. Only the seconds to its deadline are
+        known.
 
-        A client that has rows waiting is taken to ask for some of what the bounds allow. So it is refused a little early, and
-        of the many that are refused under overload nearly all are before their requests are read.
+        A client that has rows waiting is assumed to ask for some of what the bounds allow. So it is rejected a little early,
+        and under overload nearly all rejected calls are rejected before their requests are read.
         """
         early = EARLY if backlog.tokens_of(client, Priority.INTERACTIVE) else 0.0
         tokens = max(1, round(early * self.limit_tokens))
@@ -69,11 +72,11 @@ class Admission:
 
     @property
     def patience_seconds(self) -> float:
-        """Longest that a job really waits."""
+        """The longest time that a job really waits."""
         return PATIENCE * self.limit_seconds
 
     def give_up(self, backlog: Backlog) -> Overloaded:
-        """What a job hears that has waited so long in vain."""
+        """Returns the error for a job that has waited `patience_seconds` in vain."""
         waited = f"this request has waited for {self.patience_seconds:g} s on {self.device}, and others share it now"
         return self._refusal("QUEUE_FULL", f"{waited}; try again later", backlog.up_to(Priority.INTERACTIVE).seconds)
 
@@ -85,13 +88,13 @@ class Admission:
         if waiting.rows and tokens > room:
             return self._full(waiting, tokens - room, f"{waiting.tokens} tokens wait on {self.device}")
         if own and own + tokens > SHARE_OF_ROOM * room:
-            # What leaves the queue makes room, and this client's part of it is its own.
+            # Rows that leave the queue make room, and this client's share of them is its own.
             excess = (own + tokens - SHARE_OF_ROOM * room) / (SHARE_OF_ROOM + 1 / backlog.clients(priority))
             return self._full(waiting, excess, f"{own} of the {waiting.tokens} tokens that wait on {self.device} are yours")
         before = backlog.seconds_before(client, priority, seconds)
         if before > self.limit_seconds:
             message = f"{before:.2g} s of work go before this request on {self.device}, and {self.limit_seconds:g} s may"
-            # Not `before`: while this client has nothing waiting, that stays as it is until others have less than it asks for.
+            # Not `before`: while this client has nothing waiting, it stays the same until others have less than it asks for.
             return self._refusal("QUEUE_FULL", f"{message}; try again later", waiting.seconds - self.limit_seconds)
         return None if remaining is None or remaining <= 0 else self._too_late(waiting, before, seconds, remaining)
 
@@ -102,7 +105,7 @@ class Admission:
         return self._refusal("QUEUE_FULL", f"{state} and the queue takes {self.limit_tokens}; try again later", wait)
 
     def _too_late(self, waiting: Load, before: float, seconds: float, remaining: float) -> Overloaded | None:
-        """The refusal of a job that takes so many seconds behind others, unless it is likely to end in time."""
+        """Returns the rejection of a job that takes this many seconds behind others, unless it is likely to end in time."""
         needed, fits = before + seconds, DOUBT * remaining
         if waiting.tokens and waiting.seconds:
             needed += min(waiting.seconds, BATCHES_AHEAD * self.batch_tokens * waiting.seconds / waiting.tokens)

@@ -1,8 +1,9 @@
-"""Runs rows for callers on the event loop; the devices' workers do the computing."""
+"""Runs rows for callers on the event loop; the devices' worker threads compute."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,16 +13,21 @@ from weakref import WeakSet
 
 import torch
 
-from bertscope_service.engine import timeline
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.rows import Job, Priority, Row
-from bertscope_service.engine.timeline import Wait
 from bertscope_service.engine.worker import Limits, Worker
 from bertscope_service.errors import Overloaded
-from bertscope_service.metrics import Metrics
+from bertscope_service.observability import timeline
+from bertscope_service.observability.metrics import Metrics
+from bertscope_service.observability.timeline import Wait
 
 CATCH_UP_SECONDS = 10.0
-"""A lease begins no later than this after the one before, even if somebody who waited then still waits."""
+"""A lease begins no later than this after the one before, even if rows that waited then still wait."""
+
+LOOK_SECONDS = 1.0
+"""The longest interval between two checks for hanging devices."""
+
+logger = logging.getLogger(__name__)
 
 
 class Engine:
@@ -32,11 +38,15 @@ class Engine:
         limits: Callable[[torch.device], Limits],
         metrics: Metrics,
         on_broken: Callable[[torch.device], None] = lambda _: None,
+        on_stalled: Callable[[torch.device, bool], None] = lambda _, __: None,
     ) -> None:
-        """`on_broken` is called from another thread when a device has failed for good."""
+        """`on_broken` is called from another thread when a device has failed for good; `on_stalled` is called on the event
+        loop, with True when a device hangs, and with False when it continues after all."""
         self._limits = limits
         self._metrics = metrics
         self._on_broken = on_broken
+        self._on_stalled = on_stalled
+        self._looking: asyncio.TimerHandle | None = None
         self._workers: dict[torch.device, Worker] = {}
         self._leases: dict[torch.device, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._kept_waiting: dict[torch.device, WeakSet[asyncio.Future[list[Any]]]] = {}
@@ -50,7 +60,7 @@ class Engine:
         priority: Priority = Priority.INTERACTIVE,
         admitted: bool = False,
     ) -> list[Any]:
-        """One result for each row, in order; what each row's observer dealt out. All rows are on one device.
+        """Returns one result for each row, in order, as its observer returned it. All rows are on one device.
 
         `deadline` is a time.monotonic(). Cancelling the call drops the rows that still wait. `admitted`: see Worker.submit.
         Raises Overloaded, DeadlineExceeded, Unavailable.
@@ -64,16 +74,17 @@ class Engine:
             worker.submit(job, admitted=admitted)
             return await self._results(worker, job, patience)
         finally:
+            worker.leave(job)
             if job.timeline is not None:
                 job.timeline.waited(Wait(job.came, job.began or time.perf_counter()))
-            # Rows know their job. Without the way back, what it holds goes with its last reader, not when garbage is collected:
-            # results may be large tensors, and those who are refused many.
+            # Rows refer to their job. Without this reference back, the job is freed with its last reader, not at the next
+            # garbage collection: results may be large tensors, and rejected jobs many.
             job.rows = ()
 
     async def _results(self, worker: Worker, job: Job, patience: float | None) -> list[Any]:
-        """Wait for a job that was let in, for so many seconds at most if it does not begin, or until its deadline.
+        """Waits for an admitted job until its deadline, and for at most `patience` seconds if it does not begin.
 
-        One timer does, the nearer one: who comes to a later deadline is cancelled by gRPC, too.
+        One timer, the nearer one, is enough: gRPC also cancels a call at its deadline.
         """
         remaining = None if job.deadline is None else job.deadline - time.monotonic()
         timer = None
@@ -92,11 +103,11 @@ class Engine:
 
     @asynccontextmanager
     async def lease(self, device: torch.device, *, refuse: bool) -> AsyncIterator[Lease]:
-        """Have a device to oneself, once nobody else has; what runs there meanwhile are the calls of the lease.
+        """Reserves a device for one caller, once nobody else has it; only the calls of the lease run there meanwhile.
 
-        Others' rows wait (their deadlines end them as ever) or, with `refuse`, get Overloaded; between two leases those run
-        that waited. Who needs several devices leases them in the order of their names, or two such callers may wait for each
-        other. Raises Unavailable when the server stops.
+        Others' rows wait (their deadlines apply as ever) or, with `refuse`, get Overloaded; rows that waited run between two
+        leases. A caller that needs several devices leases them in the order of their names, or two such callers may deadlock.
+        Raises Unavailable when the server stops.
         """
         worker = self._worker(device)
         async with self._leases[device]:
@@ -106,20 +117,20 @@ class Engine:
             try:
                 yield lease
             finally:
-                # Weak: what the jobs found is not kept until somebody asks for the next lease.
+                # Weak: the jobs' results are not kept until the next lease.
                 self._kept_waiting[device] = WeakSet(job.done for job in worker.take_back())
 
     async def _catch_up(self, device: torch.device) -> None:
-        """Let those run who had to wait for the lease before: they shall not wait for the next one too."""
+        """Waits until jobs that had to wait for the lease before have run, so that they do not wait for the next one too."""
         waiting = list(self._kept_waiting.get(device, ()))
         if waiting:
             await asyncio.wait(waiting, timeout=CATCH_UP_SECONDS)
 
     def crowded(self, client: str, remaining: float | None) -> Overloaded | None:
-        """Why interactive calls of a client are turned away now, on whatever device; None if one might be let in.
+        """Returns why interactive calls of a client are rejected now, whatever the device, or None if one might be admitted.
 
-        `remaining` are the seconds to the call's deadline. Much cheaper than reading its request first; `run` decides about the
-        others.
+        `remaining` are the seconds to the call's deadline. This is much cheaper than reading the request first; `run` decides
+        about the other calls.
         """
         refusal = None
         for worker in self._workers.values():
@@ -131,15 +142,30 @@ class Engine:
         return refusal
 
     def batch_tokens(self, device: torch.device) -> int:
-        """Most tokens in a batch of a device."""
+        """Returns the largest number of tokens in a batch of a device."""
         return self._limits(device).batch_tokens
 
-    async def close(self) -> None:
-        """End all workers; what waits fails with Unavailable."""
-        await asyncio.gather(*(asyncio.to_thread(worker.close) for worker in self._workers.values()))
+    async def close(self, seconds: float | None = None) -> None:
+        """Ends all workers; waiting jobs fail with Unavailable. A device that still computes after this many seconds is left to
+        itself; None waits without limit."""
+        await asyncio.gather(*(asyncio.to_thread(worker.close, seconds) for worker in self._workers.values()))
+        if self._looking is not None:
+            self._looking.cancel()
 
     def _worker(self, device: torch.device) -> Worker:
         worker = self._workers.get(device)
         if worker is None:
-            worker = self._workers[device] = Worker(device, self._limits(device), self._metrics, self._on_broken)
+            limits = self._limits(device)
+            worker = self._workers[device] = Worker(device, limits, self._metrics, self._on_broken, self._on_stalled)
+            if limits.stall_seconds and self._looking is None:
+                self._look(asyncio.get_running_loop(), min(LOOK_SECONDS, limits.stall_seconds / 4))
         return worker
+
+    def _look(self, loop: asyncio.AbstractEventLoop, interval: float) -> None:
+        """Checks periodically whether a device hangs."""
+        self._looking = loop.call_later(interval, self._look, loop, interval)
+        for worker in self._workers.values():
+            try:
+                worker.look(time.monotonic())
+            except Exception:
+                logger.exception("could not check whether %s hangs; the check will be repeated", worker.device)

@@ -1,16 +1,19 @@
-"""A device that is lent to one caller: its worker runs that caller's functions, and nobody's rows."""
+"""Lends a device to one caller: its worker runs that caller's functions, and nobody's rows."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
 
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.engine.rows import contained
 from bertscope_service.errors import Unavailable
 
 T = TypeVar("T")
@@ -19,41 +22,51 @@ MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 600.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A function for the worker's thread, and where its result goes."""
+    """A function for the worker's thread, and the future for its result. It runs at most this many tokens of a model at a
+    time."""
 
     function: Callable[[], Any]
+    encoder: Encoder | None = None
+    tokens: int = 0
     future: Future[Any] = field(default_factory=Future)
 
     def run(self) -> None:
-        """On the worker's thread; does nothing if nobody waits for it any more."""
+        """Runs the function on the worker's thread; does nothing if nobody waits for it any more."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
             with torch.inference_mode():
                 result = self.function()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's
-            self.future.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 - any error belongs to the caller
+            self._end(self.future.set_exception, contained(error))
         else:
-            self.future.set_result(result)
+            self._end(self.future.set_result, result)
 
     def refuse(self, error: Exception) -> None:
-        """Tell the caller, if one still waits, why the worker has stopped."""
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
+        """Fails the call with an error if its caller still waits, even while the function runs."""
+        future = self.future
+        if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
+            self._end(future.set_exception, error)
+
+    @staticmethod
+    def _end(say: Callable[[T], None], what: T) -> None:
+        """Sets the outcome, unless the future has another one already."""
+        with suppress(InvalidStateError):
+            say(what)
 
 
 class Lender(Protocol):
-    """A worker, as a lease needs it."""
+    """The part of a worker that a lease needs."""
 
     def enqueue(self, call: Call) -> None:
-        """Run a call before any row. Raises Unavailable after the worker's end."""
+        """Runs a call before any row. Raises Unavailable after the worker's end."""
 
 
 class Lease:
-    """A device while it is lent. Belongs to the event loop it was made on.
+    """A lent device. It belongs to the event loop that it was made on.
 
-    `refuse`: others are turned away at once; without, they wait. `waited` and `refused` count their jobs, those included that
-    waited when it began; what was admitted before always waits.
+    `refuse`: jobs of others are rejected at once; otherwise they wait. `waited` and `refused` count them, including jobs that
+    waited when the lease began; jobs admitted before always wait.
     """
 
     def __init__(self, device: torch.device, lender: Lender, *, refuse: bool) -> None:
@@ -64,27 +77,29 @@ class Lease:
         self._lender = lender
         self._ends = time.monotonic()
 
-    async def call(self, function: Callable[[], T]) -> T:
-        """Run a function on the device's worker, in inference mode, after the batch at work; what it raises comes back.
+    async def call(self, function: Callable[[], T], *, encoder: Encoder | None = None, tokens: int = 0) -> T:
+        """Runs a function on the device's worker, in inference mode, after the running batch; its exceptions are raised here.
 
-        Cancelling gives up on the result: a function that has begun runs on, one that has not never does. So it should take
-        a fraction of a second. Raises Unavailable when the server stops.
+        Cancelling gives up on the result: a function that has begun continues, and one that has not never begins. So it should
+        take a fraction of a second. If it runs many tokens of an encoder at once (padding included), pass their number, for the
+        device counts as stalled when it takes much longer than they explain. Raises Unavailable when the server stops, or the
+        device stalls.
         """
-        call = Call(function)
+        call = Call(function, encoder, tokens)
         self._lender.enqueue(call)
         result: T = await asyncio.wrap_future(call.future)
         return result
 
     def expect(self, seconds: float) -> None:
-        """Say how long it will still take; those who are refused are told so."""
+        """Sets how many seconds the lease will still take; rejected callers are told to retry then."""
         self._ends = time.monotonic() + seconds
 
     @property
     def retry_after(self) -> float:
-        """When to try again, seconds from now."""
+        """Seconds from now after which rejected callers should retry."""
         return min(MAX_RETRY_SECONDS, max(MIN_RETRY_SECONDS, self._ends - time.monotonic()))
 
 
 def stopping() -> Unavailable:
-    """What everybody hears who waits when the server stops."""
+    """Returns the error for all waiting callers when the server stops."""
     return Unavailable("the server is stopping; ask another one", "DRAINING")

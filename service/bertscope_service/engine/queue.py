@@ -1,4 +1,4 @@
-"""Which waiting rows form the next batch. Pure bookkeeping: no threads, no clock, no tensors."""
+"""Chooses the waiting rows of the next batch. Pure bookkeeping: no threads, no clock, no tensors."""
 
 from __future__ import annotations
 
@@ -8,83 +8,83 @@ from dataclasses import dataclass, field
 from math import inf
 
 from bertscope_service.engine.backlog import Backlog
-from bertscope_service.engine.lane import Lane
-from bertscope_service.engine.pace import NOMINAL_TOKEN_SECONDS
+from bertscope_service.engine.fair_queue import FairQueue
+from bertscope_service.engine.rate_estimate import NOMINAL_TOKEN_SECONDS
 from bertscope_service.engine.rows import Job, Priority, Row
 
 LOOKAHEAD_ROWS = 2048
 LOOKAHEAD_BATCHES = {Priority.INTERACTIVE: 2, Priority.BULK: 4}
-"""So many waiting rows, or as many as fill so many batches, are considered for one, of each client an equal part. More would
-sort them better, but rows pass others that wait for company of their length, and a job ends with the last of its rows."""
+"""At most this many waiting rows, or this many batches of them, are considered for a batch, an equal part of each client. More
+would sort them better, but rows overtake others that wait for rows of their length, and a job ends with its last row."""
 
 PATIENCE_SECONDS = 0.8
-"""Bulk rows are passed over for so long at most, then one batch of them goes: a sixteenth of the device stays theirs."""
+"""Bulk rows are passed over for at most this long, then one batch of them runs: they keep a sixteenth of the device."""
 
 PADDING_SHARE = 0.08
-"""A row joins a batch while padding stays below this share of it,"""
+"""A row joins a batch while padding stays below this share of it, or below PADDING_SLACK tokens."""
 
 PADDING_SLACK = 16
-"""or below so many tokens, which cost less than a batch of their own."""
+"""So little padding costs less than another batch."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """A batch, and the rows found abandoned on the way to it, with the reason."""
+    """A batch, and the abandoned rows found while forming it, with the reason."""
 
     rows: list[Row] = field(default_factory=list)
     dropped: list[tuple[Row, str]] = field(default_factory=list)
 
 
 class RowQueue:
-    """Waiting rows, in one line per priority and client.
+    """Waiting rows, in one fair queue per priority.
 
-    The seed of a batch is the oldest row of the client that was served for the shortest time, so clients share a device's time
-    evenly and no row starves; then rows of any client that may share its batch and are about as long are added. `charge` says
-    how many seconds a token of rows like a given one costs.
+    A batch begins with the oldest row of the client that was served for the shortest time, so clients share a device's time
+    evenly and no row starves; then rows of any client that may share its batch and have similar lengths are added. `charge`
+    returns the seconds that a token of rows like a given one costs.
     """
 
     def __init__(self, charge: Callable[[Row], float] = lambda _: NOMINAL_TOKEN_SECONDS) -> None:
         self.backlog = Backlog()
         self._charge = charge
-        self._lanes = {priority: Lane() for priority in Priority}
+        self._queues = {priority: FairQueue() for priority in Priority}
         self._passed_over = 0.0
 
     @property
     def rows(self) -> int:
-        """How many wait."""
+        """The number of waiting rows."""
         return self.backlog.total.rows
 
     @property
     def tokens(self) -> int:
-        """How many tokens wait."""
+        """The number of waiting tokens."""
         return self.backlog.total.tokens
 
     @property
     def jobs(self) -> set[Job]:
-        """Those that wait, one for each caller."""
-        return {row.job for lane in self._lanes.values() for row in lane}
+        """The waiting jobs."""
+        return {row.job for queue in self._queues.values() for row in queue}
 
     def push(self, job: Job) -> None:
-        """Let the rows of a job wait; whether they may is the caller's business."""
-        self._lanes[job.priority].push(job.client, job.rows)
+        """Adds the rows of a job; the caller decides whether they may wait."""
+        self._queues[job.priority].push(job.client, job.rows)
         self.backlog.push(job)
 
     def remove(self, job: Job) -> int:
-        """Forget the waiting rows of a job; how many there were."""
+        """Removes the waiting rows of a job and returns their number."""
         gone = [row for row in job.rows if not row.taken]
         self._forget(gone)
         return len(gone)
 
     def clear(self) -> list[Row]:
-        """Forget all rows; they are returned."""
-        rows = [row for lane in self._lanes.values() for row in lane]
+        """Removes and returns all rows."""
+        rows = [row for queue in self._queues.values() for row in queue]
         self._forget(rows)
         return rows
 
-    def take(self, budget_tokens: int, now: float, bulk_tokens: Callable[[Row], int] | None = None) -> Taken:
-        """Remove the next batch: at most `budget_tokens` with padding, but at least one row if any waits.
+    def take(self, budget_tokens: int, now: float, batch_tokens: Callable[[Row], int] | None = None) -> Taken:
+        """Removes the next batch: at most `budget_tokens` with padding, but at least one row if any waits.
 
-        `now` is a time.monotonic(). `bulk_tokens` may name a smaller budget for bulk rows like a given one.
+        `now` is a time.monotonic(). `batch_tokens` may return a smaller budget for rows like a given one.
         """
         taken = Taken()
         patient = self._passed_over < PATIENCE_SECONDS
@@ -92,8 +92,8 @@ class RowQueue:
             candidates = self._candidates(priority, budget_tokens, now, taken)
             if candidates:
                 budget = budget_tokens
-                if priority is Priority.BULK and bulk_tokens is not None:
-                    budget = min(budget, bulk_tokens(candidates[0]))
+                if batch_tokens is not None:
+                    budget = min(budget, batch_tokens(candidates[0]))
                 taken.rows = _grow(candidates, budget)
                 self._serve(taken.rows)
                 break
@@ -101,19 +101,20 @@ class RowQueue:
         return taken
 
     def _candidates(self, priority: Priority, budget_tokens: int, now: float, taken: Taken) -> list[Row]:
-        """Rows that may share the next batch, its seed first; abandoned ones go to `taken.dropped`.
+        """Returns rows that may share the next batch, its first row first; abandoned ones go to `taken.dropped`.
 
-        Clients who are a batch ahead of the seed's don't ride along: they would get most of a batch at each of its turns.
+        Clients that are a batch ahead of the first row's client are left out: they would get most of a batch at each of its
+        turns.
         """
-        lane = self._lanes[priority]
+        queue = self._queues[priority]
         rows: list[Row] = []
-        window = LOOKAHEAD_BATCHES[priority] * budget_tokens / max(1, len(lane))
+        window = LOOKAHEAD_BATCHES[priority] * budget_tokens / max(1, len(queue))
         seen, reach = 0, inf
-        for served, line in lane.turns():
+        for served, waiting in queue.turns():
             if served > reach:
                 break
             tokens = 0
-            for row in line:
+            for row in waiting:
                 if rows and tokens >= window:
                     break
                 if rows and seen >= LOOKAHEAD_ROWS:
@@ -130,8 +131,8 @@ class RowQueue:
         return rows
 
     def _ahead(self, row: Row, budget_tokens: int) -> float:
-        """Seconds that a batch with this row is expected to take, if others want the device: who can't be answered in time any
-        more must not take it from those who can."""
+        """Returns the seconds that a batch with this row is expected to take, if others want the device: rows that can't be
+        answered in time any more must not take it from those that can."""
         job = row.job
         if job.deadline is None:
             return 0.0
@@ -139,13 +140,13 @@ class RowQueue:
         return min(waiting, budget_tokens) * self._charge(row) if waiting > job.tokens else 0.0
 
     def _serve(self, rows: Sequence[Row]) -> None:
-        """Charge a batch to the clients whose rows are in it."""
+        """Charges a batch to the clients whose rows are in it."""
         priority, token_seconds = rows[0].job.priority, self._charge(rows[0])
         seconds: defaultdict[str, float] = defaultdict(float)
         for row in rows:
             seconds[row.job.client] += len(row.sequence) * token_seconds
-        self._lanes[priority].charge(seconds)
-        waits = priority < Priority.BULK and self._lanes[Priority.BULK]
+        self._queues[priority].charge(seconds)
+        waits = priority < Priority.BULK and self._queues[Priority.BULK]
         self._passed_over = self._passed_over + sum(seconds.values()) if waits else 0.0
 
     def _forget(self, rows: Iterable[Row]) -> None:
@@ -156,11 +157,11 @@ class RowQueue:
                 self.backlog.pop(row)
                 gone[row.job.priority][row.job.client] += 1
         for priority, counts in gone.items():
-            self._lanes[priority].forget(counts)
+            self._queues[priority].forget(counts)
 
 
 def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
-    """The seed, candidates[0], with its neighbours in length, as long as little is padded; sorted by length."""
+    """Returns the first row, candidates[0], with neighbours in length, as long as little is padded; sorted by length."""
     seed = candidates[0]
     rows = sorted(candidates, key=lambda row: len(row.sequence))
     lengths = [len(row.sequence) for row in rows]
@@ -168,7 +169,7 @@ def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
     real = lengths[low]
 
     def padding(first: int, last: int, total: int) -> int | None:
-        """Padding tokens of rows[first..last] with `total` real ones; None if they may not share a batch."""
+        """Returns the padding tokens of rows[first..last] with `total` real ones, or None if they may not share a batch."""
         if first < 0 or last >= len(rows):
             return None
         size = lengths[last] * (last - first + 1)

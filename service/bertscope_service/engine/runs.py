@@ -1,4 +1,4 @@
-"""Runs batches on a device, tells their jobs, and keeps what fails from failing others."""
+"""Runs batches on a device, delivers their results, and isolates failures."""
 
 from __future__ import annotations
 
@@ -6,38 +6,49 @@ import logging
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
-from bertscope_service.engine.flight import Flight, answers, launch, out_of_memory
-from bertscope_service.engine.rows import Job, Priority, Row, deliver, tell
-from bertscope_service.engine.timeline import BatchRun
-from bertscope_service.errors import Overloaded, Unavailable
-from bertscope_service.metrics import Metrics
+from bertscope_service.engine.batch import LaunchedBatch, answers, launch, out_of_memory
+from bertscope_service.engine.refusals import broken
+from bertscope_service.engine.rows import Job, Priority, Row, contained, deliver, tell
+from bertscope_service.errors import Overloaded
+from bertscope_service.observability.metrics import Metrics
+from bertscope_service.observability.timeline import BatchRun
 
 MEMORY_RETRY_SECONDS = 5.0
 
 MAX_FAILED_RUNS = 16
-"""When so many runs of a batch's parts failed, it is not a matter of some rows: the rest fails untried, and others go on."""
+"""After this many failed runs of a batch's parts, single rows are not the cause: the rest fails untried, and other batches
+run."""
 
 logger = logging.getLogger(__name__)
 
 
 class Runner:
-    """Belongs to the thread of one device. `measured` is told each batch's rows and how long it took, in seconds.
+    """Runs batches on the thread of one device. `measured` is called with each batch's rows and seconds; steps that may take
+    long run inside `watched`.
 
     A batch that does not fit into the device's memory runs as halves, and these as halves, down to single rows: only rows that
-    don't fit alone are refused. After any other exception the rows of each job run alone, once, so that one poisoned request
-    does not fail its neighbours.
+    don't fit alone are rejected. After any other exception the rows of each job run alone, once, so that one bad request does
+    not fail its neighbours.
     """
 
-    def __init__(self, device: torch.device, metrics: Metrics, measured: Callable[[Sequence[Row], float], None]) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        metrics: Metrics,
+        measured: Callable[[Sequence[Row], float], None],
+        watched: Callable[[Sequence[Row]], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> None:
         self.device = device
         self.broken = False
-        """Whether the device has failed for good."""
+        """True once the device has failed for good."""
         self._measured = measured
-        self._landed = 0.0
+        self._watched = watched
+        self._last_end = 0.0
         name = str(device)
         self._batch_rows = metrics.batch_rows.labels(name)
         self._batch_seconds = metrics.batch_seconds.labels(name)
@@ -46,44 +57,45 @@ class Runner:
         self._failed = metrics.batches_failed.labels(name)
         self._wait_seconds = {priority: metrics.queue_wait_seconds.labels(name, priority.name.lower()) for priority in Priority}
 
-    def launch(self, rows: Sequence[Row]) -> Flight | None:
-        """Start a batch; None if it failed, and its jobs were told or answered by other means."""
-        flight = self._attempt(rows)
-        if isinstance(flight, Flight):
-            return flight
-        self._recover(rows, flight)
+    def launch(self, rows: Sequence[Row]) -> LaunchedBatch | None:
+        """Starts a batch. Returns None if it failed, and its jobs were failed or answered by other means."""
+        batch = self._attempt(rows)
+        if isinstance(batch, LaunchedBatch):
+            return batch
+        self._recover(rows, batch)
         return None
 
-    def land(self, flight: Flight) -> None:
-        """Wait for a batch's results and hand them to their jobs."""
-        error = self._finish(flight)
+    def finish(self, batch: LaunchedBatch) -> None:
+        """Waits for a batch's results and passes them to their jobs."""
+        error = self._finish(batch)
         if error is None:
             return
-        if flight.repeatable:
-            self._recover(flight.rows, error)
+        if batch.repeatable:
+            self._recover(batch.rows, error)
         else:
-            self._check()
-            self._fail(flight.rows, error)
+            self._check(error)
+            self._fail(batch.rows, error)
 
-    def _attempt(self, rows: Sequence[Row]) -> Flight | Exception:
-        """Start a batch; or what to tell its jobs if it can't be."""
+    def _attempt(self, rows: Sequence[Row]) -> LaunchedBatch | Exception:
+        """Starts a batch. Returns the error for its jobs if it can't be started."""
         began = time.perf_counter()
         self._note_waits(rows, began)
         try:
-            with torch.inference_mode():
+            with torch.inference_mode(), self._watched(rows):
                 return launch(rows, self.device, began)
-        except Exception as error:  # noqa: BLE001 - whatever it is must not end the thread that all callers depend on
-            return self._reason(rows, error)
+        except BaseException as error:  # noqa: BLE001 - no error may end the thread that all callers depend on
+            return self._reason(rows, contained(error))
 
-    def _finish(self, flight: Flight) -> Exception | None:
-        """Wait for a batch and hand out its results; or what to tell its jobs if it failed."""
+    def _finish(self, batch: LaunchedBatch) -> Exception | None:
+        """Waits for a batch and delivers its results. Returns the error for its jobs if it failed."""
         try:
-            results = flight.results()
-        except Exception as error:  # noqa: BLE001 - as in _attempt: asynchronous errors of the device surface here
-            return self._reason(flight.rows, error)
-        self._measure(flight)
+            with self._watched(batch.rows):
+                results = batch.results()
+        except BaseException as error:  # noqa: BLE001 - as in _attempt: asynchronous errors of the device surface here
+            return self._reason(batch.rows, contained(error))
+        self._measure(batch)
         dealt: defaultdict[Job, list[tuple[int, Any]]] = defaultdict(list)
-        for row, result in zip(flight.rows, results, strict=True):
+        for row, result in zip(batch.rows, results, strict=True):
             dealt[row.job].append((row.index, result))
         deliver(dealt)
         return None
@@ -98,9 +110,9 @@ class Runner:
         return Overloaded(message, "DEVICE_MEMORY", MEMORY_RETRY_SECONDS, device=self.device)
 
     def _recover(self, rows: Sequence[Row], error: Exception) -> None:
-        """Run the parts of a batch that failed, and the parts of those that fail, as long as that may help."""
+        """Runs the parts of a failed batch, and the parts of failed parts, as long as that may help."""
         logger.warning("a batch of %d rows failed on %s (%s)", len(rows), self.device, type(error).__name__)
-        self._check()
+        self._check(error)
         failures, pending = 1, deque([(rows, error)])
         while pending:
             rows, error = pending.popleft()
@@ -117,53 +129,48 @@ class Runner:
                     pending.append((waiting, failure))
 
     def _run(self, rows: Sequence[Row]) -> Exception | None:
-        """Run a batch to its end; or what to tell its jobs."""
+        """Runs a batch to its end. Returns the error for its jobs if it failed."""
         if not rows:
             return None
-        flight = self._attempt(rows)
-        return self._finish(flight) if isinstance(flight, Flight) else flight
+        batch = self._attempt(rows)
+        return self._finish(batch) if isinstance(batch, LaunchedBatch) else batch
 
-    def _check(self) -> None:
-        """Find out whether the device has failed for good."""
-        self.broken = self.broken or not answers(self.device)
+    def _check(self, error: Exception) -> None:
+        """Determines from the error of a batch whether the device has failed for good."""
+        self.broken = self.broken or not answers(self.device, error)
 
     def _fail(self, rows: Sequence[Row], error: Exception) -> None:
         for job in {row.job for row in rows}:
             job.cancelled = True  # its other rows need not run
             tell(job, broken(self.device) if self.broken else error)
 
-    def _measure(self, flight: Flight) -> None:
-        """Count a batch that landed. On a GPU it may have been launched while the one before still ran."""
+    def _measure(self, batch: LaunchedBatch) -> None:
+        """Counts a batch that has ended. On a GPU it may have been launched while the one before still ran."""
         now = time.perf_counter()
-        began, self._landed = max(flight.began, self._landed), now
-        lengths = [len(row.sequence) for row in flight.rows]
+        began, self._last_end = max(batch.began, self._last_end), now
+        lengths = [len(row.sequence) for row in batch.rows]
         real = sum(lengths)
         self._real_tokens.inc(real)
         padding = len(lengths) * max(lengths) - real
         self._padding_tokens.inc(padding)
         self._batch_rows.observe(len(lengths))
         self._batch_seconds.observe(now - began)
-        self._measured(flight.rows, now - began)
-        advanced = max(began, flight.advanced)
-        for timeline, own_rows in Counter(row.job.timeline for row in flight.rows).items():
+        self._measured(batch.rows, now - began)
+        advanced = max(began, batch.advanced)
+        for timeline, own_rows in Counter(row.job.timeline for row in batch.rows).items():
             if timeline is not None:
                 timeline.ran(BatchRun(str(self.device), began, advanced, now, own_rows, len(lengths), real, padding))
 
     def _note_waits(self, rows: Sequence[Row], began: float) -> None:
-        """The jobs whose first rows these are wait no longer."""
+        """Records the waiting times of the jobs whose first rows these are."""
         for job in {row.job for row in rows}:
             if job.began is None:
                 job.began = began
                 self._wait_seconds[job.priority].observe(began - job.came)
 
 
-def broken(device: torch.device) -> Unavailable:
-    """What everybody hears who asks for a device that has failed for good."""
-    return Unavailable(f"{device} has failed and needs a new server process; ask another server", "DEVICE_BROKEN")
-
-
 def _split(rows: Sequence[Row], error: Exception) -> list[Sequence[Row]]:
-    """What to run in place of a batch that failed; nothing if no part of it could fare better."""
+    """Returns the parts to run in place of a failed batch; none if no part could succeed."""
     if isinstance(error, Overloaded):
         return [rows[: len(rows) // 2], rows[len(rows) // 2 :]] if len(rows) > 1 else []
     jobs: defaultdict[Job, list[Row]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""One thread per device runs the batches of all models on it.
+"""Runs the batches of all models on a device, in one thread per device.
 
-Two models on the same cores or the same GPU would only fight, so there is never more than one batch at work; on a GPU a second
-one is launched while the first is still running, so that the device does not wait for the host.
+Two models on the same cores or the same GPU would only compete, so there is never more than one running batch; on a GPU a
+second one is launched while the first is still running, so that the device does not wait for the host.
 """
 
 from __future__ import annotations
@@ -11,85 +11,105 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from bertscope_service.engine.admission import Admission
-from bertscope_service.engine.flight import Flight
+from bertscope_service.engine.batch import LaunchedBatch
 from bertscope_service.engine.lease import Call, Lease, stopping
-from bertscope_service.engine.pace import Pace
+from bertscope_service.engine.outstanding import Outstanding, ensure, logger
 from bertscope_service.engine.queue import RowQueue
+from bertscope_service.engine.rate_estimate import RateEstimate
+from bertscope_service.engine.refusals import broken, late, stalled
 from bertscope_service.engine.rows import Job, Row, tell
-from bertscope_service.engine.runs import Runner, broken
-from bertscope_service.errors import DeadlineExceeded, Overloaded, ServiceError
-from bertscope_service.metrics import Metrics
+from bertscope_service.engine.runs import Runner
+from bertscope_service.engine.watchdog import Watchdog, Work, leave
+from bertscope_service.errors import Overloaded, ServiceError
+from bertscope_service.observability.metrics import Metrics
 
 DEADLINE_SLACK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a device takes: tokens in a batch (padding included), tokens waiting, seconds a job may wait for others, CPU
-    threads (0: one per physical core)."""
+    """The limits of a device: tokens in a batch (padding included), tokens waiting, seconds a job may wait for others, CPU
+    threads (0: one per physical core), seconds that any batch may take before the device counts as stalled (0: no limit)."""
 
     batch_tokens: int
     queue_tokens: int
     queue_seconds: float = 10.0
     threads: int = 0
+    stall_seconds: float = 60.0
 
 
 class Worker:
     """The queue of a device and the thread that empties it. All but the underscored methods may be called from any thread.
 
-    `on_broken` is called on that thread, once, if the device has failed for good.
+    `on_broken` is called on that thread, once, if the device has failed for good, also after an error outside any batch.
+    `on_stalled` is called by `look`: with True when a batch takes much longer than such batches do, with False when it has
+    ended after all.
     """
 
     def __init__(
-        self, device: torch.device, limits: Limits, metrics: Metrics, on_broken: Callable[[torch.device], None]
+        self,
+        device: torch.device,
+        limits: Limits,
+        metrics: Metrics,
+        on_broken: Callable[[torch.device], None],
+        on_stalled: Callable[[torch.device, bool], None],
     ) -> None:
         self.device = device
         self._limits = limits
         self._metrics = metrics
         self._name = str(device)
         self._on_broken = on_broken
-        self._pace = Pace()
-        self._queue = RowQueue(self._pace.charge)
+        self._on_stalled = on_stalled
+        self._rates = RateEstimate()
+        self._queue = RowQueue(self._rates.charge)
         self._admission = Admission(self._name, limits.queue_tokens, limits.queue_seconds, limits.batch_tokens)
         self._ready = threading.Condition()
         self._ended: Callable[[], ServiceError] | None = None
         self._lease: Lease | None = None
         self._calls: deque[Call] = deque()
-        self._runner = Runner(device, metrics, self._measured)
+        self._outstanding = Outstanding()
+        self._watchdog = Watchdog(self._rates, limits.stall_seconds)
+        self._stalled: Work | None = None
+        self._runner = Runner(device, metrics, self._measured, self._watchdog.batch)
         self._watch_queue()
         self._thread = threading.Thread(target=self._work, name=f"bertscope-{device}", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, *, admitted: bool = False) -> None:
-        """Let a job wait. `admitted`: it continues one that was let in before, and is not turned away.
+        """Queues a job. `admitted`: it continues an admitted job, and is not rejected.
 
-        Raises Overloaded if there is no room, if its deadline is out of reach, or if the device is lent to somebody who wants
-        that; Unavailable after close(), or if the device has failed.
+        Raises Overloaded if there is no room, if its deadline can't be met, or if the device is lent with `refuse`; Unavailable
+        after close(), or if the device has failed or is stalled. The submitter of a job calls `leave` at its end.
         """
         with self._ready:
-            if self._ended is not None:
-                raise self._ended()
+            self._check()
             lease = self._lease
-            job.token_seconds = self._pace.expect(job.rows[0])
+            job.token_seconds = self._rates.expect(job.rows[0])
             if not admitted:
                 self._admit(job, lease)
             if lease is not None:
                 lease.waited += 1
+            self._outstanding.add(job)
             self._queue.push(job)
             self._ready.notify()
 
+    def leave(self, job: Job) -> None:
+        """Notes that nobody waits for a job any more."""
+        self._outstanding.remove(job)
+
     def crowded(self, client: str, remaining: float | None) -> Overloaded | None:
-        """Why interactive jobs of a client, with so many seconds to their deadline, are turned away now; None if one might be
-        let in."""
+        """Returns why interactive jobs of a client, with this many seconds to their deadline, are rejected now; None if one
+        might be admitted."""
         with self._ready:
-            return self._admission.refuse_unheard(self._queue.backlog, client, remaining)
+            return self._admission.refuse_before_reading(self._queue.backlog, client, remaining)
 
     def discard(self, job: Job) -> None:
-        """Forget the rows of a job that nobody waits for; those in a running batch finish unheard."""
+        """Removes the rows of a job that nobody waits for; rows in a running batch finish, and their results are dropped."""
         with self._ready:
             # gRPC cancels a call whose deadline has passed, and may be a moment early.
             reason = job.abandoned(time.monotonic() + DEADLINE_SLACK_SECONDS) or "cancelled"
@@ -98,20 +118,20 @@ class Worker:
         self._metrics.rows_dropped.labels(reason).inc(gone)
 
     def expire(self, job: Job) -> None:
-        """Fail a job whose deadline has passed, if any of its rows still waits: the thread may be busy for long."""
+        """Fails a job whose deadline has passed, if any of its rows still waits: the thread may be busy for long."""
         with self._ready:
             waiting = self._queue.remove(job)
         self._metrics.rows_dropped.labels("deadline").inc(waiting)
         if waiting:
-            tell(job, _late())
+            tell(job, late())
 
     @property
     def patience_seconds(self) -> float:
-        """When to give up a job."""
+        """The seconds after which a waiting job is given up."""
         return self._admission.patience_seconds
 
     def give_up(self, job: Job) -> None:
-        """Turn a job away after all if none of its rows has begun, unless it waits for the end of a lease."""
+        """Rejects a job after all if none of its rows has begun, unless it waits for the end of a lease."""
         with self._ready:
             if self._lease is not None or any(row.taken for row in job.rows):
                 return
@@ -121,15 +141,14 @@ class Worker:
         tell(job, refusal)
 
     def lend(self, lease: Lease) -> None:
-        """After the batch at work, run nothing but the calls of a lease. Raises Unavailable after the thread's end."""
+        """Runs only the calls of a lease, after the running batch. Raises Unavailable, see submit()."""
         with self._ready:
-            if self._ended is not None:
-                raise self._ended()
+            self._check()
             self._lease = lease
             lease.waited = len(self._queue.jobs)
 
     def take_back(self) -> set[Job]:
-        """Go on with the rows, those of the jobs returned; calls of the lease that have not begun never do."""
+        """Resumes running rows and returns the waiting jobs; calls of the lease that have not begun never do."""
         with self._ready:
             self._lease = None
             while self._calls:
@@ -138,22 +157,52 @@ class Worker:
             return self._queue.jobs
 
     def enqueue(self, call: Call) -> None:
-        """Run a call of the lease. Raises Unavailable after close()."""
+        """Runs a call of the lease. Raises Unavailable, see submit()."""
         with self._ready:
-            if self._ended is not None:
-                raise self._ended()
+            self._check()
             self._calls.append(call)
             self._ready.notify()
 
-    def close(self) -> None:
-        """Fail what waits, finish the batch or call at work, end the thread."""
+    def look(self, now: float) -> None:
+        """Checks whether the thread hangs, and reports it; `now` is a time.monotonic(). Called periodically, by one thread.
+
+        While it hangs all jobs are rejected, including waiting ones and those of the running batch. That may be temporary: on a
+        machine that was busy or swapped, the batch ends after all.
+        """
+        work = self._watchdog.look(now)
+        with self._ready:
+            before, self._stalled = self._stalled, work
+            if (work is None) is (before is None) or self._ended is not None:
+                return
+            calls = [] if work is None else self._clear()
+        if work is not None:
+            self._outstanding.tell(partial(stalled, self.device, work.name, work.seconds), calls)
+            message = "%s is stalled: %s has run for %.3g s, and may take %.3g s; its calls get UNAVAILABLE until it has ended"
+            ensure(lambda: logger.critical(message, self.device, work.name, work.seconds, work.bound))
+        elif before is not None:
+            message = "%s continues: %s has ended after some %.3g s"
+            ensure(lambda: logger.warning(message, self.device, before.name, before.seconds))
+        ensure(lambda: self._on_stalled(self.device, work is not None))
+
+    def close(self, seconds: float | None = None) -> None:
+        """Fails waiting jobs, finishes the running batch or call, and ends the thread; after `seconds`, leaves it running."""
         self._end(stopping)
-        self._thread.join()
+        self._thread.join(seconds)
+        if self._thread.is_alive():
+            logger.warning("%s is still running, and nobody waits for it: the process ends without it", self.device)
+            leave(self._thread)
+
+    def _check(self) -> None:
+        """Raises Unavailable unless the thread runs new work."""
+        if self._ended is not None:
+            raise self._ended()
+        if self._stalled is not None:
+            raise stalled(self.device, self._stalled.name, self._stalled.seconds)
 
     def _admit(self, job: Job, lease: Lease | None) -> None:
         if lease is not None and lease.refuse:
             lease.refused += 1
-            message = f"{self._name} is being measured and lets nobody in for about {lease.retry_after:.2g} s; try again then"
+            message = f"{self._name} is reserved for a benchmark for about {lease.retry_after:.2g} s; try again then"
             raise self._refused(Overloaded(message, "DEVICE_BUSY", lease.retry_after, device=self._name))
         refusal = self._admission.refuse(self._queue.backlog, job, time.monotonic())
         if refusal is not None:
@@ -166,65 +215,98 @@ class Worker:
         return refusal
 
     def _end(self, why: Callable[[], ServiceError]) -> None:
-        """Let nobody in any more, and fail what waits."""
+        """Rejects new work, and fails waiting work."""
         with self._ready:
             self._ended = self._ended or why
             waiting = {row.job for row in self._queue.clear()}
-            calls = list(self._calls)
-            self._calls.clear()
+            calls = self._take_calls()
             self._ready.notify()
         for job in waiting:
             tell(job, why())
         for call in calls:
             call.refuse(why())
 
+    def _take_calls(self) -> list[Call]:
+        """Removes and returns the calls of the lease that have not begun; they never will."""
+        calls = list(self._calls)
+        self._calls.clear()
+        return calls
+
     def _watch_queue(self) -> None:
-        """Metrics read the queue when they are asked: setting them would cost every call a microsecond or two."""
-        queue = self._queue
-        self._metrics.queue_rows.labels(self._name).set_function(lambda: queue.rows)
-        self._metrics.queue_tokens.labels(self._name).set_function(lambda: queue.tokens)
-        self._metrics.queue_seconds.labels(self._name).set_function(lambda: queue.backlog.total.seconds)
+        """Lets metrics read the queue at each scrape: setting them would cost every call a microsecond or two."""
+        self._metrics.queue_rows.labels(self._name).set_function(lambda: self._queue.rows)
+        self._metrics.queue_tokens.labels(self._name).set_function(lambda: self._queue.tokens)
+        self._metrics.queue_seconds.labels(self._name).set_function(lambda: self._queue.backlog.total.seconds)
         self._metrics.queue_limit_tokens.labels(self._name).set(self._limits.queue_tokens)
         self._metrics.device_broken.labels(self._name).set(0)
+        self._metrics.device_stalled.labels(self._name).set_function(lambda: self._stalled is not None)
         self._metrics.device_lent.labels(self._name).set_function(lambda: self._lease is not None)
 
     def _work(self) -> None:
+        try:
+            self._run()
+        except BaseException:  # noqa: BLE001 - callers must not wait for a thread that has ended
+            ensure(lambda: logger.critical("%s has failed after an error outside any batch", self.device, exc_info=True))
+            self._break()
+
+    def _run(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)  # events and pinned memory belong to the current device
         elif self._limits.threads:
             torch.set_num_threads(self._limits.threads)
-        flying: Flight | None = None
+        launched: LaunchedBatch | None = None
         while True:
-            rows = self._next(wait=flying is None)
+            rows = self._next(wait=launched is None)
             if rows is None:
                 return
             if isinstance(rows, Call):
-                rows.run()
+                self._call(rows)
                 del rows
                 continue
-            flight = self._runner.launch(rows) if rows else None
-            if flying is not None:
-                self._runner.land(flying)
-            flying = flight
-            if flying is not None and flying.landed is None:
-                self._runner.land(flying)
-                flying = None
-            if self._runner.broken:
+            batch = self._runner.launch(rows) if rows else None
+            if launched is not None:
+                self._runner.finish(launched)
+            launched = batch
+            if launched is not None and launched.copied is None:
+                self._runner.finish(launched)
+                launched = None
+            if self._runner.broken and self._ended is None:
                 self._break()
             # While this thread waits, its variables must not keep an unloaded model alive.
-            del rows, flight
+            del rows, batch
+
+    def _call(self, call: Call) -> None:
+        """Runs a call of the lease."""
+        self._outstanding.call = call
+        with self._watchdog.call(call):
+            call.run()
+        self._outstanding.call = None  # not after an error: then it is failed with all others
 
     def _break(self) -> None:
-        """Say that the device has failed; from now on everybody hears it."""
-        if self._ended is None:
-            self._metrics.device_broken.labels(self._name).set(1)
-            self._end(lambda: broken(self.device))
-            self._on_broken(self.device)
+        """Reports that the device has failed; all later calls are rejected. Each step runs even if another fails."""
+        why = partial(broken, self.device)
+        with self._ready:
+            self._ended = why
+        ensure(lambda: self._outstanding.tell(why, list(self._calls)))
+        ensure(self._clear)
+        ensure(lambda: self._metrics.device_broken.labels(self._name).set(1))
+        ensure(lambda: self._on_broken(self.device))
+
+    def _clear(self) -> list[Call]:
+        """Replaces the queue and returns the calls of the lease; the caller fails all jobs. The queue is a new one: an error
+        may have left the old one inconsistent."""
+        with self._ready:
+            for job in self._outstanding.jobs():
+                for row in job.rows:
+                    row.taken = True
+            self._queue = RowQueue(self._rates.charge)
+            return self._take_calls()
 
     def _next(self, *, wait: bool) -> list[Row] | Call | None:
-        """The next batch; [] if none is ready and `wait` is false; None when ended and idle.
+        """Returns the next batch; [] if none is ready and `wait` is false; None when ended and idle.
 
-        While the device is lent, the next call instead, but none before the last batch has landed: that is, if `wait` is true.
+        While the device is lent, it returns the next call instead, but none before the last batch has ended: only if `wait` is
+        true.
         """
         with self._ready:
             while True:
@@ -239,20 +321,16 @@ class Worker:
                 self._ready.wait()
 
     def _take(self) -> list[Row]:
-        """The next batch from the queue; tells the jobs of rows that were dropped on the way."""
-        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._pace.bulk_tokens)
+        """Takes the next batch from the queue, and fails the jobs of rows that were dropped."""
+        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._rates.batch_tokens)
         for row, reason in taken.dropped:
             self._metrics.rows_dropped.labels(reason).inc()
-            tell(row.job, _late())
+            tell(row.job, late())
         return taken.rows
 
     def _measured(self, rows: Sequence[Row], seconds: float) -> None:
-        """Learn from a batch how fast such rows are."""
+        """Updates the rate estimate with a batch."""
         tokens, row = sum(len(row.sequence) for row in rows), rows[0]
         with self._ready:
             rate, busy = tokens / max(seconds, 1e-9), bool(self._queue.rows)
-            self._pace.note(row.encoder, row.job.priority, row.kind, rate, busy=busy)
-
-
-def _late() -> DeadlineExceeded:
-    return DeadlineExceeded("the request waited so long that its deadline can't be met; give it more time", "DEADLINE_IN_QUEUE")
+            self._rates.note(row.encoder, row.job.priority, row.kind, rate, busy=busy)

@@ -1,4 +1,4 @@
-"""The engine and the servicers of one model, called without a gRPC server."""
+"""Runs the engine and the servicers of one model without a gRPC server."""
 
 from __future__ import annotations
 
@@ -12,39 +12,51 @@ import bertscope
 import grpc
 import torch
 
-from bertscope_service.door import CallLimits, Door
-from bertscope_service.hosting import Hosting
-from bertscope_service.interceptors import CallInterceptor
+from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.ray_serve.calls import Metadata, Question, Refusal
-from bertscope_service.services import add_services
+from bertscope_service.rpc.hosting import Hosting
+from bertscope_service.rpc.interceptors import CallInterceptor
+from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder
+from bertscope_service.rpc.malformed import Malformed
+from bertscope_service.rpc.services import add_services
 from bertscope_service.settings import Settings
-from bertscope_service.tracing.calls import make_tracer
 
 logger = logging.getLogger(__name__)
 
+CLOSE_SECONDS = 2.0
+"""The time for a device to finish its running batch."""
+
 
 class Answering:
-    """Answers questions as our own server would, with the same limits, errors, log lines and metrics.
+    """Answers calls as our own server would, with the same limits, errors, log lines and metrics.
 
-    Belongs to the event loop it is made in.
+    It belongs to the event loop that it is made in.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.broken = False
-        self._hosting = Hosting(settings, self._device_broke)
+        self._broken = False
+        self._stalled: set[torch.device] = set()
+        self._hosting = Hosting(settings, self._device_broke, self._device_stalled)
         metrics, engine = self._hosting.metrics, self._hosting.engine
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
-        self._interceptor = CallInterceptor(metrics, Door(limits, metrics, engine.crowded), "connection", self._tracer)
+        load_shedder = LoadShedder(limits, metrics, engine.crowded)
+        reply_memory = self._hosting.backend.reply_memory
+        self._interceptor = CallInterceptor(metrics, load_shedder, "connection", Malformed(metrics), reply_memory, self._tracer)
         self._methods = MethodTable()
-        add_services(cast(grpc.aio.Server, self._methods), self._hosting, lambda: not self.broken)
+        add_services(self._methods, self._hosting, lambda: not self.broken)
+
+    @property
+    def broken(self) -> bool:
+        """True if a device has failed for good, or hangs now."""
+        return self._broken or bool(self._stalled)
 
     async def load_models(self) -> None:
         """Raises ServiceError."""
         await self._hosting.load_models()
 
     async def ask(self, question: Question) -> bytes | Refusal:
-        """The reply of a method that answers once, serialised."""
+        """Returns the serialised reply of a unary method."""
         handler = await self._handler(question)
         try:
             return cast(bytes, handler.response_serializer(await handler.unary_unary(question.request, CallContext(question))))
@@ -52,7 +64,7 @@ class Answering:
             return aborted.refusal
 
     async def stream(self, question: Question) -> AsyncGenerator[bytes | Refusal, None]:
-        """The replies of a method that streams, serialised; a refusal is the last one."""
+        """Yields the serialised replies of a streaming method; a refusal is the last one."""
         handler = await self._handler(question)
         try:
             async with aclosing(handler.unary_stream(question.request, CallContext(question))) as responses:
@@ -62,8 +74,8 @@ class Answering:
             yield aborted.refusal
 
     async def close(self) -> None:
-        """Give everything back."""
-        await self._hosting.engine.close()
+        """Frees everything."""
+        await self._hosting.engine.close(CLOSE_SECONDS)
         await self._tracer.close()
 
     async def _handler(self, question: Question) -> Any:
@@ -71,19 +83,25 @@ class Answering:
 
     def _device_broke(self, device: torch.device) -> None:
         logger.critical("%s has failed for good; this replica must be replaced", device)
-        self.broken = True
+        self._broken = True
+
+    def _device_stalled(self, device: torch.device, stalled: bool) -> None:
+        if stalled:
+            self._stalled.add(device)
+        else:
+            self._stalled.discard(device)
 
 
 @dataclass(frozen=True, slots=True)
 class Details(grpc.HandlerCallDetails):
-    """What an interceptor hears of a call."""
+    """The part of a call that an interceptor sees."""
 
     method: str
     invocation_metadata: Metadata
 
 
 class MethodTable:
-    """Stands where servicers are registered for a gRPC server, and finds their methods."""
+    """Takes the place of a gRPC server at registration, and finds the registered methods."""
 
     def __init__(self) -> None:
         self._handlers: list[grpc.GenericRpcHandler] = []
@@ -91,16 +109,13 @@ class MethodTable:
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         self._handlers += handlers
 
-    def add_registered_method_handlers(self, service: str, handlers: object) -> None:
-        """The same methods once more, which gRPC finds faster by it."""
-
     async def find(self, details: grpc.HandlerCallDetails) -> Any:
         found: list[Any] = [handler.service(details) for handler in self._handlers]
         return next((one for one in found if one is not None), None)
 
 
 class CallContext:
-    """As much of a grpc.aio.ServicerContext as methods and interceptors of ours use."""
+    """The part of a grpc.aio.ServicerContext that our methods and interceptors use."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -109,21 +124,21 @@ class CallContext:
         return self._question.metadata
 
     def peer(self) -> str:
-        """Not where the call comes from, which is always the ingress, but for whom."""
+        """Returns the client of the call; the peer is always the ingress."""
         return self._question.client
 
     def time_remaining(self) -> None:
-        """Unknown: Ray does not pass deadlines on. It cancels the call when its deadline has passed."""
+        """Returns None: Ray does not pass deadlines on. It cancels the call when its deadline has passed."""
 
     def set_trailing_metadata(self, metadata: Metadata) -> None:
-        """The ingress sends the request id itself."""
+        """Does nothing: the ingress sends the request id itself."""
 
     async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> NoReturn:
         raise AbortedError(Refusal(code, details, trailing_metadata))
 
 
 class AbortedError(Exception):
-    """The status of a call is known, and it is not OK."""
+    """Ends a call whose status is known and not OK."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.details)

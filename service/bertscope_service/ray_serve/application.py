@@ -1,4 +1,4 @@
-"""What Ray Serve deploys: a deployment for each model, and the ingress before them."""
+"""Builds the application that Ray Serve deploys: a deployment for each model, and the ingress before them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ray import serve
 
+from bertscope_service.embedded import EMBEDDED
 from bertscope_service.ray_serve.ingress import Ingress
 from bertscope_service.ray_serve.replica import ModelReplica
-from bertscope_service.settings import EMBEDDED, PREFIX, Settings
+from bertscope_service.settings import PREFIX, Settings
 
 INGRESS = "ingress"
 MODEL_CALLS = 64
-"""Calls that one replica has at a time, unless the configuration says otherwise: its engine makes batches of what waits."""
+"""Calls that one replica has at a time, unless configured otherwise: its engine makes batches of the waiting ones."""
 
 INGRESS_CALLS = 10_000
-"""The same of the ingress, which only waits; watches of health count, too."""
+"""The same for the ingress, which only waits; watches of health count, too."""
 
 MODEL_QUEUE, INGRESS_QUEUE = 1000, 10_000
 """Calls that wait beyond those, unless the configuration says otherwise: without a bound they would pile up in Ray."""
 
 TLS = ("tls_certificate", "tls_key", "tls_client_ca")
-"""Settings that guard nothing here, where Ray has the sockets. Who gives them believes that they do."""
+"""Settings without effect here, where Ray has the sockets; giving them is an error."""
 
 
 class Model(BaseModel):
@@ -56,16 +57,16 @@ class Configuration(BaseModel):
     def _check(self) -> Self:
         names = [INGRESS, *(model.name for model in self.models)]
         if len(set(names)) < len(names):
-            raise ValueError(f"every model needs a name of its own, and none may be called {INGRESS!r}")
+            raise ValueError(f"every model needs a different name, and none may be called {INGRESS!r}")
         given = {*self.settings, *(name for model in self.models for name in model.settings)}
-        # Ray builds on a node, so its variables count, too.
+        # Ray builds on a node, so the node's variables count, too.
         variables = {variable.upper() for variable in os.environ}
         if useless := [name for name in TLS if name in given or PREFIX + name.upper() in variables]:
             raise ValueError(f"{', '.join(useless)}: Ray's proxy speaks no TLS; put a proxy that does before it")
         if any("tokens_file" in model.settings for model in self.models):
             raise ValueError("tokens_file guards the ingress, not one model: give it in the settings of all")
         for model in self.models:
-            # Here and not in replicas, which Ray would start again and again.
+            # Checked here and not in replicas, which Ray would restart repeatedly.
             Settings(**self._settings_of(model))
         return self
 
@@ -73,7 +74,7 @@ class Configuration(BaseModel):
         return {**self.settings, **model.settings, "model": [f"{model.name}={model.source}"]}
 
     def application(self) -> serve.Application:
-        """The deployments, bound to each other."""
+        """Returns the deployments, bound to each other."""
         models = {
             model.name: serve.deployment(name=model.name, max_ongoing_requests=MODEL_CALLS, max_queued_requests=MODEL_QUEUE)(
                 ModelReplica
@@ -90,5 +91,5 @@ class Configuration(BaseModel):
 
 
 def build(args: dict[str, Any]) -> serve.Application:
-    """What `import_path` names. Raises pydantic.ValidationError, which says what is wrong."""
+    """Builds the application; `import_path` names this function. Raises pydantic.ValidationError, which says what is wrong."""
     return Configuration.model_validate(args).application()

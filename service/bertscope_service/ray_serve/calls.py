@@ -1,4 +1,4 @@
-"""What travels between the ingress and a model's replicas, and from both to Ray's proxy."""
+"""Defines the messages between the ingress and a model's replicas, and from both to Ray's proxy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Self
 import grpc
 from grpc_status import rpc_status
 
-from bertscope_service.request_ids import REQUEST_ID
-from bertscope_service.statuses import to_status
+from bertscope_service.observability.request_ids import REQUEST_ID
+from bertscope_service.rpc.status import to_status
 
 FORWARDED = frozenset({"traceparent", "tracestate"})
-"""Metadata of callers that replicas hear of, beside the request id. No token is among it."""
+"""The callers' metadata that replicas get, beside the request id. Tokens are not forwarded."""
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 
@@ -25,18 +25,18 @@ class Question:
     """ "/package.Service/Method"."""
 
     request: bytes
-    """The request, serialised."""
+    """The serialised request."""
 
     client: str
-    """Whose call it is, for an even share of the replica."""
+    """The client of the call, by which the replica is shared."""
 
     metadata: Metadata
-    """The request id, and what `FORWARDED` names."""
+    """The request id, and the metadata in `FORWARDED`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How a call ends that failed. It is returned where others would raise: of an exception, Ray keeps only code and text."""
+    """The status of a failed call. It is returned, not raised: of an exception, Ray keeps only code and text."""
 
     code: grpc.StatusCode
     details: str
@@ -44,14 +44,14 @@ class Refusal:
 
     @classmethod
     def of(cls, error: Exception, request_id: str) -> Self:
-        """What callers are told of an error; see statuses.py."""
+        """Returns the refusal for an error, as callers see it; see statuses.py."""
         status = rpc_status.to_status(to_status(error, request_id))
         return cls(status.code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
 
 
 @dataclass(frozen=True, slots=True)
 class Serialised:
-    """A reply in the form in which Ray takes it: Ray asks it for its bytes, as it asks a message of protobuf."""
+    """A reply in the form that Ray takes: Ray serialises it as it would a protobuf message."""
 
     payload: bytes
 
@@ -60,4 +60,4 @@ class Serialised:
 
 
 NOTHING = Serialised(b"")
-"""Goes with a status that is not OK. Ray's proxy would send it as a message on a stream; ours drops it."""
+"""Accompanies a status that is not OK. Ray's proxy would send it as a message on a stream; ours drops it."""

@@ -1,4 +1,4 @@
-"""grpc.health.v1 and the probes of the Open Inference Protocol, answered from what Ray knows."""
+"""Answers grpc.health.v1 and the probes of the Open Inference Protocol from Ray's status."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator
 from typing import Any, TypeAlias
 
 from bertscope.inference import open_inference_pb2
-from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health, health_pb2
 
+from bertscope_service import contract
 from bertscope_service.errors import NotFound
-from bertscope_service.ray_serve import routing
 from bertscope_service.ray_serve.readiness import Readiness
 
 WATCH_SECONDS = 1.0
-"""Who watches hears of a change this much later at most, plus `readiness.FRESH_SECONDS`, while Ray's controller answers."""
+"""The longest delay of a change for watchers, plus `readiness.FRESH_SECONDS`, while Ray's controller answers."""
 
-SERVICES = frozenset({"", *(method.containing_service.full_name for method in routing.methods())})
+SERVICES = frozenset({"", *contract.SERVICES, health.SERVICE_NAME})
 
 Request: TypeAlias = health_pb2.HealthCheckRequest
 Response: TypeAlias = health_pb2.HealthCheckResponse
@@ -24,7 +24,7 @@ ServingStatus: TypeAlias = Any  # its stubs have no name for it
 
 
 class Health:
-    """Says for every service the same: whether all models can be asked."""
+    """Returns the same status for every service: whether all models can be called."""
 
     def __init__(self, readiness: Readiness) -> None:
         self._readiness = readiness
@@ -36,7 +36,7 @@ class Health:
         return Response(status=await self._status(request))
 
     async def watch(self, request: Request) -> AsyncGenerator[Response, None]:
-        """The status now, and whenever it changes; never ends."""
+        """Yields the status now, and whenever it changes; never ends."""
         told: int | None = None
         while True:
             status = await self._status(request)

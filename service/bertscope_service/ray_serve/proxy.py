@@ -1,7 +1,7 @@
-"""What Ray's gRPC proxy loads: our generated functions, and a correction of how calls end.
+"""Registers the methods of the contract with Ray's gRPC proxy, and corrects how calls end there.
 
-Ray's proxy takes each call to the ingress as it is. Left alone, it sends an empty message before a status that is not OK on a
-stream, and calls the loss of the ingress INTERNAL, with traces of its own in the text.
+Ray's proxy forwards each call to the ingress unchanged. By itself, it sends an empty message before a status that is not OK on
+a stream, and reports the loss of the ingress as INTERNAL, with its own traces in the text.
 """
 
 from __future__ import annotations
@@ -12,29 +12,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import grpc
-from bertscope.inference.open_inference_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
-from bertscope.v1.ablation_pb2_grpc import add_AblationServiceServicer_to_server
-from bertscope.v1.attention_pb2_grpc import add_AttentionServiceServicer_to_server
-from bertscope.v1.benchmark_pb2_grpc import add_BenchmarkServiceServicer_to_server
-from bertscope.v1.classification_pb2_grpc import add_ClassificationServiceServicer_to_server
-from bertscope.v1.cloze_pb2_grpc import add_ClozeServiceServicer_to_server
-from bertscope.v1.model_pb2_grpc import add_ModelServiceServicer_to_server
-from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
+from bertscope_service.contract import HEALTH, METHODS
 from bertscope_service.errors import DeadlineExceeded, Overloaded, ServiceError, Unavailable
+from bertscope_service.observability.request_ids import request_id
 from bertscope_service.ray_serve.calls import Refusal
-from bertscope_service.request_ids import request_id
+from bertscope_service.rpc.registration import add_methods
 
-GENERATED: Sequence[Any] = (
-    add_ModelServiceServicer_to_server,
-    add_AttentionServiceServicer_to_server,
-    add_ClozeServiceServicer_to_server,
-    add_ClassificationServiceServicer_to_server,
-    add_AblationServiceServicer_to_server,
-    add_BenchmarkServiceServicer_to_server,
-    add_GRPCInferenceServiceServicer_to_server,
-    add_HealthServicer_to_server,
-)
 STATUSES = {status.value[0]: status for status in grpc.StatusCode}
 DETAILS = "grpc-status-details-bin"
 """Every status of ours that is not OK has it, and none of Ray's."""
@@ -43,29 +27,26 @@ RETRY_SECONDS = 1.0
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = Any
-"""A grpc.RpcMethodHandler; its type hints know nothing of asyncio."""
+"""A grpc.RpcMethodHandler; its type hints do not cover asyncio."""
 
 
 def add_services(servicer: object, server: Any) -> None:
-    """Register all services with Ray's proxy. `grpc_servicer_functions` of a configuration of Ray Serve names it."""
-    for add in GENERATED:
-        add(servicer, Registrar(server))
+    """Registers all services with Ray's proxy. `grpc_servicer_functions` in a configuration of Ray Serve names this
+    function."""
+    add_methods(Registrar(server), (*METHODS.values(), *HEALTH), lambda method: getattr(servicer, method.name))
 
 
 class Registrar:
-    """Stands between the generated functions and the server of Ray's proxy."""
+    """Wraps the server of Ray's proxy and corrects the handlers registered with it."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
 
     def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
-        # Here Ray puts functions of its own, which call the ingress, in the place of the servicer's.
+        # Here Ray replaces the servicer's functions by its own, which call the ingress.
         self._server.add_generic_rpc_handlers(handlers)
         for handler in handlers:
             handler._method_handlers = {path: _corrected(method) for path, method in handler._method_handlers.items()}
-
-    def add_registered_method_handlers(self, service: str, handlers: object) -> None:
-        """Not passed on: it is the same once more, and would come before what is corrected."""
 
 
 def _corrected(handler: Handler) -> Handler:
@@ -84,12 +65,12 @@ def _unary(answer: Callable[[Any, Context], Awaitable[bytes]]) -> Callable[[Any,
 
 
 def _streaming(answers: Callable[[Any, Context], AsyncGenerator[bytes, None]]) -> Callable[[Any, Context], Awaitable[None]]:
-    # No generator: gRPC would leave it where it is when the caller goes, and forget the call, of which Ray then asks the peer.
+    # No generator: gRPC would abandon it when the caller disconnects, and free the call, whose peer Ray then reads.
     async def call(request: Any, context: Context) -> None:
         responses = answers(request, context)
         async for response in responses:
             if _status(context) is not grpc.StatusCode.OK:
-                continue  # what comes with such a status is no message
+                continue  # the payload of such a status is not a message
             try:
                 await context.write(response)
             except BaseException:
@@ -101,7 +82,7 @@ def _streaming(answers: Callable[[Any, Context], AsyncGenerator[bytes, None]]) -
 
 
 async def _cancel(responses: AsyncGenerator[bytes, None]) -> None:
-    """Make Ray cancel a call. It does so only if it is cancelled while it waits for a message, and not while one is sent."""
+    """Makes Ray cancel a call. Ray does so only if it is cancelled while it waits for a message, and not while one is sent."""
     waiting = asyncio.ensure_future(anext(responses))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -110,13 +91,13 @@ async def _cancel(responses: AsyncGenerator[bytes, None]) -> None:
 
 
 def _status(context: Context) -> grpc.StatusCode:
-    """What was set. Before, it is None, and some versions of gRPC give numbers."""
+    """Returns the status that was set. Before, it is None, and some versions of gRPC give numbers."""
     code: Any = context.code()
     return code if isinstance(code, grpc.StatusCode) else STATUSES[code or 0]
 
 
 async def _end(context: Context) -> None:
-    """Put our words in the place of Ray's."""
+    """Replaces Ray's status by ours."""
     status = _status(context)
     ours = any(name == DETAILS for name, _ in context.trailing_metadata() or ())
     if ours or status in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
@@ -126,7 +107,7 @@ async def _end(context: Context) -> None:
 
 
 def _error(status: grpc.StatusCode) -> ServiceError:
-    """What Ray means by a status of its own."""
+    """Returns the error that Ray means by one of its statuses."""
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return Overloaded("as many calls wait as are let wait; try again later", "INGRESS_BUSY", RETRY_SECONDS)
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -1,4 +1,4 @@
-"""Whether models can be asked, as Ray knows it."""
+"""Determines whether models can be called, from Ray's status."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ray.serve.exceptions import RayServeException
 
 RUNNING = "RUNNING"
 FRESH_SECONDS = 1.0
-"""What Ray said is taken for true so long: probes come from many clients, and Ray's controller is one process."""
+"""Ray's status is reused for this time: probes come from many clients, and Ray's controller is one process."""
 
 PATIENCE_SECONDS = 1.0
-"""Where all models could be asked last, Ray has so long to answer; then, until it does, probes hear that they can, at once:
-replicas answer without Ray's controller."""
+"""If all models were ready last, Ray has this long to answer; until it does, later probes get "ready" at once: replicas answer
+without Ray's controller."""
 
 DOUBT_SECONDS = 10.0
-"""The same where they could not, or nothing is known yet. NOT_SERVING makes callers turn away, so it should be true."""
+"""The same time if models were not ready, or nothing is known yet. NOT_SERVING makes callers go elsewhere, so it should be
+true."""
 
 
 class Readiness:
-    """Says whether every model has a replica that runs. It asks none of them: probes must pass where calls queue.
+    """Determines whether every model has a running replica. It calls none of them: probes must pass where calls queue.
 
-    Belongs to the event loop. Of any number of probes, one asks Ray at a time: while Ray's controller is away, no answer comes
-    until it is back, and each question would hold a thread.
+    It belongs to the event loop. Of any number of probes, one asks Ray at a time: while Ray's controller is away, no answer
+    comes until it is back, and each question would hold a thread.
     """
 
     def __init__(self, models: Collection[str]) -> None:
@@ -42,15 +43,15 @@ class Readiness:
         if self._question is None or (self._question.done() and now - self._ended >= FRESH_SECONDS):
             self._question, self._begun = asyncio.create_task(self._ask()), now
         patience = PATIENCE_SECONDS if self._ready else DOUBT_SECONDS
-        # Neither a probe that ends nor one that waits no longer ends the question.
+        # Neither a cancelled probe nor one that gives up ends the question.
         await asyncio.wait({self._question}, timeout=max(0, self._begun + patience - now))
         if self._question.done():
-            self._question.result()  # raises what nobody foresaw
+            self._question.result()  # raises unexpected errors
         return self._ready
 
     async def _ask(self) -> None:
         try:
-            # It waits for another process.
+            # The call waits for another process.
             status = await asyncio.to_thread(serve.status)
         except (RayError, RayServeException):
             return  # Ray's controller is being replaced

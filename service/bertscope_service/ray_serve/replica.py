@@ -18,11 +18,12 @@ class ModelReplica:
     """One model on the CPUs and GPUs that Ray has given to this process."""
 
     async def __init__(self, settings: dict[str, Any]) -> None:  # type: ignore[misc]
-        """Awaited by Ray, which sends no question before. Raises ServiceError."""
-        from bertscope_service import logs, process
+        """Initialises the replica; awaited by Ray, which sends no call before. Raises ServiceError."""
+        from bertscope_service.observability import logs
+        from bertscope_service.rpc import native_environment as process
 
         process.prepare()
-        # Only now and here: who deploys needs this class, but not PyTorch.
+        # Imported here: deploying needs this class, but not PyTorch.
         from bertscope_service.ray_serve.answering import Answering
         from bertscope_service.settings import Settings
 
@@ -34,20 +35,20 @@ class ModelReplica:
         await self._answering.load_models()
 
     async def ask(self, question: Question) -> bytes | Refusal:
-        """The reply of a method that answers once, serialised."""
+        """Returns the serialised reply of a unary method."""
         return await self._answering.ask(question)
 
     async def stream(self, question: Question) -> AsyncGenerator[bytes | Refusal, None]:
-        """The replies of a method that streams, serialised; a refusal is the last one."""
+        """Yields the serialised replies of a streaming method; a refusal is the last one."""
         async with aclosing(self._answering.stream(question)) as replies:
             async for reply in replies:
                 yield reply
 
     def check_health(self) -> None:
-        """Asked by Ray every few seconds; raises RuntimeError for a replica that must be replaced."""
+        """Raises RuntimeError for a replica that must be replaced. Called by Ray every few seconds."""
         if self._answering.broken:
             raise RuntimeError("the device has failed for good")
 
     async def __del__(self) -> None:
-        """Awaited by Ray before it ends the process."""
+        """Frees everything; awaited by Ray before it ends the process."""
         await self._answering.close()

@@ -1,1 +1,1 @@
-"""Who may call a server, and how both sides prove who they are: TLS, tokens, roles."""
+"""Authenticates and authorizes callers: TLS, tokens, roles."""

@@ -1,12 +1,13 @@
-"""Decides about a call from what comes before its request: the method, the metadata, the certificate of the connection."""
+"""Decides whether a call is admitted, from its method, its metadata and its connection's certificate, before its request is
+read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from bertscope_service.contract import Role, required
 from bertscope_service.errors import PermissionDenied, Unauthenticated
-from bertscope_service.security.roles import Role, required
 from bertscope_service.security.tokens import Principal, Tokens
 
 AUTHORIZATION = "authorization"
@@ -17,13 +18,13 @@ Metadata: TypeAlias = Iterable[tuple[str, str | bytes]]
 
 
 class Access:
-    """The rule by which calls are let in. `tokens` is asked for each call, so that it may change."""
+    """The rules by which calls are admitted. `tokens` is called for each call, so that they may change."""
 
     def __init__(self, tokens: Callable[[], Tokens]) -> None:
         self._tokens = tokens
 
     def admit(self, path: str, metadata: Metadata, subjects: Iterable[str] = ()) -> Principal | None:
-        """Who calls "/package.Service/Method"; None where nobody needs to say.
+        """Returns the caller of "/package.Service/Method", or None if the method is open to all.
 
         A token counts before the certificate, whose names are `subjects`. Raises Unauthenticated and PermissionDenied.
         """
@@ -38,7 +39,8 @@ class Access:
         return principal
 
     def needs_certificate(self, path: str, metadata: Metadata) -> bool:
-        """Whether the certificate of the connection decides: where a name may have one, for a call that brings no token."""
+        """Returns whether the connection's certificate decides: if certificates can have roles, for a call that brings no
+        token."""
         return required(path) > Role.ANYONE and self._tokens().know_certificates and _token(metadata) is None
 
     def _identify(self, metadata: Metadata, subjects: Iterable[str]) -> Principal:
@@ -58,7 +60,7 @@ class Access:
 
 
 def _token(metadata: Metadata) -> str | None:
-    """The bearer token of a call, if it has one; of another scheme, none."""
+    """Returns the bearer token of a call, or None if it has none or uses another scheme."""
     for name, value in metadata:
         if name == AUTHORIZATION and isinstance(value, str):
             scheme, _, token = value.strip().partition(" ")

@@ -1,4 +1,4 @@
-"""The server's side of TLS: certificates that are checked before they are used, and exchanged while connections come in."""
+"""Provides the server's side of TLS: certificates are checked before use, and replaced while connections come in."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.security.watched import Watched
+from bertscope_service.security.watched_files import Watched
 
 REASON = "CERTIFICATE_UNUSABLE"
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the server shows, and by what it judges clients; the times of expiry are seconds since 1970."""
+    """The server's certificate and key, and the authorities that it checks clients by; expiry times are seconds since 1970."""
 
     configuration: grpc.ServerCertificateConfiguration
     expires: float
@@ -31,10 +31,10 @@ class Certificates:
 
 
 def parse_certificates(contents: Sequence[bytes]) -> Certificates:
-    """The PEM files of a certificate with its chain, its key and, for mutual TLS, the clients' authorities.
+    """Parses the PEM files of a certificate with its chain, its key and, for mutual TLS, the clients' authorities.
 
-    Raises FailedPrecondition for what would let every handshake fail: what is no PEM, a key of another certificate, one that
-    is over.
+    Raises FailedPrecondition if every handshake would fail: for files that are not PEM, another certificate's key, or an
+    expired certificate.
     """
     certificate, key, *client_ca = contents
     chain = _load(certificate, "the certificate")
@@ -48,11 +48,11 @@ def parse_certificates(contents: Sequence[bytes]) -> Certificates:
 
 
 def server_credentials(certificates: Watched[Certificates], *, mutual: bool) -> grpc.ServerCredentials:
-    """Credentials that show each new connection the certificates that are in force; older connections keep theirs."""
+    """Returns credentials that show each new connection the current certificates; older connections keep theirs."""
     given, lock = certificates.value, threading.Lock()
 
     def newer() -> grpc.ServerCertificateConfiguration | None:
-        """gRPC calls this for each handshake, in threads of its own; it takes a configuration once, and None for no change."""
+        """Returns a configuration for gRPC, which calls this for each handshake in its own threads; None means no change."""
         nonlocal given
         with lock:
             if certificates.value is given:
@@ -60,7 +60,7 @@ def server_credentials(certificates: Watched[Certificates], *, mutual: bool) -> 
             given = certificates.value
             return given.configuration
 
-    fetcher: Any = newer  # its type hints know nothing of None, which its documentation asks for
+    fetcher: Any = newer  # its type hints lack None, which its documentation asks for
     return grpc.dynamic_ssl_server_credentials(given.configuration, fetcher, require_client_authentication=mutual)
 
 
@@ -75,9 +75,9 @@ def _require_key_of(certificate: x509.Certificate, pem: bytes) -> None:
     try:
         key = load_pem_private_key(pem, password=None)
     except TypeError as error:
-        raise FailedPrecondition("the key has a passphrase, which nobody could enter; decrypt it", REASON) from error
+        raise FailedPrecondition("the key has a passphrase; decrypt it", REASON) from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise FailedPrecondition("the key is no private key in PEM form", REASON) from error
+        raise FailedPrecondition("the key is not a private key in PEM form", REASON) from error
     if not isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey):
         raise FailedPrecondition("gRPC takes RSA and ECDSA keys, and this is another", REASON)
     try:
@@ -89,5 +89,5 @@ def _require_key_of(certificate: x509.Certificate, pem: bytes) -> None:
 
 
 def _expiry(certificates: Sequence[x509.Certificate]) -> datetime:
-    """When the first of them expires: from then on the chain proves nothing."""
+    """Returns when the first of the certificates expires: from then on the chain is invalid."""
     return min(certificate.not_valid_after_utc for certificate in certificates)

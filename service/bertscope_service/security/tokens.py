@@ -1,4 +1,4 @@
-"""Who may call: names with their roles, known by the digest of a token or by what their certificate says."""
+"""Maps tokens, by their digests, and certificates, by their names, to callers with roles."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Self
 
 from prometheus_client import Gauge
 
+from bertscope_service.contract import Role
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.security.roles import Role
-from bertscope_service.security.watched import Watched
+from bertscope_service.security.watched_files import Watched
 
 UNREADABLE = "TOKENS_UNREADABLE"
 ROLES = {"read": Role.READ, "admin": Role.ADMIN}
@@ -27,16 +27,16 @@ _CERTIFICATE = re.compile(r"certificate:(\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller that is known."""
+    """An authenticated caller."""
 
     name: str
     role: Role
 
 
 class Tokens:
-    """Principals by their tokens and certificates; never changes.
+    """Principals by their tokens and certificates; immutable.
 
-    A name may have several lines: while a client changes from one token to the next, both count.
+    A name may have several lines: while a client changes from one token to the next, both are valid.
     """
 
     def __init__(self, digests: Iterable[tuple[bytes, Principal]], subjects: Iterable[tuple[str, Principal]] = ()) -> None:
@@ -46,9 +46,9 @@ class Tokens:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads lines of NAME ROLE sha256:DIGEST or NAME ROLE certificate:SUBJECT; "#" begins a comment.
+        """Parses lines of NAME ROLE sha256:DIGEST or NAME ROLE certificate:SUBJECT; "#" begins a comment.
 
-        Raises FailedPrecondition. What stands in a wrong line is not repeated: it may be a token.
+        Raises FailedPrecondition, without quoting the wrong line: it may be a token.
         """
         digests: dict[bytes, Principal] = {}
         subjects: dict[str, Principal] = {}
@@ -70,7 +70,7 @@ class Tokens:
             if known is not principal:
                 raise _wrong(number, "the token or certificate already has a line")
         if not digests and not subjects:
-            raise FailedPrecondition("it names nobody; write a line with `bertscope token`", UNREADABLE)
+            raise FailedPrecondition("it has no lines; write one with `bertscope token`", UNREADABLE)
         return cls(digests.items(), subjects.items())
 
     def __len__(self) -> int:
@@ -78,21 +78,21 @@ class Tokens:
 
     @property
     def know_certificates(self) -> bool:
-        """Whether a certificate alone may do."""
+        """True if a certificate can authenticate a caller without a token."""
         return bool(self._by_subject)
 
     def of_token(self, token: str) -> Principal | None:
-        """Who has this token.
+        """Returns the owner of a token, or None.
 
-        It takes as long for any token: what is looked up is a keyed hash, whose bytes no caller can choose, and what is found
-        is compared in constant time.
+        It takes as long for any token: the look-up uses a keyed hash, whose bytes no caller can choose, and the result is
+        compared in constant time.
         """
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
         known, principal = self._by_digest.get(self._blind(digest), (b"", None))
         return principal if hmac.compare_digest(known, digest) else None
 
     def of_certificate(self, subjects: Iterable[str]) -> Principal | None:
-        """Who has a certificate with these names, the first of them that is known."""
+        """Returns the principal of the first known one of a certificate's names, or None."""
         return next((self._by_subject[subject] for subject in subjects if subject in self._by_subject), None)
 
     def _blind(self, digest: bytes) -> bytes:
@@ -100,13 +100,13 @@ class Tokens:
 
 
 def watched_tokens(path: Path, failing: Gauge, *, mutual: bool) -> Watched[Tokens]:
-    """The tokens of a file, as it is now and as it will be; `mutual`: clients are asked for certificates.
+    """Watches the tokens of a file, which may change later; `mutual`: clients are asked for certificates.
 
     Raises FailedPrecondition if it can't be used now.
     """
 
     def parse(contents: Sequence[bytes]) -> Tokens:
-        # What is no UTF-8 makes a line wrong, and that is told.
+        # Bytes that are not UTF-8 make a line wrong, and the error says so.
         tokens = Tokens.parse(contents[0].decode(errors="replace"))
         if tokens.know_certificates and not mutual:
             message = (

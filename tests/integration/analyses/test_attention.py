@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses import attention
-from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep
+from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
 from bertscope_service.encoders.base import Gates, State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
-from tests.integration.encoders.reference import Subject
-from tests.tiny import SENTENCES
+from tests.support.reference import Subject
+from tests.support.subjects import on_three
+from tests.support.tiny import SENTENCES
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
     (SENTENCES[0], None),
@@ -28,13 +29,13 @@ def query_of(
     return AttentionQuery(INPUTS, tuple(layers), tuple(heads), itemsize, words, truncate)
 
 
-def plans_of(subject: Subject, query: AttentionQuery) -> list[AttentionPlan]:
-    return [AttentionPlan(query, index, subject.tokenizer) for index in range(len(query.inputs))]
+def plans_of(subject: Subject, query: AttentionQuery) -> list[TextPlan]:
+    return AttentionPlan(query, subject.tokenizer).texts
 
 
 @torch.inference_mode()
 def run_step(
-    subject: Subject, rows: Sequence[tuple[AttentionPlan, AttentionObserver, State | None]], gates: Gates | None = None
+    subject: Subject, rows: Sequence[tuple[TextPlan, AttentionObserver, State | None]], gates: Gates | None = None
 ) -> list[AttentionStep]:
     """One step of some plans in one batch."""
     encoder = subject.encoder
@@ -46,7 +47,7 @@ def run_step(
     return steps
 
 
-def assemble(subject: Subject, plan: AttentionPlan, gates: Gates | None = None) -> NDArray[np.float32]:
+def assemble(subject: Subject, plan: TextPlan, gates: Gates | None = None) -> NDArray[np.float32]:
     """All maps of a text, each written where the plan says that it belongs."""
     dtype = np.dtype(np.float32 if plan.query.itemsize == 4 else np.float16)
     buffer = np.zeros(plan.bytes, dtype=np.uint8)
@@ -63,7 +64,7 @@ def assemble(subject: Subject, plan: AttentionPlan, gates: Gates | None = None) 
     return buffer.view(dtype).reshape(plan.shape)
 
 
-def expected_maps(subject: Subject, plan: AttentionPlan) -> NDArray[np.float32]:
+def expected_maps(subject: Subject, plan: TextPlan) -> NDArray[np.float32]:
     """[layers, heads, tokens, tokens] as asked, from transformers running the text alone."""
     maps = subject.reference.run([plan.sequence]).maps
     chosen: NDArray[np.float32] = torch.stack([maps[layer][0, list(plan.query.heads)] for layer in plan.query.layers]).numpy()
@@ -81,7 +82,7 @@ def by_words(maps: NDArray[np.float32], groups: Sequence[Sequence[int]]) -> NDAr
     return result
 
 
-def word_groups(subject: Subject, plan: AttentionPlan, index: int) -> list[list[int]]:
+def word_groups(subject: Subject, plan: TextPlan, index: int) -> list[list[int]]:
     """Pieces of each word, special tokens apart."""
     pieces = subject.tokenizer.encode(*plan.query.inputs[index]).pieces(subject.tokenizer)
     groups: list[list[int]] = []
@@ -116,6 +117,7 @@ def test_maps_are_transformers_own(subject: Subject, layers: list[int], heads: l
         np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=1e-5)
 
 
+@on_three
 @pytest.mark.parametrize(("layers", "heads"), ASKED)
 def test_steps_cover_exactly_the_asked_layers(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, layers: list[int], heads: list[int]
@@ -132,6 +134,7 @@ def test_steps_cover_exactly_the_asked_layers(
                 assert len(step.layers) == 1 or len(step.layers) * plan.layer_bytes <= step_bytes
 
 
+@on_three
 @pytest.mark.parametrize(("layers", "heads"), ASKED)
 @pytest.mark.parametrize("words", [False, True])
 def test_many_steps_give_the_same_maps(
@@ -145,6 +148,7 @@ def test_many_steps_give_the_same_maps(
         np.testing.assert_array_equal(assemble(subject, plan), expected)
 
 
+@on_three
 def test_maps_by_word(subject: Subject) -> None:
     for index, plan in enumerate(plans_of(subject, query_of([2, 0], [1, 3, 0], words=True))):
         groups = word_groups(subject, plan, index)
@@ -155,6 +159,7 @@ def test_maps_by_word(subject: Subject) -> None:
         np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=1e-5)
 
 
+@on_three
 def test_words_have_their_text_and_pieces(subject: Subject) -> None:
     plan = plans_of(subject, query_of([0], [0], words=True))[2]
     pieces = subject.tokenizer.encode(*INPUTS[2]).pieces(subject.tokenizer)
@@ -169,6 +174,7 @@ def test_words_have_their_text_and_pieces(subject: Subject) -> None:
         assert word.text == (first.text if first.special else text[word.start : word.end] or first.text)
 
 
+@on_three
 def test_float16_is_float32_rounded(subject: Subject) -> None:
     wide, narrow = (plans_of(subject, query_of([0, 2], [1, 0], itemsize=itemsize)) for itemsize in (4, 2))
     for one, other in zip(wide, narrow, strict=True):
@@ -179,6 +185,7 @@ def test_float16_is_float32_rounded(subject: Subject) -> None:
         np.testing.assert_allclose(found.astype(np.float32).sum(axis=-1), 1, rtol=0, atol=2e-3)
 
 
+@on_three
 def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that ask for other layers, heads, formats and words share a batch if they run the same layers."""
     monkeypatch.setattr(attention, "STEP_BYTES", 1 << 30)
@@ -188,7 +195,7 @@ def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.Mo
         query_of([2, 1], [0, 1, 2, 3], itemsize=2),
         query_of([2, 1, 0], [2]),
     ]
-    plans = [AttentionPlan(query, index, subject.tokenizer) for index, query in enumerate(asked)]
+    plans = [TextPlan(query, index, subject.tokenizer) for index, query in enumerate(asked)]
     assert {plan.steps[0].group for plan in plans} == {(0, 3)}
     steps = run_step(subject, [(plan, plan.steps[0], None) for plan in plans])
     for plan, step in zip(plans, steps, strict=True):
@@ -198,6 +205,7 @@ def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.Mo
         np.testing.assert_allclose(step.maps[order].astype(np.float32), alone.astype(np.float32), rtol=0, atol=1e-3)
 
 
+@on_three
 def test_states_go_on_in_a_shared_batch(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "STEP_BYTES", 1)
     plans = plans_of(subject, query_of([0, 2], [1, 0]))
@@ -213,6 +221,7 @@ def test_states_go_on_in_a_shared_batch(subject: Subject, monkeypatch: pytest.Mo
         np.testing.assert_allclose(np.stack(found), expected_maps(subject, plan), rtol=0, atol=1e-5)
 
 
+@on_three
 def test_gates_below_change_the_maps_above(subject: Subject) -> None:
     edits = {(0, 1): (0.0, 0.0), (1, 2): (0.0, 1.0)}
     plan = plans_of(subject, query_of([0, 1, 2], [0, 1, 2, 3]))[1]
@@ -224,27 +233,30 @@ def test_gates_below_change_the_maps_above(subject: Subject) -> None:
     assert np.abs(found[1:] - plain[1:]).max() > 0.01
 
 
+@on_three
 def test_text_that_is_too_long(subject: Subject) -> None:
     query = AttentionQuery((("The cat sat.", None), ("cat " * 100, None)), (0,), (0,), 4, words=False, truncate=False)
     with pytest.raises(InvalidArgument) as caught:
-        AttentionPlan(query, 1, subject.tokenizer)
+        TextPlan(query, 1, subject.tokenizer)
     assert (caught.value.field, caught.value.reason) == ("inputs[1]", "TEXT_TOO_LONG")
 
 
+@on_three
 def test_truncated_text_has_the_maps_of_what_is_left(subject: Subject) -> None:
     query = AttentionQuery((("cat " * 100, None),), (0, 1), (0,), 4, words=False, truncate=True)
-    plan = AttentionPlan(query, 0, subject.tokenizer)
+    plan = TextPlan(query, 0, subject.tokenizer)
     assert plan.truncated == len(subject.tokenizer.encode("cat " * 100)) - 64
     assert plan.shape == (2, 1, 64, 64)
     np.testing.assert_allclose(assemble(subject, plan), expected_maps(subject, plan), rtol=0, atol=1e-5)
 
 
+@on_three
 def test_text_without_a_token(subject: Subject) -> None:
     """Control characters are dropped by WordPiece; the other vocabularies write them."""
     query = AttentionQuery((("\x00", None),), (0,), (0,), 4, words=False, truncate=False)
     if not any(not piece.special for piece in subject.tokenizer.encode("\x00").pieces(subject.tokenizer)):
         with pytest.raises(InvalidArgument) as caught:
-            AttentionPlan(query, 0, subject.tokenizer)
+            TextPlan(query, 0, subject.tokenizer)
         assert caught.value.reason == "EMPTY_TEXT"
     else:
-        assert AttentionPlan(query, 0, subject.tokenizer).shape[2] > 2
+        assert TextPlan(query, 0, subject.tokenizer).shape[2] > 2

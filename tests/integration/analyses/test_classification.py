@@ -10,7 +10,7 @@ import pytest
 import torch
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
-from bertscope_service.analyses.objective import Objective
+from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
@@ -19,9 +19,9 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.integration.analyses.runner import run_rows
-from tests.integration.encoders.reference import Subject
-from tests.tiny import LABELS, SENTENCES, write_checkpoint
+from tests.support.reference import Subject
+from tests.support.runner import run_rows
+from tests.support.tiny import LABELS, SENTENCES, write_checkpoint
 
 EDITS = {(0, 1): (0.0, 0.0), (2, 3): (0.0, 1.0), (1, 0): (-1.5, 0.0)}
 
@@ -109,27 +109,25 @@ def test_labels_that_are_not_finite_are_refused(classifier: Subject) -> None:
 
 def test_classify(classifier: Subject) -> None:
     plan = ClassifyPlan(ClassifyQuery(INPUTS, truncate=False), classifier.tokenizer, classifier.encoder.shape.labels)
-    for answer, logs, (text, pair) in zip(
-        plan.answer(run_rows(classifier.encoder, plan.rows)), expected_logs(classifier), INPUTS, strict=True
-    ):
-        probabilities = [label.probability for label in answer.labels]
-        assert probabilities == sorted(probabilities, reverse=True)
-        assert sum(probabilities) == pytest.approx(1)
-        assert {label.index for label in answer.labels} == {0, 1, 2}
-        for label in answer.labels:
-            assert label.label == LABELS[label.index]
-            assert label.probability == pytest.approx(math.exp(logs[label.index]), abs=1e-4)
-        logits = [label.logit for label in answer.labels]
-        assert np.subtract(logits, logits[0]) == pytest.approx(np.log(probabilities) - math.log(probabilities[0]), abs=1e-5)
-        assert (answer.tokens, answer.truncated) == (len(classifier.tokenizer.encode(text, pair)), 0)
+    scores = run_rows(classifier.encoder, plan.rows)
+    ranked, probabilities = plan.answer(scores)
+    assert tuple(plan.labels) == tuple(LABELS[:3])
+    assert probabilities.sum(axis=1) == pytest.approx(1)
+    for order, row, logits, logs in zip(ranked, probabilities, scores, expected_logs(classifier), strict=True):
+        assert sorted(order.tolist()) == [0, 1, 2]
+        assert row[order].tolist() == sorted(row, reverse=True)
+        assert row == pytest.approx([math.exp(log) for log in logs], abs=1e-4)
+        assert logits - logits[0] == pytest.approx(np.log(row) - math.log(row[0]), abs=1e-5)
+    for tokenized, (text, pair) in zip(plan.texts, INPUTS, strict=True):
+        assert (len(tokenized), tokenized.truncated) == (len(classifier.tokenizer.encode(text, pair)), 0)
 
 
 def test_classified_texts_are_cut_if_asked(classifier: Subject) -> None:
     query = ClassifyQuery((("cat " * 100, None),), truncate=True)
     plan = ClassifyPlan(query, classifier.tokenizer, classifier.encoder.shape.labels)
-    (answer,) = plan.answer(run_rows(classifier.encoder, plan.rows))
-    assert answer.tokens == 64
-    assert answer.truncated == len(classifier.tokenizer.encode("cat " * 100)) - 64
+    (tokenized,) = plan.texts
+    assert len(tokenized) == 64 == len(plan.rows[0][0])
+    assert tokenized.truncated == len(classifier.tokenizer.encode("cat " * 100)) - 64
     with pytest.raises(InvalidArgument) as caught:
         ClassifyPlan(ClassifyQuery(query.inputs, truncate=False), classifier.tokenizer, ("a", "b", "c"))
     assert (caught.value.field, caught.value.reason) == ("inputs[0]", "TEXT_TOO_LONG")

@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import cloze, reading
-from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledText
-from bertscope_service.analyses.masks import MaskScores
+from bertscope_service.analyses import cloze
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
+from bertscope_service.analyses.observers import reading
+from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
-from tests.integration.analyses.runner import run_rows
-from tests.integration.encoders.reference import Subject
+from tests.support.reference import Subject
+from tests.support.runner import run_rows
+from tests.support.subjects import on_three
 
 TEXTS = (
     "Paris is the [MASK] of France.",
@@ -29,12 +32,46 @@ def plan_of(subject: Subject, texts: Sequence[str], *, top_k: int = 0, candidate
     return ClozePlan(ClozeQuery(tuple(texts), top_k, tuple(candidates), truncate=False), subject.tokenizer)
 
 
+class Prediction(NamedTuple):
+    token: str
+    piece_ids: tuple[int, ...]
+    log_probability: float
+    candidate_probability: float | None
+    rank: int | None
+
+
+class FilledMask(NamedTuple):
+    token_index: int
+    start: int
+    end: int
+    predictions: list[Prediction]
+
+
+class FilledText(NamedTuple):
+    masks: list[FilledMask]
+    tokens: int
+    truncated: int
+
+
 def fill(
     subject: Subject, texts: Sequence[str], *, top_k: int = 0, candidates: Sequence[str] = (), gates: Gates | None = None
 ) -> list[FilledText]:
     plan = plan_of(subject, texts, top_k=top_k, candidates=candidates)
-    scores: list[MaskScores] = run_rows(subject.encoder, plan.rows, gates)
-    return plan.answer(scores)
+    return answers(plan, run_rows(subject.encoder, plan.rows, gates))
+
+
+def answers(plan: ClozePlan, scores: list[MaskScores]) -> list[FilledText]:
+    """What a plan answers, by text, mask and prediction in place of columns."""
+    texts = []
+    for tokenized, masks in zip(plan.texts, plan.answer(scores), strict=True):
+        filled = []
+        for mask in masks:
+            shares = [None] * len(mask.words) if mask.shares is None else mask.shares.tolist()
+            ranks = [rank or None for rank in mask.ranks.tolist()]
+            columns = zip(mask.words, mask.pieces, mask.logs.tolist(), shares, ranks, strict=True)
+            filled.append(FilledMask(mask.position, *mask.span, [Prediction(*row) for row in columns]))
+        texts.append(FilledText(filled, len(tokenized), tokenized.truncated))
+    return texts
 
 
 def expected_logs(subject: Subject, sequence: TokenSequence) -> torch.Tensor:
@@ -68,6 +105,7 @@ def test_top_k_is_transformers_own(subject: Subject, top_k: int) -> None:
                 assert prediction.candidate_probability is None
 
 
+@on_three
 def test_whole_vocabulary_sums_to_one(subject: Subject) -> None:
     size = subject.encoder.shape.vocabulary_size
     ((mask,),) = (answer.masks for answer in fill(subject, TEXTS[:1], top_k=size))
@@ -75,6 +113,7 @@ def test_whole_vocabulary_sums_to_one(subject: Subject) -> None:
     assert {prediction.piece_ids[0] for prediction in mask.predictions} == set(range(size))
 
 
+@on_three
 def test_masks_are_where_the_text_has_them(subject: Subject) -> None:
     text = TEXTS[2]
     (answer,) = fill(subject, [text], top_k=1)
@@ -82,6 +121,7 @@ def test_masks_are_where_the_text_has_them(subject: Subject) -> None:
     assert [(mask.start, mask.end) for mask in answer.masks] == [(start, start + 6) for start in starts]
 
 
+@on_three
 def test_candidates_are_scored_with_as_many_masks_as_pieces(subject: Subject) -> None:
     """Each against a run of transformers alone: k masks in place of the one, the product over their positions."""
     lengths: set[int] = set()
@@ -109,6 +149,7 @@ def test_candidates_are_scored_with_as_many_masks_as_pieces(subject: Subject) ->
     assert len(lengths) > 2
 
 
+@on_three
 def test_shares_are_among_the_candidates(subject: Subject) -> None:
     for answer in fill(subject, TEXTS, candidates=CANDIDATES):
         for mask in answer.masks:
@@ -119,11 +160,13 @@ def test_shares_are_among_the_candidates(subject: Subject) -> None:
             assert shares == pytest.approx(torch.tensor(logs, dtype=torch.float64).softmax(dim=0).tolist(), rel=1e-6)
 
 
+@on_three
 def test_one_candidate_has_the_whole_share(subject: Subject) -> None:
     ((mask,),) = (answer.masks for answer in fill(subject, TEXTS[:1], candidates=["unplayable"]))
     assert [prediction.candidate_probability for prediction in mask.predictions] == [pytest.approx(1)]
 
 
+@on_three
 def test_the_same_candidate_twice_is_answered_twice(subject: Subject) -> None:
     ((mask,),) = (answer.masks for answer in fill(subject, TEXTS[:1], candidates=["cat", "garden", "cat"]))
     assert sorted(prediction.token for prediction in mask.predictions) == ["cat", "cat", "garden"]
@@ -132,6 +175,7 @@ def test_the_same_candidate_twice_is_answered_twice(subject: Subject) -> None:
     assert both[0].rank == both[1].rank
 
 
+@on_three
 def test_candidates_and_top_k_agree(subject: Subject) -> None:
     """The likeliest piece, asked for as a candidate, has the same probability and rank 1."""
     ((mask,),) = (answer.masks for answer in fill(subject, TEXTS[:1], top_k=40))
@@ -147,6 +191,7 @@ def test_candidates_and_top_k_agree(subject: Subject) -> None:
     assert found.log_probability == pytest.approx(prediction.log_probability, abs=1e-5)
 
 
+@on_three
 def test_gates_change_every_row_of_a_query(subject: Subject) -> None:
     edits = {(0, 1): (0.0, 1.0), (2, 2): (0.0, 0.0), (2, 0): (0.0, 0.0)}
     (answer,) = fill(subject, TEXTS[:1], top_k=3, gates=subject.gates(edits))
@@ -158,6 +203,7 @@ def test_gates_change_every_row_of_a_query(subject: Subject) -> None:
     )
 
 
+@on_three
 def test_few_logits_at_a_time_are_the_same(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
     monkeypatch.setattr(reading, "LOGITS_BYTES", 1)
@@ -176,12 +222,14 @@ def refusal(subject: Subject, texts: Sequence[str], *, top_k: int = 5, candidate
     return caught.value
 
 
+@on_three
 def test_text_without_a_mask(subject: Subject) -> None:
     error = refusal(subject, [TEXTS[0], "The cat sat."])
     assert (error.field, error.reason) == ("texts[1]", "NO_MASK")
     assert str(subject.tokenizer.mask_token) in error.message
 
 
+@on_three
 def test_text_that_is_too_long(subject: Subject) -> None:
     error = refusal(subject, [TEXTS[0], "[MASK] " + "cat " * 100])
     assert (error.field, error.reason) == ("texts[1]", "TEXT_TOO_LONG")
@@ -189,11 +237,12 @@ def test_text_that_is_too_long(subject: Subject) -> None:
     assert int(error.metadata["tokens"]) > 64
 
 
+@on_three
 def test_truncation_keeps_the_mask_or_says_so(subject: Subject) -> None:
     query = ClozeQuery(("[MASK] " + "cat " * 100,), 1, (), truncate=True)
     plan = ClozePlan(query, subject.tokenizer)
     scores: list[MaskScores] = run_rows(subject.encoder, plan.rows)
-    (answer,) = plan.answer(scores)
+    (answer,) = answers(plan, scores)
     assert answer.tokens == 64
     assert answer.truncated == len(subject.tokenizer.encode(query.texts[0])) - 64
     with pytest.raises(InvalidArgument) as caught:
@@ -201,6 +250,7 @@ def test_truncation_keeps_the_mask_or_says_so(subject: Subject) -> None:
     assert (caught.value.field, caught.value.reason) == ("texts[0]", "MASK_TRUNCATED")
 
 
+@on_three
 def test_candidate_that_makes_the_text_too_long(subject: Subject) -> None:
     """A text that fits, but not with as many masks as the candidate has pieces."""
     words = 1
@@ -213,6 +263,7 @@ def test_candidate_that_makes_the_text_too_long(subject: Subject) -> None:
     assert (error.field, error.reason) == ("texts[1]", "TEXT_TOO_LONG")
 
 
+@on_three
 def test_candidate_that_the_vocabulary_cannot_write(subject: Subject) -> None:
     # Byte-level vocabularies write everything: to them only a word that is none can't be written.
     word = "" if subject.architecture in {"roberta", "modernbert"} else "ქართული"
@@ -221,6 +272,7 @@ def test_candidate_that_the_vocabulary_cannot_write(subject: Subject) -> None:
     assert error.metadata == {}  # a text has no place in an error
 
 
+@on_three
 def test_too_many_predictions(subject: Subject) -> None:
     """Counted over all masks of all texts, before anything runs."""
     fits = plan_of(subject, ["[MASK]", "[MASK] [MASK]"], top_k=cloze.MAX_PREDICTIONS // 3)
@@ -229,6 +281,7 @@ def test_too_many_predictions(subject: Subject) -> None:
     assert (error.field, error.reason) == ("top_k", "TOO_MANY_PREDICTIONS")
 
 
+@on_three
 def test_large_top_k_runs_apart(subject: Subject) -> None:
     """A row that wants thousands of predictions does not make its neighbours sort as many."""
     (_, few), (_, many) = (plan_of(subject, ["[MASK]"], top_k=k).rows[0] for k in (100, 101))
@@ -236,16 +289,18 @@ def test_large_top_k_runs_apart(subject: Subject) -> None:
     assert few.group != many.group
 
 
+@on_three
 def test_a_text_that_is_cut_leaves_room_for_the_longest_candidate(subject: Subject) -> None:
     text = "[MASK] " + "cat " * 200
     plan = ClozePlan(ClozeQuery((text,), 0, ("cat", "unplayable"), truncate=True), subject.tokenizer)
-    (answer,) = plan.answer(run_rows(subject.encoder, plan.rows))
+    (answer,) = answers(plan, run_rows(subject.encoder, plan.rows))
     longest = max(len(prediction.piece_ids) for prediction in answer.masks[0].predictions)
     assert longest > 1
     assert answer.tokens == subject.tokenizer.max_tokens - (longest - 1)
     assert answer.truncated > 0
 
 
+@on_three
 def test_scores_that_are_not_finite_are_refused(subject: Subject) -> None:
     plan = plan_of(subject, TEXTS[:1], top_k=2)
     count = sum(len(observer.positions) for _, observer in plan.rows)

@@ -7,23 +7,24 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.objective import Objective
 from bertscope_service.analyses.objectives import minimal_pairs
+from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
-from bertscope_service.analyses.probes import GoldProbe, GoldScores
+from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores
 from bertscope_service.analyses.texts import words_of
 from bertscope_service.encoders.base import Gates
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
-from tests.integration.analyses.runner import run_rows
-from tests.integration.encoders.reference import Subject
-from tests.tiny import SENTENCES
+from tests.support.reference import Subject
+from tests.support.runner import run_rows
+from tests.support.subjects import on_three
+from tests.support.tiny import SENTENCES
 
 TEXTS = SENTENCES[:5] + SENTENCES[6:9]
 PAIRS = (
@@ -109,6 +110,7 @@ def test_masked_lm_loss(subject: Subject, share: float) -> None:
     assert share < 1 or max(sizes) > 2
 
 
+@on_three
 def test_masks_depend_on_the_seed_and_the_place_of_a_text_alone(subject: Subject) -> None:
     few, many = build(subject, masks(TEXTS[:3])), build(subject, masks(TEXTS))
     assert [places_of(probe) for probe in few.probes] == [places_of(probe) for probe in many.probes[:3]]
@@ -118,6 +120,7 @@ def test_masks_depend_on_the_seed_and_the_place_of_a_text_alone(subject: Subject
     assert len({places_of(probe) for probe in same.probes}) > 1
 
 
+@on_three
 def test_written_masks_and_blanks_are_never_chosen(subject: Subject) -> None:
     text = "The [MASK]  \t sat."
     objective = build(subject, masks([text], share=1.0))
@@ -129,6 +132,7 @@ def test_written_masks_and_blanks_are_never_chosen(subject: Subject) -> None:
     assert not {place for word in blank for place in word} & set(places)
 
 
+@on_three
 @pytest.mark.parametrize("text", ["[MASK]", "[MASK] [MASK]"])
 def test_texts_without_a_word(subject: Subject, text: str) -> None:
     assert refusal(subject, masks(["a", text])) == ("objective.masked_lm_loss.texts[1]", "NO_WORD")
@@ -167,6 +171,7 @@ def test_cloze(subject: Subject) -> None:
     assert losses == pytest.approx([loss for _, loss in kept], abs=1e-3)
 
 
+@on_three
 def test_the_likeliest_answer_counts(subject: Subject) -> None:
     text, words = "The [MASK] sat on the table.", ("cat", "dog", "the", "and", "a", "old", "bird")
     single = measure(subject, build(subject, prompts(*((text, [word]) for word in words), skip=True)))
@@ -174,6 +179,7 @@ def test_the_likeliest_answer_counts(subject: Subject) -> None:
     assert together.tolist() == pytest.approx([single[0].max(), single[1].max(), single[2].min()], abs=1e-5)
 
 
+@on_three
 def test_bad_prompts(subject: Subject) -> None:
     field = "objective.cloze.prompts"
     good = ("The [MASK] sat.", ["the"])
@@ -189,6 +195,7 @@ def test_bad_prompts(subject: Subject) -> None:
     assert (objective.items, objective.skipped, objective.truncated) == (2, 1, 1)
 
 
+@on_three
 @pytest.mark.parametrize("within_word", [True, False])
 def test_minimal_pairs(subject: Subject, within_word: bool) -> None:
     """Salazar's sum and Kauf and Ivanova's, written as a loop over the tokens of one sentence."""
@@ -211,6 +218,7 @@ def test_minimal_pairs(subject: Subject, within_word: bool) -> None:
     assert not objective.losses
 
 
+@on_three
 def test_rows_of_pairs_are_a_sequence(subject: Subject) -> None:
     objective = build(subject, MinimalPairsQuery(PAIRS, within_word=True, truncate=False))
     rows = list(objective.sequences)
@@ -220,6 +228,7 @@ def test_rows_of_pairs_are_a_sequence(subject: Subject) -> None:
         objective.sequences[len(rows)]
 
 
+@on_three
 def test_sentences_that_read_the_same_tie(subject: Subject) -> None:
     """Even where the last digits of their scores differ."""
     objective = build(subject, MinimalPairsQuery((("The cat.", "The cat."),), within_word=True, truncate=False))
@@ -229,6 +238,7 @@ def test_sentences_that_read_the_same_tie(subject: Subject) -> None:
     assert objective.measure(seen).tolist() == [[0.0]]
 
 
+@on_three
 def test_bad_pairs(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     field = "objective.minimal_pairs.pairs"
 
@@ -241,6 +251,7 @@ def test_bad_pairs(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal(subject, pairs("The cat sat.", "The cat sat.")) == (field, "TOO_MUCH_WORK")
 
 
+@on_three
 def test_divergence_at_masks(subject: Subject) -> None:
     """KL(untouched || changed) from transformers' own logits, whose attention maps are edited."""
     texts = (("The [MASK] sat.", None), ("Paris is [MASK] of [MASK].", None), ("The cat sat.", "The [MASK] walked."))
@@ -260,11 +271,13 @@ def test_divergence_at_masks(subject: Subject) -> None:
     assert (objective.pieces, objective.metrics, list(objective.losses)) == (4, (Metric.DIVERGENCE,), [])
 
 
+@on_three
 def test_bad_divergences(subject: Subject) -> None:
     query = DivergenceQuery((("[MASK]", None), ("a", "b")), truncate=False)
     assert refusal(subject, query) == ("objective.divergence.inputs[1]", "NO_MASK")
 
 
+@on_three
 def test_texts_that_are_too_long_are_cut_if_asked(subject: Subject) -> None:
     long = "cat " * 100
     queries: tuple[Callable[..., ObjectiveQuery], ...] = (
@@ -279,6 +292,7 @@ def test_texts_that_are_too_long_are_cut_if_asked(subject: Subject) -> None:
         assert max(map(len, objective.sequences)) == 64
 
 
+@on_three
 def test_scores_that_are_not_finite_are_refused(subject: Subject) -> None:
     ranks = np.ones((1, 1), dtype=np.int64)
     broken = GoldScores(np.full((1, 1), np.nan, dtype=np.float32), ranks)

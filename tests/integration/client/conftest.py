@@ -1,6 +1,7 @@
 """Fixtures: a fake server on a free port, and statuses for it to fail with."""
 
 import itertools
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from tests.integration.client.fake_server import FakeServer, start
+from tests.support.fake_server import FakeServer, start
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,14 @@ def abort() -> Callable[..., Callable[[grpc.ServicerContext], None]]:
         return fail
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts, as on a terminal; a shell's background processes ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from bertscope.v1 import ablation_pb2
 from google.rpc import code_pb2
 
-from tests.integration.client.fake_server import EVERY_HEAD, HEADS, IMPORTANCE, LAYERS, difference_of
+from tests.support.fake_server import EVERY_HEAD, HEADS, IMPORTANCE, LAYERS, difference_of
 
 PROMPTS = bertscope.ClozePrompts([("a [MASK]", "b")])
 DIFFERENCES = [[difference_of(layer, head) for head in range(HEADS)] for layer in range(LAYERS)]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2
 
-from tests.integration.client.fake_server import attention_of
+from tests.support.fake_server import attention_of
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so"]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import bertscope
 import pytest
 
-from tests.integration.client.fake_server import FakeServer, start
+from tests.support.fake_server import FakeServer, start
 
 ROUND_ROBIN = [("grpc.lb_policy_name", "round_robin")]
 CALLS = 8

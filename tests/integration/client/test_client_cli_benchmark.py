@@ -72,7 +72,7 @@ def test_benchmark(command, server, texts, tmp_path):
         *("--agreement", texts, "--top-k", 2, "--prompts", prompts, "--skip-multi-piece"),
     )
     assert (code, err) == (0, "")
-    assert out.startswith("benchmark against models/a\n")
+    assert out.startswith("benchmark against models/a, all run by torch\n")
     assert "16 tokens: one sequence at a time, in batches" in out
     assert "what was lost: agreement at 120 places, accuracy, loss" in out
     (request,) = server.requests
@@ -101,6 +101,18 @@ def test_the_baseline_is_among_the_models_once(arguments, models, baseline, comm
     assert list(request.measurement.lengths) == []
 
 
+def test_how_the_models_run_is_asked_for(command, server, texts):
+    assert command("benchmark", "--model", "a", "--model", "b", "--runtime", "onnx")[0] == 0
+    assert command("benchmark", "--model", "a", "--model", "b", "--as-loaded")[0] == 0
+    assert [(one.runtime, one.as_loaded) for one in server.requests] == [
+        (common_pb2.RUNTIME_ONNX, False),
+        (common_pb2.RUNTIME_UNSPECIFIED, True),
+    ]
+    code, _, err = command("benchmark", "--model", "a", "--runtime", "onnx", "--as-loaded")
+    assert (code, len(server.requests)) == (2, 2)
+    assert "--runtime and --as-loaded exclude each other" in err
+
+
 def test_a_report_goes_into_files_and_a_figure(command, texts, tmp_path):
     files = [tmp_path / f"report{suffix}" for suffix in (".md", ".csv", ".json", ".jsonl")]
     figure = tmp_path / "report.svg"
@@ -109,7 +121,7 @@ def test_a_report_goes_into_files_and_a_figure(command, texts, tmp_path):
     assert code == 0
     assert out.endswith("".join(f"wrote {path}\n" for path in (*files, figure)))
     markdown, table, document, lines = (file.read_text() for file in files)
-    assert markdown.startswith("# Benchmark against models/a\n")
+    assert markdown.startswith("# Benchmark against models/a, all run by torch\n")
     assert [row["model"] for row in csv.DictReader(table.splitlines())] == ["models/a"] * 2 + ["models/b"] * 2
     assert json.loads(document)["models"][1]["speeds"][0]["latency_speedup"]["value"] == 2.0
     assert len(lines.splitlines()) == 4

@@ -2,12 +2,14 @@
 
 import json
 import signal
+import threading
 
 import grpc
 import pytest
+from bertscope.ablation.assembly import SweepAssembler
 from bertscope.cli.app import run
 
-from tests.integration.client.fake_server import IMPORTANCE, difference_of
+from tests.support.fake_server import IMPORTANCE, difference_of
 
 
 @pytest.fixture
@@ -112,7 +114,7 @@ def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path):
     assert code == 0
     assert out.endswith(f"wrote {table}\nwrote {figure}\n")
     lines = table.read_text().splitlines()
-    assert lines[0] == "layer,head,heads,metric,score,difference,low,high,mcnemar_p"
+    assert lines[0] == "layer,head,heads,metric,score,difference,low,high,mcnemar_p,interval_method,no_interval"
     assert lines[1].startswith("0,0,0:0,accuracy,0.49,-0.01,")
     assert len(lines) == 1 + 12 * 2
     assert figure.read_bytes().startswith(b"<?xml")
@@ -184,16 +186,33 @@ def test_an_item_that_the_server_refuses_is_named_by_its_line(arguments, command
     assert f"{path}, line 4 has no mask; write [MASK]" in err
 
 
-def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_for):
+def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_for, tmp_path, monkeypatch):
+    """And shows and keeps what came."""
+    monkeypatch.chdir(tmp_path)
+    second, add = threading.Event(), SweepAssembler.add
+
+    def noting(assembler, message):
+        effect = add(assembler, message)
+        if len(assembler.effects) == 2:
+            second.set()
+        return effect
+
+    monkeypatch.setattr(SweepAssembler, "add", noting)
+
     def interrupt(messages):
         for number, message in enumerate(messages):
             if number == 3:
+                assert second.wait(30)
                 signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
                 wait_for.wait(60)
             yield message
 
     server.stream = interrupt
-    assert command("sweep", "--prompts", prompts) == (130, "", "bertscope: interrupted\n")
+    code, out, err = command("sweep", "--prompts", prompts)
+    assert (code, err) == (130, "bertscope: interrupted\n")
+    (kept,) = tmp_path.glob("sweep-*.partial.json")
+    assert f"--resume {kept.name}" in out
+    assert len(json.loads(kept.read_text())["effects"]) == 2
     assert server.ended.wait(30)
 
 

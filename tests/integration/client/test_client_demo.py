@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[3]
 CHILD = """
 import json, os, signal, sys, threading
 from pathlib import Path
-import fake_server
+from tests.support import fake_server
 Path({pid_file!r}).write_text(str(os.getpid()))
 arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 assert arguments["--host"] == "127.0.0.1" and arguments["--port"] == arguments["--metrics-port"] == "0"
@@ -44,7 +44,7 @@ def demo(tmp_path):
         package.mkdir()
         package.joinpath("__init__.py").touch()
         package.joinpath("__main__.py").write_text(CHILD.replace("{pid_file!r}", repr(str(pid_file))).replace("{then}", then))
-        paths = os.pathsep.join([str(tmp_path), str(HERE)])
+        paths = os.pathsep.join([str(tmp_path), str(ROOT)])
         command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "demo", *arguments]
         process = subprocess.Popen(
             command,
@@ -113,10 +113,10 @@ def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
 
 
 def test_a_server_that_never_serves_is_given_up_and_stopped(demo):
-    process, pid_file = demo(SERVE.replace('set("", 1)', 'set("", 2)'), "--timeout", "3")
+    process, pid_file = demo(SERVE.replace('set("", 1)', 'set("", 2)'), "--timeout", "10")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert err == "bertscope: the server did not serve within 3 s\n"
+    assert err == "bertscope: the server did not serve within 10 s\n"
     assert gone(pid_file)
 
 

@@ -9,7 +9,7 @@ import pytest
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from tests.integration.client.fake_server import attention_of
+from tests.support.fake_server import attention_of
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so", "the end"]
 
@@ -157,7 +157,7 @@ def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     first = messages_of(server, TEXTS[0])
     breaks = Breaks(server, after=[first, 1])
     cut, server.stream = server.stream, pass_time
-    monkeypatch.setattr("bertscope._resumption.monotonic", lambda: now)
+    monkeypatch.setattr("bertscope.attention.resumption.monotonic", lambda: now)
     with bertscope.Client(server.target) as client:
         check(list(client.extract_attention(TEXTS, timeout=70)))
     assert [round(seconds / 10) for seconds in breaks.seconds] == [7, 5, 3]

@@ -2,20 +2,19 @@
 
 import errno
 import json
+import os
 import random
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from bertscope_service.compression import compress as compressing
-from bertscope_service.compression.compress import compress
-from bertscope_service.compression.importance import BATCH_TOKENS
-from bertscope_service.compression.manifest import MANIFEST, read_manifest
-from bertscope_service.compression.plan import Subject, plan
-from bertscope_service.compression.steps import (
+from bertscope_service.checkpoints.manifest import MANIFEST, read_manifest
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.steps import (
     Criterion,
     EliminateTokens,
     Half,
@@ -30,16 +29,18 @@ from bertscope_service.compression.steps import (
     StepProgress,
     WeightOnly,
 )
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression import compress as compressing
+from bertscope_service.compression.compress import compress
+from bertscope_service.compression.importance import BATCH_TOKENS
+from bertscope_service.compression.plan import Subject, plan
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, LoadAbandonedError, Unsupported
-from bertscope_service.sources import inspect
-from bertscope_service.tokenization import TextTokenizer
 from safetensors import SafetensorError
-from transformers import PreTrainedModel
 
-from tests.integration.compression.compressed import DIGEST, made
-from tests.integration.compression.pruned import gates, load, run, weights
-from tests.integration.encoders.reference import assert_close
-from tests.tiny import SENTENCES, write_checkpoint
+from tests.support.compressed import DIGEST, made
+from tests.support.pruned import gates, load, run, weights
+from tests.support.reference import assert_close
+from tests.support.tiny import SENTENCES, write_checkpoint
 
 ALL: tuple[Step, ...] = (
     RemoveHeads({1: (2,), 3: (0, 1)}),
@@ -62,7 +63,7 @@ def test_steps_at_once_are_steps_one_after_another(architecture: str, tmp_path: 
     for name in ("config.json", "tokenizer.json", MANIFEST):
         assert (folder / name).read_bytes() == (at_once / name).read_bytes()
     one, other = (load(architecture, path) for path in (folder, at_once))
-    assert one.shape == other.shape
+    assert (one.shape, one.capabilities) == (other.shape, other.capabilities)
     assert one.shape.layers == 2
 
 
@@ -89,10 +90,10 @@ def test_a_classifier_and_a_model_without_a_head(tmp_path: Path, labels: int) ->
     batch = [sequence_of(folder, text) for text in SENTENCES[:3]]
     steps = (RemoveHeads({1: (2,)}), RemoveFeedForward(0.25), PruneMagnitude(0.1), ReduceVocabulary(SENTENCES))
     found = load("bert", made(folder, tmp_path / "made", *steps))
-    assert (len(found.shape.labels), found.shape.has_masked_lm_head) == (labels, False)
+    assert (len(found.shape.labels), found.capabilities.masked_lm) == (labels, False)
     for step in (Int8(), WeightOnly(8, 0)):
         near = load("bert", made(folder, tmp_path / step.name, step))
-        assert (len(near.shape.labels), near.shape.has_masked_lm_head) == (labels, False)
+        assert (len(near.shape.labels), near.capabilities.masked_lm) == (labels, False)
         for one, other in zip(run(near, batch), run(load("bert", folder), batch), strict=True):
             assert torch.nn.functional.cosine_similarity(one[-1].flatten(), other[-1].flatten(), dim=0) > 0.99
 
@@ -119,6 +120,21 @@ def test_the_manifest(bert: Path, tmp_path: Path) -> None:
     assert later.steps[:3] == found.steps
     assert later.steps[3].step == "magnitude"
     assert later.steps[3].numbers["zeros"] == pytest.approx(0.5 * later.steps[3].numbers["weights"], abs=20)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077], ids=oct)
+@pytest.mark.parametrize(
+    "steps", [(Half("bf16"),), (Int8(),), (KeepLayers((0,)), OnnxExport())], ids=lambda steps: steps[-1].name
+)
+def test_who_the_umask_lets_may_read_what_is_written(bert: Path, tmp_path: Path, steps: tuple[Step, ...], umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        folder = made(bert, tmp_path / "made", *steps)
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    assert len(modes) > 4
+    assert modes == {name: (0o777 if name == "made" else 0o666) & ~umask for name in modes}
 
 
 def test_progress(bert: Path, tmp_path: Path) -> None:
@@ -158,9 +174,9 @@ FULL: dict[str, Exception] = {
 @pytest.mark.parametrize(
     ("steps", "owner", "name"),
     [
-        ((KeepLayers((0,)),), PreTrainedModel, "save_pretrained"),
+        ((KeepLayers((0,)),), compressing.WorkingCopy, "save"),
         ((KeepLayers((0,)),), shutil, "copyfile"),
-        ((Int8(),), compressing.Workpiece, "save_as"),
+        ((Int8(),), compressing.WorkingCopy, "save_as"),
         ((Half("bf16"),), compressing, "write_manifest"),
     ],
     ids=["weights", "tokenizer", "integers", "manifest"],
@@ -262,11 +278,12 @@ def drawn(rng: random.Random, layers: int) -> tuple[Step, ...]:
 @pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "mobilebert", "modernbert", "xlm-roberta"])
 def test_any_steps_make_a_model_that_answers_or_are_refused_at_once(architecture: str, tmp_path: Path) -> None:
     whole = write_checkpoint(architecture, tmp_path / "whole")
-    shape, rng, made_models = load(architecture, whole).shape, random.Random(architecture), 0
+    encoder, rng, made_models = load(architecture, whole), random.Random(architecture), 0
+    subject = Subject("models/whole", encoder.shape, encoder.capabilities, "cpu", has_mask=True)
     for number in range(8):
-        steps = drawn(rng, shape.layers)
+        steps = drawn(rng, subject.shape.layers)
         try:
-            plan(steps, Subject("models/whole", shape, "cpu", has_mask=True))
+            plan(steps, subject)
         except (InvalidArgument, Unsupported):
             continue
         target = made(whole, tmp_path / str(number), *steps)
@@ -277,7 +294,10 @@ def test_any_steps_make_a_model_that_answers_or_are_refused_at_once(architecture
             state = encoder.begin(batch)
             encoder.advance(state, encoder.shape.layers, only=torch.tensor([[0]] * 3))
             scores = encoder.logits(state, torch.arange(3), torch.zeros(3, dtype=torch.int64))
-        assert scores.shape == (3, tokenizer.size if "vocabulary" in {step.name for step in steps} else shape.vocabulary_size)
+        assert scores.shape == (
+            3,
+            tokenizer.size if "vocabulary" in {step.name for step in steps} else subject.shape.vocabulary_size,
+        )
         assert torch.isfinite(scores).all(), steps
         made_models += 1
     assert made_models >= 2

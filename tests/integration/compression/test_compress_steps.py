@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.compression.importance import masked_lm_objective
-from bertscope_service.compression.steps import (
+from bertscope_service.checkpoints.steps import (
     Criterion,
     Half,
     KeepLayers,
@@ -15,16 +14,17 @@ from bertscope_service.compression.steps import (
     ReduceVocabulary,
     RemoveFeedForward,
 )
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression.importance import masked_lm_objective
+from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
-from bertscope_service.sources import EMBEDDED_FOLDER
-from bertscope_service.tokenization import TextTokenizer
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from tests.integration.compression.compressed import batch_of, layers_of, logits, made, networks_of, without_units
-from tests.integration.encoders.reference import Reference, assert_close
-from tests.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
+from tests.support.compressed import batch_of, layers_of, logits, made, networks_of, without_units
+from tests.support.reference import Reference, assert_close
+from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
 CORPUS = SENTENCES[:4]
 STRANGE = (*SENTENCES, "zyzzyva qwxyz", "Ünïcödé 東京 😀", "unplayable [MASK] songs")

@@ -1,18 +1,23 @@
 """Models as the hub's library keeps them: a folder of links to blobs, which nothing but these links may leave."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
-from bertscope_service.encoders.onnx_values import WEIGHTS
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.encoders.onnx.values import WEIGHTS
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.exporting import exported
-from bertscope_service.loaded import LoadSpec
-from bertscope_service.loading import read_model
-from bertscope_service.runtimes import RuntimeSettings
-from bertscope_service.sources import inspect
+from bertscope_service.models.export_cache import exported
+from bertscope_service.models.loaded import LoadSpec
+from bertscope_service.models.loading import read_model
+from bertscope_service.models.runtimes import RuntimeSettings
+from huggingface_hub.utils import filter_repo_objects
+
+from tests.support.tiny import SENTENCES
 
 Publish = Callable[[Path], Path]
 
@@ -72,3 +77,41 @@ def test_an_error_tells_the_hub_id_and_not_the_cache(export: Path, publish: Publ
         load("org/name", tmp_path)
     assert "org/name" in caught.value.message
     assert str(tmp_path) not in f"{caught.value} {caught.value.metadata}"
+
+
+def describe_elsewhere(folder: Path) -> None:
+    """Let a folder say in files of their own which entries are special and which were added, as older checkpoints do."""
+    vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    entries = [entry if isinstance(entry, str) else entry[0] for entry in vocabulary]
+    special, added = [entry for entry in entries if entry.isalpha() and entry in " ".join(SENTENCES)][:2]
+    (folder / "special_tokens_map.json").write_text(json.dumps({"additional_special_tokens": [special]}), encoding="utf-8")
+    (folder / "added_tokens.json").write_text(json.dumps({added: entries.index(added)}), encoding="utf-8")
+
+
+def tokens(source: str, cache: Path) -> list[tuple[list[int], list[bool]]]:
+    """Ids of some texts, and which of the tokens are special."""
+    model = read_model(LoadSpec("m", source, "cpu", "fp32"), lambda _: None, runtimes=RuntimeSettings(cache, threads=1))
+    encoded = [model.tokenizer.encode(text) for text in SENTENCES]
+    return [(text.sequence.ids, [piece.special for piece in text.pieces(model.tokenizer)]) for text in encoded]
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta", "xlm-roberta", "modernbert"])
+def test_a_repository_tokenises_alike_from_the_hub_and_from_a_folder(
+    checkpoint: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, architecture: str
+) -> None:
+    folder = Path(shutil.copytree(checkpoint(architecture), tmp_path / "repository"))
+    plain = tokens(str(folder), tmp_path)
+    describe_elsewhere(folder)
+
+    def download(_: str, *, allow_patterns: list[str], ignore_patterns: list[str], **__: Any) -> str:
+        snapshot = tmp_path / "models--org--name" / "snapshots" / "abc"
+        snapshot.mkdir(parents=True)
+        names = [path.name for path in folder.iterdir()]
+        for name in filter_repo_objects(names, allow_patterns=allow_patterns, ignore_patterns=ignore_patterns):
+            shutil.copyfile(folder / name, snapshot / name)
+        return str(snapshot)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    from_folder = tokens(str(folder), tmp_path)
+    assert from_folder != plain, "these files matter"
+    assert tokens("org/name", tmp_path) == from_folder

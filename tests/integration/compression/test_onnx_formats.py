@@ -1,41 +1,25 @@
 """Quantised graphs: close to what they were made from, and smaller."""
 
-import logging
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
+from bertscope_service.checkpoints.manifest import read_manifest
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.steps import Int8, KeepLayers, OnnxExport, Step, WeightOnly, grown
 from bertscope_service.compression.compress import compress
-from bertscope_service.compression.manifest import read_manifest
-from bertscope_service.compression.onnx_quantize import quiet
-from bertscope_service.compression.steps import Int8, KeepLayers, OnnxExport, Step, WeightOnly
 from bertscope_service.encoders.base import Encoder, TokenSequence
-from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
-from bertscope_service.sources import inspect
+from bertscope_service.encoders.onnx.values import ANALYSIS, FAST
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
 
 FORMATS: dict[str, tuple[Step, float]] = {"int8": (Int8(), 0.98), "weight_only": (WeightOnly(8, 32), 0.99)}
 """A step, and how close the logits' directions stay: one that reads a wrong matrix is at 0."""
 
 ROWS = [TokenSequence(list(range(5, 17)), [0] * 12), TokenSequence([7, 9, 30, 12, 8], [0, 0, 0, 1, 1])]
-
-
-def test_quantisers_are_silenced_and_nobody_else(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two at a time, too, and in a program that has not set its logs up."""
-    root = logging.getLogger()
-    first, second = quiet(), quiet()
-    with first:
-        second.__enter__()
-    logging.warning("please run pre-processing")  # as they do
-    logging.getLogger("bertscope_service").warning("disk is slow")
-    second.__exit__(None, None, None)
-    logging.warning("of a caller")
-    assert caplog.messages == ["disk is slow", "of a caller"]
-    level = root.level
-    monkeypatch.setattr(root, "handlers", [])
-    with quiet():
-        logging.basicConfig(level=logging.DEBUG)
-    assert (root.handlers, root.level, root.filters) == ([], level, [])
 
 
 @torch.inference_mode()
@@ -52,6 +36,11 @@ def watched(encoder: Encoder) -> tuple[torch.Tensor, list[torch.Tensor]]:
     state, maps = encoder.begin(ROWS[:1]), list[torch.Tensor]()
     encoder.advance(state, encoder.shape.layers, watch={1: lambda seen: maps.append(seen.clone())})
     return encoder.logits(state, torch.tensor([0]), torch.tensor([0])), maps
+
+
+def wide(tensor: onnx.TensorProto) -> bool:
+    """Whether it is a matrix of weights in float32, that no step has touched; scales of blocks are smaller."""
+    return tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 2 and min(tensor.dims) >= 32
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -74,6 +63,36 @@ def test_quantised_graphs_stay_close(checkpoint: Callable[[str], Path], tmp_path
     manifest = read_manifest(tmp_path / "made")
     assert manifest is not None
     assert [done.step for done in manifest.steps] == ["layers", "onnx", name]
+    graphs = [onnx.load(str(tmp_path / "made" / file), load_external_data=False) for file in (FAST, ANALYSIS)]
+    left = [tensor.name for graph in graphs for tensor in graph.graph.initializer if wide(tensor)]
+    assert left == []
+    assert "DynamicQuantizeLinear" not in {node.op_type for graph in graphs for node in graph.graph.node}
     numbers = manifest.steps[-1].numbers
     assert numbers["bytes_after"] == (tmp_path / "made" / "weights.bin").stat().st_size
+    assert ("WARNING" in manifest.steps[-1].description) == (numbers["bytes_after"] > numbers["bytes_before"])
     assert not (tmp_path / "made" / "checkpoint").exists()
+
+
+def test_a_step_that_makes_weights_larger_says_so() -> None:
+    assert grown(45.5e6, 90.3e6) == "; WARNING: larger than before, 90.3 MB from 45.5 MB"
+    assert grown(45.5e6, 45.5e6) == ""
+
+
+@pytest.mark.parametrize(("step", "refused"), [("int8", True), ("weight_only", False), ("onnx", False)])
+def test_int8_graphs_of_the_format_before_are_refused_by_name(tmp_path: Path, step: str, refused: bool) -> None:
+    """Their answers depended on the texts that shared a batch."""
+    content = {
+        "format": 2,
+        "runtime": "onnx",
+        "source_digest": "sha256:0",
+        "steps": [{"step": step, "description": "", "numbers": {}}],
+        "versions": {},
+        "details": {},
+    }
+    (tmp_path / "bertscope.json").write_text(json.dumps(content))
+    if refused:
+        with pytest.raises(FailedPrecondition, match="compress the model again") as error:
+            read_manifest(tmp_path)
+        assert error.value.reason == "SOURCE_UNREADABLE"
+    else:
+        assert read_manifest(tmp_path) is not None

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, Unsupported
-from bertscope_service.sources import inspect
 from safetensors.torch import load_file, save_file
 
-from tests.integration.compression.pruned import gates, load, prune, run
-from tests.integration.encoders.reference import assert_close
-from tests.tiny import write_checkpoint
+from tests.support.pruned import gates, load, prune, run
+from tests.support.reference import assert_close
+from tests.support.tiny import write_checkpoint
 
 SEQUENCE = TokenSequence((5, 9, 17, 30, 31, 6), (0,) * 6)
 
@@ -91,7 +91,7 @@ def test_shards_become_one_file(copy: Path, tmp_path: Path) -> None:
 def test_no_head_stays_no_head(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "whole", head=False)
     whole, pruned = (load(architecture, one) for one in (folder, prune(folder, {1: (2,)}, tmp_path / "pruned")))
-    assert not pruned.shape.has_masked_lm_head
+    assert not pruned.capabilities.masked_lm
     assert_close(run(pruned, [SEQUENCE])[0], run(whole, [SEQUENCE], [gates(whole, {1: (2,)})])[0], 1e-5)
     stored = load_file(tmp_path / "pruned" / "model.safetensors")
     assert stored.keys() <= load_file(folder / "model.safetensors").keys()
@@ -102,8 +102,9 @@ def test_half_a_classifier_does_not_become_a_whole_one(tmp_path: Path) -> None:
     folder = write_checkpoint("bert", tmp_path / "whole", labels=2)
     edit_weights(folder, lambda weights: {name: values for name, values in weights.items() if "pooler" not in name})
     pruned = prune(folder, {1: (2,)}, tmp_path / "pruned")
-    shape = load("bert", pruned).shape
-    assert (shape.labels, shape.has_masked_lm_head, shape.pruned) == ((), False, {1: (2,)})
+    found = load("bert", pruned)
+    assert (found.shape.labels, found.shape.pruned) == ((), {1: (2,)})
+    assert not (found.capabilities.classification or found.capabilities.masked_lm)
     assert not any("pooler" in name or "classifier" in name for name in load_file(pruned / "model.safetensors"))
 
 

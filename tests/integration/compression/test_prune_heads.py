@@ -6,9 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.integration.compression.pruned import HEADS, SETS, Heads, Whole, gates, load, prune, run, weights
-from tests.integration.encoders.reference import assert_close
+from tests.support.pruned import HEADS, SETS, Heads, Whole, gates, load, prune, run, weights
+from tests.support.reference import assert_close
 
+on_three = pytest.mark.parametrize(
+    "whole", [("bert", 0), ("mobilebert", 0), ("modernbert", 3)], ids=lambda it: f"{it[0]}-{it[1]}", indirect=True
+)
 SHARE = 1e-5
 """How far values may be apart, as a share of the largest: sums of fewer products are rounded differently."""
 
@@ -26,6 +29,7 @@ def test_pruned_equals_closed_gates(whole: Whole, name: str, pack: bool) -> None
         assert_close(run(pruned, [sequence])[0], expected[index], SHARE)
 
 
+@on_three
 def test_closed_gates_change_the_model(whole: Whole) -> None:
     """So that the comparison above means something."""
     (plain,), (closed,) = (
@@ -35,6 +39,7 @@ def test_closed_gates_change_the_model(whole: Whole) -> None:
     assert float((plain[-1] - closed[-1]).abs().max()) > 100 * SHARE * float(plain[-1].abs().max())
 
 
+@on_three
 @pytest.mark.parametrize("name", ["several layers", "a layer and more"])
 def test_interventions_and_maps_keep_the_original_numbers(whole: Whole, name: str) -> None:
     """Also on heads that are gone, which changes nothing; their maps are zeros."""
@@ -66,15 +71,18 @@ def test_exactly_those_weights_are_gone(whole: Whole, name: str) -> None:
     assert {name for name in after if torch.equal(after[name], before[name])} >= {key for key in after if "mbeddings" in key}
 
 
+@on_three
 def test_a_pruned_model_says_what_it_lacks(whole: Whole) -> None:
-    shape, before = load(whole.architecture, whole.without("several layers")).shape, whole.encoder.shape
+    pruned = load(whole.architecture, whole.without("several layers"))
+    shape, before = pruned.shape, whole.encoder.shape
     assert shape.pruned == {0: (0, 3), 2: (1,)}
     assert before.pruned == {}
     assert (shape.heads, shape.layers, shape.labels) == (before.heads, before.layers, before.labels)
-    assert shape.has_masked_lm_head == before.has_masked_lm_head
-    assert shape.prunable
+    assert pruned.capabilities == whole.encoder.capabilities
+    assert pruned.capabilities.prunable
 
 
+@on_three
 def test_pruning_twice_is_pruning_once(whole: Whole) -> None:
     """To the byte, also a whole layer in two steps; heads that are gone already are ignored."""
     steps: list[Heads] = [{1: (2,)}, {0: (3,), 1: (0, 2)}, {1: (1, 3)}]

@@ -9,19 +9,19 @@ from shutil import copytree
 from typing import Any, TypeVar
 
 import pytest
-from bertscope_service import loading
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.api.model_rendering import render_model
+from bertscope_service.checkpoints.sources import Progress, inspect
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, ServiceError, Unsupported
-from bertscope_service.loaded import LoadedModel, LoadSpec
-from bertscope_service.messages.model import render_model
-from bertscope_service.metrics import Metrics
-from bertscope_service.registry import Registry
-from bertscope_service.sources import Progress, inspect
+from bertscope_service.models import loading
+from bertscope_service.models.loaded import LoadedModel, LoadSpec
+from bertscope_service.models.registry import Registry
+from bertscope_service.observability.metrics import Metrics
 
-from tests.integration.compression.pruned import gates, run
-from tests.integration.encoders.reference import assert_close
-from tests.integration.exports import READ
-from tests.tiny import corrupt_weights, write_checkpoint
+from tests.support.exports import READ
+from tests.support.pruned import gates, run
+from tests.support.reference import assert_close
+from tests.support.tiny import corrupt_weights, write_checkpoint
 
 T = TypeVar("T")
 PARTS: dict[int, tuple[int, ...]] = {1: (2,)}

@@ -9,31 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.compression.compress import compress
-from bertscope_service.compression.manifest import read_manifest
-from bertscope_service.compression.steps import Int8, KeepLayers, Step, WeightOnly
+from bertscope_service.checkpoints.manifest import read_manifest
+from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.encoders.torch_encoder import TorchEncoder
-from bertscope_service.encoders.torch_int8 import Int8Embedding, Int8Linear, check_int8, has_kernel
-from bertscope_service.encoders.torch_quantization import IntegerMatrix, Quantization, decode_weights, read_quantization
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.int8 import Int8Embedding, Int8Linear, check_int8, has_kernel
+from bertscope_service.encoders.torch.quantization import IntegerMatrix, Quantization, decode_weights, read_quantization
 from bertscope_service.errors import FailedPrecondition, Unsupported
-from bertscope_service.sources import inspect
-from bertscope_service.tokenization import TextTokenizer
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
-from tests.integration.compression.pruned import load, prune, run
-from tests.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
+from tests.support.compressed import make
+from tests.support.pruned import load, prune, run
+from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
 STEPS: dict[str, Step] = {"int8": Int8(), "weight_only": WeightOnly(8, 0)}
 CLOSE = 0.98
 """Least cosine between the scores of a model and what 8 bits leave of it. Attention is far sharper than a trained model's."""
-
-
-def make(folder: Path, target: Path, *steps: Step) -> Path:
-    source = inspect(folder)
-    compress(source, steps, target, lambda _: None, source.digest(lambda _: None))
-    return target
 
 
 @dataclass
@@ -93,8 +86,8 @@ def test_scores_stay_close(made: Made) -> None:
     assert CLOSE < min(found) < 1 - 1e-9
     assert made.encoder.precision == made.kind
     assert made.encoder.dtype is torch.float32
-    assert not made.encoder.shape.prunable
-    assert made.encoder.shape.differentiable == (made.kind == "weight_only")
+    assert not made.encoder.capabilities.prunable
+    assert made.encoder.capabilities.differentiable == (made.kind == "weight_only")
     assert made.encoder.shape.parameters == load(made.architecture, made.whole).shape.parameters
 
 

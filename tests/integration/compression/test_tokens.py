@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bertscope_service.checkpoints.manifest import read_manifest
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.steps import EliminateTokens, Int8, KeepLayers
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
-from bertscope_service.compression.manifest import read_manifest
-from bertscope_service.compression.steps import EliminateTokens, Int8, KeepLayers
 from bertscope_service.compression.tokens import eliminate_tokens
 from bertscope_service.encoders.base import State, TokenSequence
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
-from bertscope_service.sources import inspect
-from bertscope_service.tokenization import TextTokenizer
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 from transformers.models.bert.configuration_bert import BertConfig
 
-from tests.integration.compression.pruned import gates, load, run
-from tests.integration.encoders.reference import assert_close
-from tests.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
+from tests.support.pruned import gates, load, run
+from tests.support.reference import assert_close
+from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
 SHARES = (0.8, 0.8, 0.5, 0.3)
 TEXTS = [SENTENCES[1].replace("capital", "[MASK]"), SENTENCES[6], "[MASK] " + SENTENCES[8] + " [MASK]", *SENTENCES[2:4]]
@@ -174,12 +174,12 @@ def finish(encoder: TorchEncoder, batch: Sequence[TokenSequence], only: list[lis
 def test_survivors_are_those_of_the_reference(dropping: Dropping) -> None:
     for batch in (dropping.batch, [dropping.batch[0]], [dropping.batch[2]]):
         state = finish(dropping.encoder, batch)
-        assert state.survivors is not None
+        assert state.kept_tokens is not None
         assert state.hidden.shape[1] == max(state.lengths) < max(map(len, batch))
         for row, sequence in enumerate(batch):
             places, hidden = reference(dropping, sequence)
             length = state.lengths[row]
-            assert state.survivors.places[row, :length].tolist() == places
+            assert state.kept_tokens.places[row, :length].tolist() == places
             assert_close([state.hidden[row, :length].double()], [hidden])
 
 
@@ -211,8 +211,9 @@ def labels_are(dropping: Dropping) -> None:
 
 
 def test_it_is_shown_as_what_it_is(dropping: Dropping) -> None:
-    shape = dropping.encoder.shape
-    assert not (shape.observable or shape.prunable or shape.differentiable)
+    has = dropping.encoder.capabilities
+    assert has.drops_tokens
+    assert not (has.observable or has.prunable or has.differentiable)
     state = dropping.encoder.begin(dropping.batch[:1])
     closed = dropping.encoder.place_gates([gates(dropping.encoder, {0: (1,)})])
     with pytest.raises(ValueError, match="neither gates nor watchers"):
@@ -235,8 +236,8 @@ def test_a_dropped_token_has_no_scores(bert: Path, tmp_path: Path) -> None:
     encoder = load("bert", make(bert, tmp_path / "made", EliminateTokens(SHARES)))
     sequence = TextTokenizer.load(bert, 64).encode(TEXTS[1]).sequence
     state = finish(encoder, [sequence])
-    assert state.survivors is not None
-    left = state.survivors.places[0].tolist()
+    assert state.kept_tokens is not None
+    left = state.kept_tokens.places[0].tolist()
     places = torch.arange(len(sequence))
     scores = encoder.logits(state, torch.zeros_like(places), places)
     assert scores.isnan().all(dim=1).nonzero()[:, 0].tolist() == sorted(set(range(len(sequence))) - set(left))
@@ -267,9 +268,9 @@ def test_states_of_rows_can_be_stacked_on_the_way(bert: Path, tmp_path: Path) ->
 def test_it_goes_with_other_steps(bert: Path, tmp_path: Path) -> None:
     folder = make(bert, tmp_path / "made", KeepLayers((0, 3)), EliminateTokens((0.6, 0.4)), Int8())
     encoder = load("bert", folder)
-    assert (encoder.precision, encoder.shape.layers, encoder.shape.observable) == ("int8", 2, False)
+    assert (encoder.precision, encoder.shape.layers, encoder.capabilities.observable) == ("int8", 2, False)
     state = finish(encoder, [TextTokenizer.load(bert, 64).encode(TEXTS[1]).sequence])
-    assert state.lengths == (round(0.4 * (state.survivors.tokens[0] if state.survivors else 0)),)
+    assert state.lengths == (round(0.4 * (state.kept_tokens.tokens[0] if state.kept_tokens else 0)),)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""Fixtures: every architecture, by us and by transformers; see tests/integration/subjects.py."""
+"""Fixtures: every architecture, by us and by transformers; see tests/support/subjects.py."""
 
-from tests.integration.subjects import one_thread, subject
+from tests.support.subjects import one_thread, subject
 
 __all__ = ["one_thread", "subject"]

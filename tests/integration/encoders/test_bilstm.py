@@ -3,7 +3,7 @@
 import pytest
 import torch
 from bertscope_service.encoders.base import Encoder, State, TokenSequence
-from bertscope_service.encoders.bilstm import Bilstm, BilstmEncoder, random_bilstm
+from bertscope_service.encoders.torch.bilstm import Bilstm, BilstmEncoder, random_bilstm
 from bertscope_service.errors import Unsupported
 
 CPU = torch.device("cpu")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
-from tests.integration.encoders.reference import Subject, assert_equal
-from tests.tiny import ARCHITECTURES, LABELS, write_checkpoint
+from tests.support.reference import Subject, assert_equal
+from tests.support.tiny import ARCHITECTURES, LABELS, write_checkpoint
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 HEADS = ("classifier", "pre_classifier", "head.")
@@ -49,11 +49,12 @@ def drop(folder: Path, chosen: Callable[[str], bool]) -> None:
 
 
 def test_labels_come_in_the_order_of_their_numbers(classifier: Subject) -> None:
-    shape = classifier.encoder.shape
-    assert shape.labels == LABELS[:3]
-    assert not shape.has_masked_lm_head
-    assert shape.differentiable
-    assert shape.prunable == (classifier.architecture != "albert")
+    has = classifier.encoder.capabilities
+    assert classifier.encoder.shape.labels == LABELS[:3]
+    assert has.classification
+    assert not has.masked_lm
+    assert has.differentiable
+    assert has.prunable == (classifier.architecture != "albert")
 
 
 def test_the_encoder_is_that_of_the_masked_lm(classifier: Subject, checkpoint: Callable[[str], Path]) -> None:
@@ -101,13 +102,15 @@ def test_labels_are_ordered_by_number_not_by_text(tmp_path: Path, ids: list[str]
 def test_only_a_choice_of_one_has_labels(tmp_path: Path, changes: dict[str, Any], labels: tuple[str, ...]) -> None:
     folder = write_checkpoint("bert", tmp_path, labels=3)
     edit_config(folder, **changes)
-    shape = load("bert", folder).shape
-    assert (shape.labels, shape.has_masked_lm_head) == (labels, False)
+    found = load("bert", folder)
+    assert found.shape.labels == labels
+    assert (found.capabilities.classification, found.capabilities.masked_lm) == (bool(labels), False)
 
 
 def test_a_regression_has_no_labels(tmp_path: Path) -> None:
-    shape = load("roberta", write_checkpoint("roberta", tmp_path, labels=1)).shape
-    assert (shape.labels, shape.has_masked_lm_head) == ((), False)
+    found = load("roberta", write_checkpoint("roberta", tmp_path, labels=1))
+    assert found.shape.labels == ()
+    assert not (found.capabilities.classification or found.capabilities.masked_lm)
 
 
 def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> None:
@@ -115,7 +118,7 @@ def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> No
     last = [name for name in sorted(load_file(copy / "model.safetensors")) if name.startswith(HEADS)][-1]
     drop(copy, lambda name: name == last)
     found = load(classifier.architecture, copy)
-    assert (found.shape.labels, found.shape.has_masked_lm_head) == ((), False)
+    assert (found.shape.labels, found.capabilities.masked_lm) == ((), False)
     sequence = classifier.sequences[1]
     assert_equal(run_layers(found, sequence), run_layers(classifier.encoder, sequence))
 

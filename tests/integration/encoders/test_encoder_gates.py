@@ -5,21 +5,8 @@ import pytest
 import torch
 from bertscope_service.encoders.base import Gates
 
-from tests.integration.encoders.reference import Edits, Subject, assert_close, assert_equal
-
-ZERO, UNIFORM = (0.0, 0.0), (0.0, 1.0)
-EDITS: dict[str, Edits] = {
-    "zero": {(1, 2): ZERO},
-    "zero-first": {(0, 0): ZERO},
-    "uniform": {(1, 3): UNIFORM},
-    "uniform-last": {(2, 0): UNIFORM},
-    "half": {(1, 1): (0.5, 0.0)},
-    "negative": {(0, 3): (-2.0, 0.0)},
-    "zero-layer": {(1, head): ZERO for head in range(4)},
-    "uniform-layer": {(0, head): UNIFORM for head in range(4)},
-    "mixed": {(0, 1): ZERO, (0, 2): UNIFORM, (1, 0): (1.5, 0.0), (2, 1): UNIFORM, (2, 3): ZERO, (2, 0): (0.25, 0.75)},
-    "all-uniform": {(layer, head): UNIFORM for layer in range(3) for head in range(4)},
-}
+from tests.support.reference import EDITS, ZERO, Edits, Subject, assert_close, assert_equal
+from tests.support.subjects import on_three
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -32,6 +19,7 @@ def test_gates_equal_edited_maps(subject: Subject, name: str) -> None:
         assert len(sequence) == 1 or float((found.logits - unchanged).abs().max()) > 0.01
 
 
+@on_three
 def test_reference_edits_nothing_without_edits(subject: Subject) -> None:
     sequence = subject.sequences[4]
     assert_close(subject.reference.run_edited(sequence, {}).row(0), subject.reference.run([sequence]).row(0), 1e-6)
@@ -50,6 +38,7 @@ def test_gates_of_one_row_touch_no_other(subject: Subject) -> None:
             assert_close(gated.row(index), subject.reference.run_edited(sequence, row).row(0))
 
 
+@on_three
 def test_uniform_means_real_tokens_only(subject: Subject) -> None:
     """The mean of a short text in a long batch is that of the text alone."""
     short, long = subject.sequences[0], subject.sequences[-2]
@@ -58,6 +47,7 @@ def test_uniform_means_real_tokens_only(subject: Subject) -> None:
     assert_close(batch.row(1), alone.row(0))
 
 
+@on_three
 def test_open_gates_change_nothing(subject: Subject) -> None:
     """Also in a layer where another row's gates are closed."""
     opened, closed = subject.gates({}), subject.gates(EDITS["mixed"])
@@ -68,6 +58,7 @@ def test_open_gates_change_nothing(subject: Subject) -> None:
     assert_equal(subject.run(batch, [opened, closed, opened, None]).row(3), plain.row(3))
 
 
+@on_three
 @pytest.mark.parametrize("pack", [False, True])
 @pytest.mark.parametrize("name", ["zero", "uniform", "mixed", "all-uniform"])
 def test_unwatched_layers_obey_gates_too(subject: Subject, name: str, pack: bool) -> None:
@@ -80,12 +71,14 @@ def test_unwatched_layers_obey_gates_too(subject: Subject, name: str, pack: bool
         assert_close(unwatched.row(index), watched.row(index))
 
 
+@on_three
 def test_scale_of_one_head_by_zero_is_zero_ablation(subject: Subject) -> None:
     sequence = subject.sequences[5]
     zero, scaled = subject.gates({(1, 0): ZERO}), subject.gates({(1, 0): (1e-30, 0.0)})
     assert_close(subject.run([sequence], [scaled]).row(0), subject.run([sequence], [zero]).row(0), 1e-6)
 
 
+@on_three
 def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     encoder = subject.encoder
     assert encoder.place_gates([None, None]) is None
@@ -101,6 +94,7 @@ def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     assert not opened.layers
 
 
+@on_three
 def test_gates_are_copied_to_the_device(subject: Subject) -> None:
     """A caller may reuse its arrays for the next row."""
     shape = (subject.encoder.shape.layers, subject.encoder.shape.heads)

@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import importance
-from bertscope_service.analyses.importance import GradientObserver, normalised
+from bertscope_service.analyses.observers import importance
+from bertscope_service.analyses.observers.importance import GradientObserver, normalised
 from bertscope_service.encoders.base import Gates
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
-from tests.integration.jobs.hosted import GoldObjective, Hosted, LabelObjective
-from tests.integration.jobs.oracle import Edit, Edits, gates_of
-from tests.tiny import ARCHITECTURES, write_checkpoint
+from tests.support.hosted import GoldObjective, Hosted, LabelObjective
+from tests.support.oracle import Edit, Edits, gates_of
+from tests.support.subjects import THREE
+from tests.support.tiny import ARCHITECTURES, write_checkpoint
 
 Found = list[tuple[float, NDArray[np.float32]]]
 TOLERANCE = 1e-4
@@ -91,6 +92,7 @@ def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObje
     assert all(float(gradient.max()) > 1e-3 for _, gradient in found)
 
 
+@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_the_reference_has_the_slopes_of_the_loss(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """transformers' own derivatives equal central differences: what they are compared with is the loss, and not autograd.
 
@@ -114,6 +116,7 @@ def test_the_reference_has_the_slopes_of_the_loss(hosted: Hosted, objective: Gol
         )
 
 
+@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_the_encoders_own_slopes(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """The losses that the encoder itself computes in fp32 with a gate moved to both sides.
 
@@ -131,6 +134,7 @@ def test_the_encoders_own_slopes(hosted: Hosted, objective: GoldObjective | Labe
         assert slope == pytest.approx(float(gradient[layer, 2]), abs=share * float(gradient.max()))
 
 
+@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_company_does_not_matter(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """A text alone, in a padded batch, and in another order; packed weights and others."""
     rows = range(objective.items)
@@ -140,6 +144,7 @@ def test_company_does_not_matter(hosted: Hosted, objective: GoldObjective | Labe
     check(gradients(hosted.load(pack=False), objective, rows), batch)
 
 
+@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObjective, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many tokens a backward pass takes; each row with gates of its own, which are cut too."""
     encoder, sizes = hosted.encoder, list[int]()
@@ -164,6 +169,7 @@ def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObject
     check(found[256], found[1 << 20])
 
 
+@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_a_model_runs_on_after_gradients(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """Nothing that autograd touched stays behind, and no parameter has a gradient."""
     encoder = hosted.load(pack=True)
@@ -177,6 +183,7 @@ def test_a_model_runs_on_after_gradients(hosted: Hosted, objective: GoldObjectiv
     assert all(np.array_equal(one[1], other[1]) for one, other in zip(again, before, strict=True))
 
 
+@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_bf16(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """Eight bits leave little of a random model's single derivatives, but no row is nonsense and most are alike."""
     encoder, rows = hosted.load(pack=True, precision="bf16"), range(objective.items)

@@ -7,12 +7,12 @@ from shutil import copytree
 
 import pytest
 import torch
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
-from tests.integration.encoders.reference import Subject, assert_equal
-from tests.tiny import ARCHITECTURES, corrupt_weights, pickle_only, write_checkpoint
+from tests.support.reference import Subject, assert_equal
+from tests.support.tiny import ARCHITECTURES, corrupt_weights, pickle_only, write_checkpoint
 
 
 @pytest.fixture(params=ARCHITECTURES)
@@ -25,10 +25,10 @@ def load(architecture: str, folder: Path) -> TorchEncoder:
     return TorchEncoder.load(folder, architecture, device=torch.device("cpu"), precision="fp32")
 
 
-def refusal(architecture: str, folder: Path) -> FailedPrecondition:
+def refusal(architecture: str, folder: Path, reason: str = "SOURCE_UNREADABLE") -> FailedPrecondition:
     with pytest.raises(FailedPrecondition) as caught:
         load(architecture, folder)
-    assert caught.value.reason == "SOURCE_UNREADABLE"
+    assert caught.value.reason == reason
     assert caught.value.metadata["source"] == str(folder)
     assert str(folder) in caught.value.message
     assert "\n" not in caught.value.message
@@ -52,8 +52,8 @@ def some_query(weights: dict[str, torch.Tensor]) -> str:
 def test_base_model_has_no_masked_lm_head(architecture: str, tmp_path: Path, checkpoint: Callable[[str], Path]) -> None:
     base = Subject(architecture, write_checkpoint(architecture, tmp_path, head=False))
     whole = Subject(architecture, checkpoint(architecture))
-    assert not base.encoder.shape.has_masked_lm_head
-    assert whole.encoder.shape.has_masked_lm_head
+    assert not base.encoder.capabilities.masked_lm
+    assert whole.encoder.capabilities.masked_lm
     found, expected = base.run(whole.sequences[:3]), whole.run(whole.sequences[:3])
     assert_equal([*found.hidden[:-1], *found.maps], [*expected.hidden[:-1], *expected.maps])
 
@@ -66,7 +66,7 @@ def test_incomplete_head_is_no_head(copy: tuple[str, Path]) -> None:
         del weights[next(name for name in sorted(weights) if name.startswith(heads) and "orm" in name)]
 
     edit_weights(folder, drop)
-    assert not load(architecture, folder).shape.has_masked_lm_head
+    assert not load(architecture, folder).capabilities.masked_lm
 
 
 def test_missing_encoder_weight_is_refused(copy: tuple[str, Path]) -> None:
@@ -101,7 +101,7 @@ def test_truncated_weights_are_refused(copy: tuple[str, Path]) -> None:
 def test_pickle_is_refused(copy: tuple[str, Path]) -> None:
     architecture, folder = copy
     pickle_only(folder)
-    refusal(architecture, folder)
+    refusal(architecture, folder, "PICKLE_REFUSED")
 
 
 def test_config_that_says_nothing_is_refused(copy: tuple[str, Path]) -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from bertscope_service.encoders.base import TokenSequence
 
-from tests.integration.encoders.reference import Subject, assert_close, assert_equal
+from tests.support.reference import Subject, assert_close, assert_equal
 
 
 def test_text_alone_equals_eager_to_the_bit(subject: Subject) -> None:
@@ -89,5 +89,5 @@ def test_shape_is_the_checkpoints(subject: Subject) -> None:
     assert (shape.hidden_size, shape.vocabulary_size) == (model.config.hidden_size, model.config.vocab_size)
     assert shape.parameters == model.num_parameters() == subject.load(pack=True).shape.parameters
     assert shape.max_tokens == 64
-    assert shape.has_masked_lm_head
+    assert subject.encoder.capabilities.masked_lm
     assert (subject.encoder.runtime, subject.encoder.precision, subject.encoder.device.type) == ("torch", "fp32", "cpu")

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.encoders.base import BatchGates, Gates, State
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.integration.encoders.reference import Subject, all_logits, assert_close, assert_equal
-from tests.integration.jobs.oracle import Edit, Edits, Oracle, gates_of
-from tests.tiny import write_checkpoint
+from tests.support.oracle import Edit, Edits, Oracle, gates_of
+from tests.support.reference import Subject, all_logits, assert_close, assert_equal
+from tests.support.subjects import on_three
+from tests.support.tiny import write_checkpoint
 
 ZERO, UNIFORM, SCALED = Edit(), Edit(uniform=1.0), Edit(keep=-1.5)
 MODES = ("zero", "uniform", "scale", "mean")
@@ -92,6 +93,7 @@ def test_only_some_positions(subject: Subject, packed: TorchEncoder, pack: bool,
             same(found, whole, only, lengths)
 
 
+@on_three
 @torch.inference_mode()
 def test_scores_count_positions_among_the_chosen(subject: Subject) -> None:
     encoder, batch = subject.encoder, subject.sequences[:5]
@@ -103,6 +105,7 @@ def test_scores_count_positions_among_the_chosen(subject: Subject) -> None:
     assert_close(list(found), [wanted[3, only[3, 1]], wanted[0, only[0, 2]], wanted[4, only[4, 0]]], 1e-5)
 
 
+@on_three
 @torch.inference_mode()
 def test_only_leaves_positions_out_where_it_can(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """It saves something: behind the attention of that layer there are the chosen positions and no others."""
@@ -149,6 +152,7 @@ def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool,
             same(found, expected, every if only is None else only, lengths)
 
 
+@on_three
 @torch.inference_mode()
 def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
     encoder, batch, state = subject.encoder, subject.sequences, subject.encoder.begin(subject.sequences)
@@ -178,6 +182,7 @@ def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
     assert_equal([tensor for row in rows if row.context for tensor in (row.context.own, row.context.mean)], before)
 
 
+@on_three
 @torch.inference_mode()
 def test_a_context_lasts_for_one_layer(subject: Subject) -> None:
     """After it, the state goes on as any other; and asking again for what is there changes nothing."""
@@ -193,6 +198,7 @@ def test_a_context_lasts_for_one_layer(subject: Subject) -> None:
         assert_close([state.hidden[row, :length]], [whole.hidden[row, :length]], 1e-5)
 
 
+@on_three
 @torch.inference_mode()
 def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> None:
     encoder, batch, plain, seen = subject.encoder, subject.sequences[:4], list[torch.Tensor](), list[torch.Tensor]()
@@ -205,6 +211,7 @@ def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> N
     assert_equal([*seen, state.hidden], [*plain, whole.hidden])
 
 
+@on_three
 @pytest.mark.parametrize("watch", [False, True], ids=["unwatched", "watched"])
 @torch.inference_mode()
 def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch: bool) -> None:
@@ -235,6 +242,7 @@ def constants(encoder: TorchEncoder) -> list[Edits]:
     ]
 
 
+@on_three
 @pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
 @torch.inference_mode()
 def test_constant_contexts(subject: Subject, oracle: Oracle, packed: TorchEncoder, pack: bool) -> None:
@@ -255,6 +263,7 @@ def test_constant_contexts(subject: Subject, oracle: Oracle, packed: TorchEncode
             assert float((plain.logits[row, : len(sequence)] - expected).abs().max()) > 0.01
 
 
+@on_three
 @torch.inference_mode()
 def test_constants_of_some_rows_leave_others_as_they_were(subject: Subject) -> None:
     """Rows with gates of another mode in the same layer give what they give without the constants beside them."""
@@ -266,6 +275,7 @@ def test_constants_of_some_rows_leave_others_as_they_were(subject: Subject) -> N
         assert_equal(beside.row(row), alone.row(row))
 
 
+@on_three
 @torch.inference_mode()
 def test_place_gates_places_constants(subject: Subject) -> None:
     encoder = subject.encoder
@@ -279,6 +289,7 @@ def test_place_gates_places_constants(subject: Subject) -> None:
     assert int((placed.constant[2] != 0).any(dim=-1).sum()) == 2
 
 
+@on_three
 @torch.inference_mode()
 def test_bf16(subject: Subject) -> None:
     """The same in bf16, whose eight bits are compared with themselves."""
@@ -297,6 +308,7 @@ def test_bf16(subject: Subject) -> None:
             assert_close([found[row].float()], [whole[row, only[row]].float()], 0.03)
 
 
+@on_three
 @torch.inference_mode()
 def test_classifiers_that_read_the_first_position(subject: Subject, tmp_path: Path) -> None:
     """With all others left out, the scores stay; and they are those of transformers."""

@@ -3,9 +3,10 @@
 import pytest
 import torch
 from bertscope_service.encoders.base import Gates
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.integration.encoders.reference import Outputs, Subject
+from tests.support.reference import Outputs, Subject
+from tests.support.subjects import on_three
 
 ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
 """How far a number is from its nearest neighbour in each format, relative to it."""
@@ -44,6 +45,7 @@ def test_close_to_fp32(subject: Subject, encoder: TorchEncoder, precision: str, 
     assert 0 < distance(found, expected) < 50 * ROUNDING[precision]
 
 
+@on_three
 def test_maps_are_fp32_and_sum_to_one(subject: Subject, encoder: TorchEncoder, precision: str) -> None:
     found, expected = subject.run(subject.sequences, encoder=encoder), subject.run(subject.sequences)
     for ours, theirs in zip(found.maps, expected.maps, strict=True):
@@ -52,6 +54,7 @@ def test_maps_are_fp32_and_sum_to_one(subject: Subject, encoder: TorchEncoder, p
         assert float((ours - theirs).abs().mean()) < 2 * ROUNDING[precision]
 
 
+@on_three
 def test_padding_leaves_no_trace_beyond_rounding(subject: Subject, encoder: TorchEncoder, precision: str) -> None:
     batch = subject.run(subject.sequences, encoder=encoder)
     for index, sequence in enumerate(subject.sequences):
@@ -60,6 +63,7 @@ def test_padding_leaves_no_trace_beyond_rounding(subject: Subject, encoder: Torc
         assert float((together - alone).norm() / alone.norm()) < 50 * ROUNDING[precision]
 
 
+@on_three
 def test_gates_touch_no_other_row(subject: Subject, encoder: TorchEncoder) -> None:
     gated = subject.run(subject.sequences, gates_of(subject), encoder=encoder)
     plain = subject.run(subject.sequences, encoder=encoder)
@@ -67,6 +71,7 @@ def test_gates_touch_no_other_row(subject: Subject, encoder: TorchEncoder) -> No
     assert not torch.equal(gated.logits[1::2], plain.logits[1::2])
 
 
+@on_three
 def test_states_are_kept_in_the_models_format(subject: Subject, encoder: TorchEncoder, precision: str) -> None:
     state = encoder.begin(subject.sequences)
     assert state.hidden.dtype == {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]

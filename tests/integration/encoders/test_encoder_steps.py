@@ -7,7 +7,8 @@ import pytest
 import torch
 from bertscope_service.encoders.base import Gates, State
 
-from tests.integration.encoders.reference import Subject, all_logits, assert_close, assert_equal
+from tests.support.reference import Subject, all_logits, assert_close, assert_equal
+from tests.support.subjects import on_three
 
 
 def gates_of(subject: Subject) -> list[Gates | None]:
@@ -35,6 +36,7 @@ def test_any_steps_equal_one_go(subject: Subject, gates: Sequence[Gates | None])
             assert_equal([state.hidden, all_logits(encoder, state)], [whole.hidden, all_logits(encoder, whole)])
 
 
+@on_three
 @torch.inference_mode()
 def test_stopping_early(subject: Subject) -> None:
     encoder = subject.encoder
@@ -48,6 +50,7 @@ def test_stopping_early(subject: Subject) -> None:
         assert_close([state.hidden], [expected[stop]])
 
 
+@on_three
 @torch.inference_mode()
 def test_nothing_left_to_run_changes_nothing(subject: Subject) -> None:
     encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
@@ -59,6 +62,7 @@ def test_nothing_left_to_run_changes_nothing(subject: Subject) -> None:
     assert torch.equal(state.hidden, hidden)
 
 
+@on_three
 @torch.inference_mode()
 def test_only_watched_layers_show_their_maps(subject: Subject) -> None:
     encoder, seen = subject.encoder, list[torch.Tensor]()
@@ -68,6 +72,7 @@ def test_only_watched_layers_show_their_maps(subject: Subject) -> None:
     assert_close(seen, [subject.run(subject.sequences).maps[1]])
 
 
+@on_three
 @torch.inference_mode()
 def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Gates | None]) -> None:
     """A mixed batch, taken apart midway and stacked in other groups, ends as the whole one."""
@@ -88,6 +93,7 @@ def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Gates | N
                 assert_close([logits[place, :length]], [whole.logits[index, :length]])
 
 
+@on_three
 @torch.inference_mode()
 def test_a_row_holds_no_memory_of_its_batch(subject: Subject) -> None:
     encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
@@ -100,6 +106,7 @@ def test_a_row_holds_no_memory_of_its_batch(subject: Subject) -> None:
         assert torch.equal(row.hidden[0], state.hidden[index, : len(sequence)])
 
 
+@on_three
 @torch.inference_mode()
 def test_kept_rows_can_be_used_again(subject: Subject) -> None:
     """Going on changes a batch, never the rows it was made of: a sweep goes on many times from the same ones."""
@@ -113,6 +120,7 @@ def test_kept_rows_can_be_used_again(subject: Subject) -> None:
     assert {row.layer for row in rows} == {1}
 
 
+@on_three
 @torch.inference_mode()
 def test_a_batch_of_equal_lengths_needs_no_mask(subject: Subject) -> None:
     one, other = subject.sequences[4], subject.sequences[-2]

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from bertscope_service.checkpoints.sources import locate
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.runtimes import Asked, RuntimeSettings, read_encoders
-from bertscope_service.sources import locate
+from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
 from onnx import TensorProto, helper, numpy_helper
 
 VOCABULARY, LABELS = 11, 3

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from bertscope_service.compression.steps import KeepLayers
+from bertscope_service.checkpoints.steps import KeepLayers
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
-from bertscope_service.encoders.onnx_encoder import OnnxEncoder
-from bertscope_service.encoders.torch_encoder import TorchEncoder
+from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.integration.compression.compressed import made
-from tests.integration.compression.pruned import HEADS, gates, load, prune
-from tests.integration.encoders.reference import assert_close
-from tests.integration.exports import load_exported
-from tests.tiny import write_checkpoint
+from tests.support.compressed import made
+from tests.support.exports import load_exported
+from tests.support.pruned import HEADS, gates, load, prune
+from tests.support.reference import assert_close
+from tests.support.tiny import write_checkpoint
 
 ROWS = [TokenSequence(list(range(5, 25)), [0] * 12 + [1] * 8), TokenSequence([7], [0]), TokenSequence([9, 8, 9], [0] * 3)]
 GONE = {0: HEADS, 1: (0, 1, 3), 3: HEADS}
@@ -60,8 +60,8 @@ def seen(encoder: Encoder, changed: list[Gates | None], only: torch.Tensor | Non
 @torch.inference_mode()
 def test_layers_without_heads(bare: Pair) -> None:
     onnx, whole = bare
-    assert onnx.shape == whole.shape
-    assert not onnx.shape.has_masked_lm_head
+    assert (onnx.shape, onnx.capabilities) == (whole.shape, whole.capabilities)
+    assert not onnx.capabilities.masked_lm
     assert onnx.shape.pruned == GONE
     changed = [gates(whole, {1: (2,), 2: (1,)}, keep=0.5, uniform=1.0), None, gates(whole, {0: (1,)})]
     positions = torch.tensor([[19, 0, 19], [0, 0, 0], [2, 1, 2]])

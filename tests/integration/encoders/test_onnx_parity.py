@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.encoders.base import Gates, State
-from bertscope_service.encoders.onnx_encoder import OnnxEncoder
+from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 
-from tests.integration.encoders.reference import Subject, all_logits, assert_close
-from tests.integration.encoders.test_encoder_gates import EDITS
-from tests.integration.exports import load_exported
+from tests.support.exports import load_exported
+from tests.support.reference import EDITS, Subject, all_logits, assert_close
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +40,19 @@ def test_fast_graph_equals_eager_at_the_positions_asked_for(subject: Subject, on
     whole = onnx.begin(batch)
     onnx.advance(whole, onnx.shape.layers)
     assert_close([all_logits(onnx, whole)[1, : len(batch[1])]], [subject.reference.run([batch[1]]).logits[0]])
+
+
+@torch.inference_mode()
+def test_rows_are_embedded_only_if_somebody_sees_their_layers(
+    subject: Subject, onnx: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded = []
+    embed = onnx._embed
+    monkeypatch.setattr(onnx, "_embed", lambda feeds: embedded.append(1) or embed(feeds))
+    onnx.advance(onnx.begin(subject.sequences), onnx.shape.layers)
+    assert embedded == []
+    onnx.advance(onnx.begin(subject.sequences), onnx.shape.layers, watch={0: lambda maps: None})
+    assert embedded == [1]
 
 
 @pytest.mark.parametrize("name", EDITS)
@@ -104,6 +116,6 @@ def test_watchers_see_a_layer_whose_contexts_are_kept(subject: Subject, onnx: On
 
 
 def test_shape_is_the_checkpoints(subject: Subject, onnx: OnnxEncoder) -> None:
-    assert onnx.shape == subject.encoder.shape
+    assert (onnx.shape, onnx.capabilities) == (subject.encoder.shape, subject.encoder.capabilities)
     assert (onnx.runtime, onnx.precision) == ("onnx", "fp32")
     assert onnx.resident_bytes > 0

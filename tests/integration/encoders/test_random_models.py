@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.encoders.base import Encoder, TokenSequence
-from bertscope_service.encoders.torch_encoder import TorchEncoder
-from bertscope_service.encoders.torch_random import random_encoder, random_model
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 
 CPU = torch.device("cpu")
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 120}
@@ -32,7 +32,7 @@ def test_a_random_model_is_the_one_that_its_checkpoint_loads_as(architecture: st
     random_model(architecture, SHAPES[architecture]).save_pretrained(tmp_path)
     loaded = TorchEncoder.load(tmp_path, architecture, device=CPU, precision="fp32")
     made = random_encoder(architecture, SHAPES[architecture], device=CPU, precision="fp32")
-    assert made.shape == loaded.shape
+    assert (made.shape, made.capabilities) == (loaded.shape, loaded.capabilities)
     expected = logits(loaded)
     assert torch.isfinite(expected).all() and expected.std() > 1e-3
     torch.testing.assert_close(logits(made), expected, rtol=0, atol=1e-6)

@@ -1,5 +1,5 @@
-"""Fixtures; see tests/integration/subjects.py."""
+"""Fixtures; see tests/support/subjects.py."""
 
-from tests.integration.subjects import one_thread
+from tests.support.subjects import one_thread
 
 __all__ = ["one_thread"]

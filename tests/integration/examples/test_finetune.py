@@ -1,6 +1,7 @@
 """examples/finetune.py on a toy task: what it learns, what it saves, what it says of bad files."""
 
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def test_it_learns_a_separable_task_and_saves_what_transformers_loads(
 
     tuned = tmp_path / "tuned"
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in tuned.iterdir()}
+    folder, weights = (stat.S_IMODE(path.stat().st_mode) for path in (tuned, tuned / "model.safetensors"))
+    assert weights == folder & 0o666
     model = AutoModelForSequenceClassification.from_pretrained(tuned).eval()
     assert model.config.id2label == {0: "bad", 1: "good"}
     assert model.config.label2id == {"bad": 0, "good": 1}

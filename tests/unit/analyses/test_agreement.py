@@ -17,35 +17,17 @@ from bertscope_service.analyses.agreement import (
     mask_questions,
     shared_pieces,
 )
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
-from bertscope_service.tokenization import TextTokenizer
 from numpy.typing import NDArray
 from scipy.stats import entropy
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from tests.support.word_pieces import WHOLE, WORDS, tokenizer
 
 FEW = Bootstrap(resamples=200)
-SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = ["the", "cat", "sat", "on", "mat", "waiting", "nobody", ".", "wait", "##ing", "no", "##body"]
 TEXTS = ("the cat sat on the mat .", "nobody sat waiting on the cat .", "the [MASK] sat on [MASK] .")
 
 
-def tokenizer(words: list[str], max_tokens: int = 64) -> TextTokenizer:
-    """A WordPiece tokenizer of these pieces, in this order after the special ones."""
-    vocabulary = {piece: number for number, piece in enumerate(SPECIALS + words)}
-
-    def build() -> Tokenizer:
-        backend = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        backend.add_special_tokens(SPECIALS)
-        backend.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-        )
-        return backend
-
-    return TextTokenizer(build(), build(), "[MASK]", 4, 1, max_tokens)
-
-
-WHOLE = tokenizer(WORDS)
 REDUCED = tokenizer([".", "mat", "wait", "on", "##ing", "no", "##body", "sat", "cat", "the"])
 """Knows "waiting" and "nobody" in two pieces each, and has other ids."""
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from bertscope_service.analyses import statistics
 from bertscope_service.analyses.ablation import Bootstrap, Metric
-from bertscope_service.analyses.statistics import Comparison, mcnemar
+from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, adjusted_wald, studentized
+from bertscope_service.analyses.statistics import Comparison, Resamples, mcnemar
 from numpy.typing import NDArray
-from scipy.stats import binom, binomtest, bootstrap
+from scipy.stats import binomtest, bootstrap
 
 LOSSES = np.random.default_rng(5).normal(2, 1, size=(2, 60))
 
@@ -29,20 +30,73 @@ def test_scores_are_means_and_differences_are_after_minus_before() -> None:
     assert loss.mcnemar_p is None
 
 
-def test_interval_of_a_share_is_that_of_the_binomial() -> None:
-    """Resampled sums of 20 ones among 50 items are binomial(50, 0.4), whose quantiles are known exactly."""
-    found = interval(np.array([1.0] * 20 + [0.0] * 30), Bootstrap(resamples=100_000))
-    assert found == pytest.approx((binom.ppf(0.025, 50, 0.4) / 50, binom.ppf(0.975, 50, 0.4) / 50))
-
-
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_interval_is_scipys_percentile_interval(confidence: float) -> None:
-    differences = LOSSES[1] - LOSSES[0]
-    found = interval(differences, Bootstrap(resamples=50_000, confidence=confidence))
+def test_intervals_of_many_items_are_scipys(confidence: float) -> None:
+    """BCa and studentized ones are both right to the second order, and meet where items are many and little skewed."""
+    differences = np.random.default_rng(5).normal(1, 1, size=2000)
+    found = interval(differences, Bootstrap(resamples=20_000, confidence=confidence))
     expected = bootstrap(
-        (differences,), np.mean, n_resamples=50_000, method="percentile", confidence_level=confidence, rng=1
+        (differences,), np.mean, n_resamples=20_000, method="BCa", confidence_level=confidence, rng=1, batch=1000
     ).confidence_interval
-    assert found == pytest.approx((expected.low, expected.high), abs=0.03)
+    assert found == pytest.approx((expected.low, expected.high), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("metric", "method"),
+    [
+        (Metric.LOSS, IntervalMethod.STUDENTIZED_BOOTSTRAP),
+        (Metric.RECIPROCAL_RANK, IntervalMethod.STUDENTIZED_BOOTSTRAP),
+        (Metric.DIVERGENCE, IntervalMethod.STUDENTIZED_BOOTSTRAP),
+        (Metric.ACCURACY, IntervalMethod.ADJUSTED_WALD),
+    ],
+)
+def test_each_metric_has_its_method(metric: Metric, method: IntervalMethod) -> None:
+    before, after = np.array([[0.0, 1, 1, 0, 0, 1, 0, 1]]), np.array([[1.0, 0, 1, 0, 1, 1, 1, 0]])
+    (effect,) = Comparison((metric,), before, Bootstrap()).effects(after)
+    assert (effect.method, effect.no_interval) == (method, None)
+    by_method = {
+        IntervalMethod.STUDENTIZED_BOOTSTRAP: lambda: studentized((after - before).T, Resamples(8, Bootstrap()), 0.95),
+        IntervalMethod.ADJUSTED_WALD: lambda: adjusted_wald((after - before).T, 0.95),
+    }
+    low, high = by_method[method]()
+    assert (effect.low, effect.high) == (max(low[0], 0.0) if metric is Metric.DIVERGENCE else low[0], high[0])
+
+
+def test_metrics_share_a_comparison() -> None:
+    """Each gets the interval that it has alone."""
+    generator = np.random.default_rng(4)
+    before, after = generator.random((3, 20)), generator.random((3, 20))
+    before[1], after[1] = before[1].round(), after[1].round()
+    metrics = (Metric.LOSS, Metric.ACCURACY, Metric.RECIPROCAL_RANK)
+    together = Comparison(metrics, before, Bootstrap()).effects(after)
+    for index, metric in enumerate(metrics):
+        (alone,) = Comparison((metric,), before[index : index + 1], Bootstrap()).effects(after[index : index + 1])
+        assert (together[index].low, together[index].high) == pytest.approx((alone.low, alone.high), rel=1e-9)
+
+
+def test_intervals_end_where_metrics_do() -> None:
+    before, after = np.zeros((2, 6)), np.array([[1.0, 1, 1, 0, 1, 1], [0.9, 1e-6, 0.2, 0.01, 0.3, 2]])
+    rank, divergence = Comparison((Metric.RECIPROCAL_RANK, Metric.DIVERGENCE), before, Bootstrap()).effects(after)
+    assert rank.high == 1.0 or rank.no_interval is NoInterval.TOO_FEW_DIFFER
+    assert divergence.low == 0.0
+
+
+@pytest.mark.parametrize(
+    ("items", "resamples", "why"),
+    [
+        (4, 1000, NoInterval.TOO_FEW_ITEMS),
+        (5, 100, NoInterval.TOO_FEW_RESAMPLES),
+        (5, 1000, NoInterval.TOO_FEW_DIFFER),
+    ],
+)
+def test_where_there_is_no_interval_it_says_why(items: int, resamples: int, why: NoInterval) -> None:
+    settings = Bootstrap(resamples, confidence=0.99)
+    before, after = np.zeros((2, items)), np.zeros((2, items))
+    after[:, 0] = 1
+    loss, accuracy = Comparison((Metric.LOSS, Metric.ACCURACY), before, settings).effects(after)
+    assert (loss.low, loss.high, loss.method, loss.no_interval) == (None, None, None, why)
+    # An accuracy's needs neither resamples nor a spread.
+    assert accuracy.no_interval is (why if items < 5 else None)
 
 
 def test_every_effect_has_the_same_resamples() -> None:
@@ -64,8 +118,8 @@ def test_a_seed_says_which_resamples() -> None:
 
 
 def test_each_resample_has_as_many_items_as_there_are() -> None:
-    """A constant difference has no spread."""
-    assert interval(np.full(300, 0.25), Bootstrap(resamples=1000)) == pytest.approx((0.25, 0.25), abs=1e-12)
+    for counts in Resamples(300, Bootstrap(resamples=1000)):
+        np.testing.assert_array_equal(counts.sum(axis=1), 300)
 
 
 def test_resamples_that_are_not_kept_are_drawn_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,10 +143,19 @@ def test_memory_does_not_grow_with_the_resamples(monkeypatch: pytest.MonkeyPatch
         tracemalloc.stop()
 
 
-def test_no_difference_is_an_interval_of_nought() -> None:
-    before = LOSSES
-    for effect in Comparison((Metric.LOSS, Metric.DIVERGENCE), before, Bootstrap()).effects(before):
-        assert (effect.difference, effect.low, effect.high) == (0, 0, 0)
+def test_no_change_is_an_interval_of_nought() -> None:
+    for effect in Comparison((Metric.LOSS, Metric.ACCURACY), LOSSES, Bootstrap()).unchanged():
+        assert (effect.difference, effect.low, effect.high, effect.no_interval) == (0, 0, 0, None)
+        assert effect.score == LOSSES[0 if effect.metric is Metric.LOSS else 1].mean()
+
+
+def test_a_change_that_moves_no_item_is_not_certain() -> None:
+    """An accuracy says how far the others may move; for a loss, nobody knows."""
+    before = np.array([[1.0, 0.0] * 10, [2.0] * 20])
+    accuracy, loss = Comparison((Metric.ACCURACY, Metric.LOSS), before, Bootstrap()).effects(before)
+    assert accuracy.low is not None and accuracy.high is not None
+    assert accuracy.low < 0 < accuracy.high
+    assert (loss.low, loss.high, loss.no_interval) == (None, None, NoInterval.TOO_FEW_DIFFER)
 
 
 def test_a_single_item_has_no_interval() -> None:

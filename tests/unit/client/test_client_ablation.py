@@ -6,8 +6,9 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import _ablation_replies, _tables
-from bertscope._ablation_replies import SweepAssembler
+from bertscope.ablation.assembly import SweepAssembler
+from bertscope.ablation.ranking import read_head_ranking
+from bertscope.ablation.sweeps import POINT_COLUMNS
 from bertscope.v1 import ablation_pb2, common_pb2
 
 Response = ablation_pb2.SweepHeadsResponse
@@ -92,6 +93,34 @@ def test_a_table_says_how_its_intervals_were_made():
         assert (table.factor, table.confidence, table.resamples, table.seed) == expected
 
 
+def test_what_the_server_used_counts_and_not_what_it_was_asked():
+    """The client had constants of its own; a server may take others, and raises its resamples for a high confidence."""
+    request = ablation_pb2.SweepHeadsRequest(mode=1, bootstrap=ablation_pb2.Bootstrap(confidence=0.999))
+    used = ablation_pb2.Bootstrap(confidence=0.999, resamples=10_000, seed=5)
+    message = ablation_pb2.SweepStart(
+        baseline=[ablation_pb2.MetricScore(metric=LOSS)], bootstrap=used, provenance=common_pb2.Provenance(model="models/m")
+    )
+    assembler = SweepAssembler(request)
+    assembler.add(Response(start=message))
+    assembler.add(SUMMARY)
+    table = assembler.end()
+    assert (table.confidence, table.resamples, table.seed) == (0.999, 10_000, 5)
+    assert table.start.bootstrap == bertscope.Bootstrap(resamples=10_000, seed=5, confidence=0.999)
+    assert table.start.provenance is not None and table.start.provenance.model == "models/m"
+
+
+def test_how_intervals_were_computed_and_why_not():
+    method, why = ablation_pb2.INTERVAL_METHOD_ADJUSTED_WALD, ablation_pb2.NO_INTERVAL_TOO_FEW_DIFFER
+    metrics = [
+        ablation_pb2.MetricEffect(metric=ACCURACY, low=0, high=1, interval_method=method),
+        ablation_pb2.MetricEffect(metric=LOSS, no_interval=why),
+    ]
+    found = Response(effect=ablation_pb2.HeadEffect(heads=head_set({0: [0]}), metrics=metrics))
+    accuracy, loss = assemble(start(1), found, SUMMARY).effects[0].metrics.values()
+    assert (accuracy.interval_method, accuracy.no_interval) == ("adjusted_wald", None)
+    assert (loss.interval_method, loss.no_interval, loss.decided) == (None, "too_few_differ", False)
+
+
 def test_a_table_of_layers():
     layers = ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_LAYER
     table = assemble(start(), effect({0: [0, 1]}, 0.25), effect({1: [0, 1]}, 0.5), SUMMARY, scope=layers)
@@ -114,7 +143,7 @@ def test_a_curve_counts_the_heads_that_are_removed():
     assert table.points[1].added == ({0: (1,)}, {2: (0, 3)})
     assert table.effects == ()
     frame = table.to_pandas()
-    assert list(frame.columns) == _tables.POINT_COLUMNS
+    assert list(frame.columns) == POINT_COLUMNS
     assert frame[["removed", "share_removed", "added", "metric"]].values.tolist()[2:4] == [
         [3, 0.5, "0:1 2:0,3", "accuracy"],
         [3, 0.5, "0:1 2:0,3", "loss"],
@@ -126,7 +155,8 @@ def test_a_curve_counts_the_heads_that_are_removed():
 def test_effects_as_a_pandas_table():
     table = assemble(start(), effect({1: [2, 3]}, 0.25, margin=None), effect({0: [0]}, -0.5), SUMMARY)
     frame = table.to_pandas()
-    assert list(frame.columns) == ["layer", "head", "heads", "metric", "score", "difference", "low", "high", "mcnemar_p"]
+    columns = ["layer", "head", "heads", "metric", "score", "difference", "low", "high", "mcnemar_p"]
+    assert list(frame.columns) == [*columns, "interval_method", "no_interval"]
     assert list(frame["heads"]) == ["1:2,3", "1:2,3", "0:0", "0:0"]
     assert list(frame["metric"]) == ["accuracy", "loss"] * 2
     assert frame["head"].isna().tolist() == [True, True, False, False]
@@ -207,7 +237,7 @@ def tensor(values: Any, dtype: str = "<f4") -> common_pb2.Tensor:
 
 def ranking(values: Any) -> bertscope.HeadRanking:
     message = ablation_pb2.RankHeadsResponse(importance=tensor(values), gradient=tensor(values), items=3, loss=1.5)
-    return _ablation_replies.head_ranking(message)
+    return read_head_ranking(message)
 
 
 def test_a_ranking():
@@ -249,9 +279,9 @@ def test_what_is_no_share_and_no_count_is_refused(arguments):
 )
 def test_a_ranking_that_breaks_the_contract_is_invalid(importance, gradient, message):
     with pytest.raises(bertscope.InvalidReply, match=message):
-        _ablation_replies.head_ranking(ablation_pb2.RankHeadsResponse(importance=importance, gradient=gradient))
+        read_head_ranking(ablation_pb2.RankHeadsResponse(importance=importance, gradient=gradient))
 
 
 def test_half_precision_becomes_float32():
     message = ablation_pb2.RankHeadsResponse(importance=tensor([[0.5]], "<f2"), gradient=tensor([[1]], "<f2"))
-    assert _ablation_replies.head_ranking(message).importance.dtype == np.float32
+    assert read_head_ranking(message).importance.dtype == np.float32

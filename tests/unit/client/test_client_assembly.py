@@ -6,7 +6,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope._assembly import AttentionAssembler, Coverage
+from bertscope.attention.assembly import AttentionAssembler, Coverage
 from bertscope.v1 import attention_pb2, common_pb2
 from hypothesis import given
 from hypothesis import strategies as st

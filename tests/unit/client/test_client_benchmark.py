@@ -9,13 +9,14 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import _benchmark_replies, _benchmark_requests, _replies
-from bertscope._benchmark_replies import StudiesAssembler
-from bertscope._benchmark_requests import Measuring
-from bertscope.cli import benchmark_files
-from bertscope.v1 import benchmark_pb2, common_pb2, model_pb2
+from bertscope.benchmark import replies, requests
+from bertscope.benchmark.replies import StudiesAssembler
+from bertscope.benchmark.requests import Measuring
+from bertscope.cli.views import benchmark_files
+from bertscope.models import read_model
+from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2, model_pb2
 
-from tests import reports
+from tests.support import reports
 
 UNSET: dict[str, Any] = dict.fromkeys(field.name for field in dataclasses.fields(Measuring)) | {"others": "wait", "seed": 0}
 
@@ -23,16 +24,16 @@ UNSET: dict[str, Any] = dict.fromkeys(field.name for field in dataclasses.fields
 def ask(models: Any = "a", **arguments: Any) -> benchmark_pb2.BenchmarkModelsRequest:
     measuring = Measuring(**{name: arguments.pop(name, value) for name, value in UNSET.items()})
     defaults = dict.fromkeys(("baseline", "agreement_texts", "top_k", "objective"))
-    return _benchmark_requests.benchmark_models(models, measuring, **(defaults | arguments))
+    return requests.benchmark_models(models, measuring, **(defaults | arguments))
 
 
 def ask_studies(systems: Any = None, heavy: Any = False, runtime: Any = None) -> benchmark_pb2.BenchmarkStudiesRequest:
-    return _benchmark_requests.benchmark_studies(systems, Measuring(**UNSET), heavy=heavy, runtime=runtime)
+    return requests.benchmark_studies(systems, Measuring(**UNSET), heavy=heavy, runtime=runtime)
 
 
 def read(message: benchmark_pb2.BenchmarkReport) -> bertscope.BenchmarkReport:
-    event = _benchmark_replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
-    return _benchmark_replies.reported(event)
+    event = replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
+    return replies.reported(event)
 
 
 REPORT = reports.report(
@@ -56,7 +57,7 @@ def test_what_is_left_out_is_unset():
 
 
 def test_every_argument_is_sent():
-    small = _replies.model(model_pb2.Model(name="models/small"))
+    small = read_model(model_pb2.Model(name="models/small"))
     request = ask(
         ["big", small],
         baseline=small,
@@ -114,6 +115,26 @@ def test_what_cannot_be_sent_is_refused_by_name(make, message):
         make()
 
 
+def test_a_report_says_how_its_intervals_were_computed():
+    message = benchmark_pb2.BenchmarkReport()
+    message.CopyFrom(REPORT)
+    message.bootstrap.MergeFrom(ablation_pb2.Bootstrap(resamples=200, seed=7, confidence=0.9))
+    first, second = message.models[2].speeds[0].latency_speedup, message.models[2].speeds[0].throughput_speedup
+    first.interval_method = ablation_pb2.INTERVAL_METHOD_HYBRID_WILSON
+    second.no_interval = ablation_pb2.NO_INTERVAL_MEAN_NOT_POSITIVE
+    found = read(message)
+    assert found.bootstrap == bertscope.Bootstrap(resamples=200, seed=7, confidence=0.9)
+    speed = found.models[2].speeds[0]
+    assert (speed.latency_speedup.interval_method, speed.latency_speedup.no_interval) == ("hybrid_wilson", None)
+    assert (speed.throughput_speedup.interval_method, speed.throughput_speedup.no_interval) == (None, "mean_not_positive")
+    row = next(row for row in found.rows() if row["model"] == "models/small")
+    assert (row["latency_speedup_interval_method"], row["throughput_speedup_no_interval"]) == (
+        "hybrid_wilson",
+        "mean_not_positive",
+    )
+    assert read(REPORT).bootstrap is None, "a server that does not say"
+
+
 def test_a_report_is_read_whole():
     found = read(REPORT)
     assert repr(found) == "<BenchmarkReport: models/big, models/same, models/small; baseline models/big, A fine CPU, 12.5 s>"
@@ -161,12 +182,12 @@ def test_numbers_that_are_not_zero_may_be_known():
 
 def test_events():
     progress = benchmark_pb2.BenchmarkProgress(stage="warming up", done=0.25)
-    event = _benchmark_replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(progress=progress))
+    event = replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(progress=progress))
     assert event == bertscope.BenchmarkProgress("warming up", 0.25)
-    assert _benchmark_replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse()) is None
+    assert replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse()) is None
     for last in (event, None):
         with pytest.raises(bertscope.InvalidReply, match="without a report"):
-            _benchmark_replies.reported(last)
+            replies.reported(last)
 
 
 def test_a_report_without_its_baseline_is_invalid():
@@ -261,11 +282,45 @@ def test_files_hold_the_rows(measured, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert lines == [dict(row) for row in rows]
     document = json.loads((tmp_path / "a.json").read_text())
-    assert set(document) == {field.name for field in dataclasses.fields(measured)}
+    assert set(document) == {field.name for field in dataclasses.fields(measured)} | {"warnings"}
+    assert next(iter(document)) == "warnings"
     markdown = (tmp_path / "a.md").read_text()
     assert markdown.startswith("# ")
     tables = [block for block in markdown.split("\n\n") if block.startswith("| ")]
     assert all(len({line.count(" | ") for line in block.splitlines()}) == 1 for block in tables)
+
+
+def test_a_caveat_stands_beside_its_ratio_and_warnings_come_first(tmp_path):
+    message = reports.report(
+        reports.model("a"), reports.model("b", 2.0, caveat="other runtime"), warnings=["others took 63 % of the processor"]
+    )
+    message.references.append(reports.model("a", runtime=common_pb2.RUNTIME_ONNX))
+    report = read(message)
+    assert report.warnings == ("others took 63 % of the processor",)
+    assert report.model("b").speed(32).latency_speedup.caveat == "other runtime"
+    assert report.model("a").speed(32).latency_speedup is None
+    assert [reference.provenance.runtime for reference in report.references] == ["onnx"]
+    assert [(row["model"], row["runtime"], row["latency_speedup_caveat"]) for row in report.rows() if row["length"] == 32] == [
+        ("models/a", "torch", None),
+        ("models/b", "torch", "other runtime"),
+        ("models/a", "onnx", None),
+    ]
+    benchmark_files.write(report, tmp_path / "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert document["warnings"] == ["others took 63 % of the processor"]
+    assert document["models"][1]["speeds"][0]["throughput_speedup"]["caveat"] == "other runtime"
+
+
+def test_how_models_run_is_asked_for():
+    def ask(**fields: Any) -> benchmark_pb2.BenchmarkModelsRequest:
+        given: dict[str, Any] = {"baseline": None, "agreement_texts": None, "top_k": None, "objective": None} | fields
+        return requests.benchmark_models(["a"], Measuring(**UNSET), **given)
+
+    assert (ask().as_loaded, ask().runtime) == (False, common_pb2.RUNTIME_UNSPECIFIED)
+    assert ask(as_loaded=True).as_loaded
+    assert ask(runtime="onnx").runtime == common_pb2.RUNTIME_ONNX
+    with pytest.raises(bertscope.InvalidArgument, match="runtime: must be left out with as_loaded"):
+        ask(as_loaded=True, runtime="torch")
 
 
 def test_what_is_no_number_is_null_in_json(tmp_path):

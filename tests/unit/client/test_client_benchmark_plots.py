@@ -5,17 +5,18 @@ import sys
 
 import bertscope
 import pytest
-from bertscope import BenchmarkReport, _benchmark_replies
+from bertscope import BenchmarkReport
+from bertscope.benchmark import replies
 from bertscope.v1 import benchmark_pb2
 from matplotlib.colors import to_rgba
 from matplotlib.text import Annotation
 
-from tests import reports
+from tests.support import reports
 
 
 def report(*models: benchmark_pb2.ModelReport) -> BenchmarkReport:
     message = benchmark_pb2.BenchmarkModelsResponse(report=reports.report(*models))
-    return _benchmark_replies.reported(_benchmark_replies.benchmark_event(message))
+    return replies.reported(replies.benchmark_event(message))
 
 
 BIG = reports.model("big", lengths=(32,))
@@ -51,6 +52,20 @@ def test_the_baseline_and_what_is_not_distinguishable_look_different():
     assert edges[0] != edges[1] == edges[2]
     assert (len(same.get_facecolor()), len(small.get_facecolor())) == (0, 1)
     assert tuple(small.get_facecolor()[0])[:3] == to_rgba(edges[2])[:3]
+
+
+def test_a_caveat_stands_at_its_dot_and_warnings_above_all():
+    other = reports.model("other", 5.0, lengths=(32,), caveat="other runtime")
+    message = reports.report(BIG, other, SMALL, warnings=["others took 63 % of the processor"])
+    found = replies.reported(replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message)))
+    figure = bertscope.plot_benchmark(found)
+    assert figure.get_suptitle().startswith("Warning: others took 63 % of the processor\n")
+    assert "noise only" in figure.get_supxlabel()
+    (axes,) = figure.axes
+    assert {name.get_text() for name in annotations(axes)} == {"big (baseline)", "other\nother runtime", "small"}
+    styles = [scatter.get_linestyle()[0][1] for scatter in axes.collections]
+    assert (styles[0], styles[2]) == (None, None)
+    assert styles[1] is not None
 
 
 def test_intervals_are_drawn_both_ways():
@@ -128,5 +143,21 @@ def test_other_names_are_refused(tmp_path):
 
 def test_figures_without_matplotlib_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r'pip install "bertscope\[plot\]"'):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         bertscope.plot_benchmark(REPORT)
+
+
+def test_the_axis_shows_no_quality_that_there_cannot_be():
+    useless = reports.model("useless", 3.0, lengths=(32,))
+    useless.scores[0].retained.CopyFrom(reports.ratio(0.0))
+    axes = bertscope.plot_benchmark(report(BIG, useless)).axes[0]
+    assert min(axes.get_yticks()) >= 0
+    low, high = axes.get_ylim()
+    assert -0.1 * (high - low) < low < 0
+    agreeing = [
+        reports.model("a", scores=False, lengths=(32,)),
+        reports.model("b", 2.0, kept=0.97, scores=False, lengths=(32,)),
+    ]
+    axes = bertscope.plot_benchmark(report(*agreeing)).axes[0]
+    assert max(axes.get_yticks()) <= 100
+    assert 100 < axes.get_ylim()[1] < 101

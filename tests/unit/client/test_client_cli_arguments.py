@@ -9,8 +9,11 @@ from typing import Annotated
 import bertscope
 import pytest
 import typer
-from bertscope.cli import option_groups, output, specifications
 from bertscope.cli.app import app, run
+from bertscope.cli.options import groups as option_groups
+from bertscope.cli.options import specifications
+from bertscope.cli.views import output
+from bertscope.cli.views.wording import in_options
 from typer.testing import CliRunner
 
 
@@ -137,7 +140,10 @@ def test_without_the_server_serve_and_demo_say_what_to_install(arguments, capsys
     assert run(arguments) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == f"bertscope {arguments[0]} needs the server: pip install bertscope-service\n"
+    assert (
+        captured.err
+        == f"bertscope {arguments[0]} needs the server (bertscope-service): in a checkout, pip install . ./service\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +157,7 @@ def test_serve_hands_over_all_its_arguments(arguments, monkeypatch):
         return 7
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(importlib, "import_module", lambda name: types.SimpleNamespace(main=main))
+    monkeypatch.setattr(importlib, "import_module", lambda name: types.SimpleNamespace(run=main))
     assert run(["serve", *arguments]) == 7
     assert seen == [arguments]
 
@@ -247,7 +253,7 @@ def test_options_of_a_group_are_options_of_the_command():
 def test_without_matplotlib_nothing_is_measured_for_a_figure(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["sweep", "--texts", "a.txt", "--plot", "a.png"]) == 1
-    assert capsys.readouterr().err == 'bertscope: figures need matplotlib: pip install "bertscope[plot]"\n'
+    assert capsys.readouterr().err == "bertscope: figures need matplotlib: pip install matplotlib\n"
 
 
 def test_bar():
@@ -262,3 +268,64 @@ def test_json_is_json_whatever_the_numbers(capsys):
     text = capsys.readouterr().out
     assert text.isascii()
     assert json.loads(text, parse_constant=pytest.fail) == {"a": [None, None, 1.5], "b": ["é\ud800", None]}
+
+
+@pytest.mark.parametrize(
+    ("says", "becomes"),
+    [
+        ("texts[3] has 600 tokens and m reads 512; shorten it, or set truncate", "set --truncate"),
+        ("objective.cloze.skip_multi_piece leaves these out", "--skip-multi-piece leaves"),
+        ("token: would travel to h:1 in clear text; use TLS, or insecure_token where", "--token-file: would travel"),
+        ("token: would travel to h:1 in clear text; use TLS, or insecure_token where", "use --tls, or --insecure-token"),
+        ("top_k is 0; use 1 to 5", "--top-k is 0"),
+        ("layers[0]: layer 9 is out of range", "--layer: layer 9"),
+        ("it may speak TLS: call it with tls=bertscope.Tls(ca=...)", "call it with --ca FILE"),
+        ("interventions[0].layer: layer 99 is out of range", "--zero, --uniform, --mean or --scale: layer 99"),
+        ("no answer within 1 s; allow more with timeout=", "allow more with --timeout"),
+    ],
+)
+def test_failures_speak_of_options(says, becomes):
+    assert becomes in in_options(says)
+    assert in_options(in_options(says)) == in_options(says)
+
+
+def fails(capsys, *arguments):
+    code = run(arguments)
+    return code, capsys.readouterr().err
+
+
+NOBODY = ("--target", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("attention", "x", "--plot", "/no/such/folder/a.png"), "there is no folder /no/such/folder"),
+        (("attention", "x", "--plot", "a.jpeg"), "--plot"),
+        (("attention", "x", "--layer", "-1"), "layers and heads count from 0"),
+        (("fill", "[MASK]", "--zero", "0:-1"), "layers and heads count from 0"),
+        (("attention", "x", "--target", ""), "--target is empty"),
+        (("attention", "x", "--target", "localhost"), 'write "localhost:50051"'),
+    ],
+)
+def test_wrong_use_is_told_before_the_server_is_asked(capsys, monkeypatch, arguments, says):
+    monkeypatch.delenv("BERTSCOPE_TARGET", raising=False)
+    code, error = fails(capsys, *arguments, *(() if "--target" in arguments else NOBODY))
+    assert code == 2
+    assert says in error
+
+
+def test_pictures_without_matplotlib_are_refused_before_the_server_is_asked(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    code, error = fails(capsys, "attention", "x", "--plot", str(tmp_path / "a.png"), *NOBODY)
+    assert (code, "figures need matplotlib" in error) == (1, True)
+    code, error = fails(capsys, "attention", "x", "--plot", str(tmp_path / "a.html"), *NOBODY)
+    assert "no server listens" in error
+
+
+def test_the_shell_is_told_how_to_complete(monkeypatch, capsys):
+    for name, value in {"_BERTSCOPE_COMPLETE": "complete_bash", "COMP_WORDS": "bertscope fill --tr", "COMP_CWORD": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):
+        run([])
+    assert capsys.readouterr().out.split() == ["--truncate"]

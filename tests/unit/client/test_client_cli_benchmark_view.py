@@ -1,20 +1,26 @@
 """What `bertscope benchmark` and `bertscope compress` print, and what Markdown says."""
 
 import io
+import math
+from dataclasses import replace
 
 import pytest
-from bertscope import BenchmarkReport, Machine, Ratio, StudyTable, _benchmark_replies, _replies
-from bertscope._benchmark_replies import StudiesAssembler
-from bertscope.cli import benchmark_files, benchmark_sheets, benchmark_view, compress, models
+from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
+from bertscope.benchmark import replies
+from bertscope.benchmark.replies import StudiesAssembler
+from bertscope.cli.commands import compress
+from bertscope.cli.views import benchmark as benchmark_view
+from bertscope.cli.views import benchmark_files, benchmark_sheets, models
+from bertscope.models import read_model
 from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
 from rich.console import Console
 
-from tests import reports
+from tests.support import reports
 
 
 def report(*models: benchmark_pb2.ModelReport, **fields: object) -> BenchmarkReport:
     message = benchmark_pb2.BenchmarkModelsResponse(report=reports.report(*models, **fields))
-    return _benchmark_replies.reported(_benchmark_replies.benchmark_event(message))
+    return replies.reported(replies.benchmark_event(message))
 
 
 def studies(*rows: benchmark_pb2.StudyRow) -> StudyTable:
@@ -80,6 +86,7 @@ def test_a_report_on_a_wide_screen():
         ["same", "100.0", "%", "50.0", "%", "0.0000", "[0.0000,", "1.0000]", "0.8000", "not", "distinguishable"],
         ["small", "90.0", "%", "45.0", "%", "0.1000", "[0.0000,", "1.0000]", "0.7200", "90.0", "%", "[88.2,", "91.8]"],
     ]
+    assert "covers noise only" in lines[-4]
     assert lines[-3:] == [
         "A fine CPU, 2 cores, 1 thread, avx512f, avx512_vnni, 16 GB of memory, Linux 6",
         "torch 2.15.0",
@@ -113,8 +120,61 @@ def test_what_was_not_measured_is_left_out():
 
 
 def test_a_report_that_was_cut_short_says_so():
-    lines = shown(report(reports.model("a"), cut_short=True))
-    assert any(line.startswith("cut short by the time limit") for line in lines)
+    lines = shown(report(reports.model("a"), cut_short=True, warnings=["cut short by the time limit"]))
+    assert lines[1] == "warning: cut short by the time limit"
+
+
+LOADED_FOR_TORCH = reports.model(
+    "b", 2.0, runtime=common_pb2.RUNTIME_ONNX, loaded_runtime=common_pb2.RUNTIME_TORCH, scores=False, agreement=False
+)
+ONNX = {"runtime": common_pb2.RUNTIME_ONNX, "scores": False, "agreement": False}
+BUSY = "other processes took 63 % of the processor"
+
+
+def test_models_that_all_ran_alike_and_what_was_copied_for_that():
+    lines = shown(report(reports.model("a", **ONNX), LOADED_FOR_TORCH, reports.model("c", 1.0, **ONNX)))
+    assert lines[0] == "benchmark against models/a, all run by onnx"
+    cells = rows(lines, "models: how they run, how large they are")
+    assert [row[:5] for row in cells] == [
+        ["a", "onnx", "fp32", "100", "400"],
+        ["b", "onnx", "fp32", "torch", "fp32"],
+        ["c", "onnx", "fp32", "100", "400"],
+    ]
+
+
+def test_a_ratio_between_two_runtimes_says_so_beside_the_number_and_warnings_come_first():
+    found = report(
+        reports.model("a"),
+        reports.model("b", 5.0, runtime=common_pb2.RUNTIME_ONNX, caveat="other runtime"),
+        reports.model("c", 1.01, runtime=common_pb2.RUNTIME_ONNX, caveat="other runtime"),
+        warnings=[BUSY],
+    )
+    lines = shown(found, 160)
+    assert lines[:2] == ["benchmark against models/a", f"warning: {BUSY}"]
+    cells = [" ".join(row) for row in rows(lines, "32 tokens: one sequence at a time, in batches")]
+    assert "5.00 [4.75, 5.25], other runtime" in cells[1]
+    assert "not distinguishable, other runtime" in cells[2]
+    assert any("covers noise only" in line for line in lines)
+    markdown = benchmark_files.markdown(found)
+    assert markdown.startswith(f"# Benchmark against models/a\n\n> **Warning:** {BUSY}\n\n## models\n")
+    assert "| 5.00 [4.75, 5.25], other runtime |" in markdown
+    assert "| not distinguishable (1.01 [0.96, 1.06]), other runtime |" in markdown
+    assert "- [low, high] is an interval over this run: it covers noise only" in markdown
+
+
+def test_the_baseline_in_another_form_has_a_row_and_models_say_what_they_were_compared_with():
+    graphs = reports.model("b", 2.0, runtime=common_pb2.RUNTIME_ONNX, scores=False, agreement=False)
+    reference = reports.model("a", runtime=common_pb2.RUNTIME_ONNX, loaded_runtime=common_pb2.RUNTIME_TORCH)
+    graphs.compared_with.CopyFrom(reference.provenance)
+    message = reports.report(reports.model("a", scores=False), graphs)
+    message.references.append(reference)
+    found = replies.reported(replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message)))
+    lines = shown(found, 160)
+    names = [" ".join(row) for row in rows(lines, "models: how they run, how large they are")]
+    assert [name.split()[0] for name in names] == ["a", "b", "a"]
+    assert names[2].startswith("a by onnx onnx fp32 torch fp32")
+    assert "a by onnx" in names[1]
+    assert rows(lines, "32 tokens: one sequence at a time, in batches")[2][-1] == "baseline"
 
 
 def test_weights_that_are_zero_are_told():
@@ -171,6 +231,18 @@ def test_factors_are_told_to_a_hundredth(value, expected):
     assert benchmark_sheets.factor(value) == expected
 
 
+def test_a_ratio_without_an_interval_says_why():
+    ratio = Ratio(0.471, 0.0, math.inf, "not_distinguishable", no_interval="too_few_items")
+    for full in (False, True):
+        assert benchmark_sheets.ratio(ratio, baseline=False, full=full) == "0.47, no interval: too few items"
+    assert benchmark_sheets.ratio(ratio, baseline=False, full=True, percent=True) == "47.1 %, no interval: too few items"
+
+
+def test_notes_say_what_intervals_are_computed_with():
+    found = replace(REPORT, bootstrap=Bootstrap(resamples=200, seed=7, confidence=0.9))
+    assert "90 % intervals: 200 resamples, seed 7" in benchmark_sheets.report_notes(found)
+
+
 def test_small_and_large_ratios():
     for ratio, expected in (
         (Ratio(0.004, 0.003, 0.005, "below"), "0.00400 [0.00300, 0.00500]"),
@@ -202,7 +274,7 @@ STEPS = [
 
 def test_a_compressed_model_says_what_each_step_did():
     screen = Console(width=100, file=io.StringIO())
-    compress.print_compressed(screen, _replies.model(model(compression=STEPS)), "/models/x")
+    compress.print_compressed(screen, read_model(model(compression=STEPS)), "/models/x")
     lines = [line.strip() for line in screen.file.getvalue().splitlines() if line.strip()]
     assert lines[:2] == ["layers: kept layers 0, 2 of 4", "int8: 13 matrices in 8 bits"]
     assert lines[-2:] == ["models/x is compressed: layers, int8", "saved in /models/x on the server"]
@@ -212,5 +284,5 @@ def test_a_compressed_model_says_what_each_step_did():
 @pytest.mark.parametrize(("steps", "expected"), [(STEPS, True), ([], False)])
 def test_all_that_is_known_of_a_compressed_model(steps, expected):
     screen = Console(width=120, file=io.StringIO())
-    screen.print(models.model_table(_replies.model(model(compression=steps))))
+    screen.print(models.model_table(read_model(model(compression=steps))))
     assert ("kept layers 0, 2 of 4; 13 matrices in 8 bits" in screen.file.getvalue()) is expected

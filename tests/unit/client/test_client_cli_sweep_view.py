@@ -1,10 +1,11 @@
 """What `bertscope sweep` prints of a table."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from bertscope import CurvePoint, HeadEffect, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
-from bertscope.cli.sweep_view import print_sweep
+from bertscope.cli.views.sweep import print_sweep
 from rich.console import Console
 
 SUMMARY = SweepSummary(0, 0, 3000, 9000, 2.5, Provenance("models/m", "", "torch", "cpu", "fp32", {}, "zero_based"))
@@ -88,6 +89,34 @@ def test_the_map_has_the_last_layer_on_top():
 def test_a_map_without_room_has_signs_of_better_and_worse(metric, expected):
     lines = shown(table_of([[0.02, 0.005], [-0.03, 0.0]], metric), 0, width=16)
     assert [line.split() for line in lines if line.split()[0] == "layer" and len(line.split()) == 4] == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "cell", "line"),
+    [
+        ("too_few_items", "too few items", "no intervals: 7 items are too few for any; measure 5 or more"),
+        (
+            "too_few_differ",
+            "too few moved",
+            "changes without an interval: 2; of 7 items too few moved to tell the spread, so measure more",
+        ),
+        (
+            "too_few_resamples",
+            "too few resamples",
+            "no intervals: --resamples 1000 are too few for this confidence; use 40 or more",
+        ),
+    ],
+)
+def test_why_there_is_no_interval(reason, cell, line):
+    table = table_of([[0.02, 0.005]], margin=None)
+    effects = tuple(
+        replace(effect, metrics={name: replace(metric, no_interval=reason) for name, metric in effect.metrics.items()})
+        for effect in table.effects
+    )
+    lines = shown(replace(table, effects=effects))
+    assert line in lines
+    assert sum(cell in one for one in lines if one.lstrip().startswith("0:")) == 2
+    assert not any("no interval" in one or "without an interval" in one for one in shown(table_of([[0.02]])))
 
 
 def test_layers_go_by_their_number():

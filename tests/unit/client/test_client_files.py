@@ -140,7 +140,7 @@ def test_a_bad_line_is_named(write, name, content, line, problem):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("l.tsv", "text\tlabel\na\t-1\n", "label: -1 is no index; GLUE's test files"),
+        ("l.tsv", "text\tlabel\na\t-1\n", "label: -1 is not an index; GLUE's test files"),
         ("l.jsonl", '{"text": "a", "label": true}\n', "label: must be a name or an index"),
         ("l.jsonl", '{"text": "a", "label": 1.0}\n', "label: must be a name or an index"),
         ("l.jsonl", '{"text": "a", "label": " "}\n', "label: is empty"),

@@ -8,7 +8,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import _ablation_requests, objectives
+from bertscope.ablation import objectives, requests
 from bertscope.v1 import ablation_pb2, common_pb2
 
 TEXTS = bertscope.MaskedLmLoss(["a b"])
@@ -29,11 +29,11 @@ def sweep(objective: Any = TEXTS, **arguments: Any) -> ablation_pb2.SweepHeadsRe
         "memory_bytes": None,
         "greedy": None,
     }
-    return _ablation_requests.sweep_heads(objective, **(defaults | arguments))
+    return requests.sweep_heads(objective, **(defaults | arguments))
 
 
 def message(objective: Any) -> ablation_pb2.Objective:
-    return _ablation_requests.objective_message(objective)
+    return requests.objective_message(objective)
 
 
 def test_examples_in_docstrings():
@@ -147,19 +147,19 @@ def test_sets_of_heads():
 
 def test_pruning():
     heads = {3: (1, 4), 0: None}
-    request = _ablation_requests.prune_heads("models/new", heads, model=None, folder=None)
+    request = requests.prune_heads("models/new", heads, model=None, folder=None)
     assert (request.model_id, request.model, request.folder) == ("new", "", "")
     assert [(each.layer, list(each.heads)) for each in request.heads] == [(0, []), (3, [1, 4])]
 
 
 def test_ranking():
-    request = _ablation_requests.rank_heads(TEXTS, model="m", interventions=bertscope.zero(1), reference_texts=["r"])
+    request = requests.rank_heads(TEXTS, model="m", interventions=bertscope.zero(1), reference_texts=["r"])
     assert (request.model, list(request.objective.masked_lm_loss.texts)) == ("models/m", ["a b"])
     assert (request.interventions[0].layer, list(request.reference_texts)) == (1, ["r"])
 
 
 def prune(heads: Any, model_id: Any = "x") -> Any:
-    return _ablation_requests.prune_heads(model_id, heads, model=None, folder=None)
+    return requests.prune_heads(model_id, heads, model=None, folder=None)
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,14 @@
 
 import importlib.metadata
 import inspect
+import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import bertscope
 import pytest
-from bertscope import _channel, _health
+from bertscope._rpc import channel, contract
 
 
 def test_all_names_everything_public():
@@ -51,39 +51,30 @@ def test_both_clients_have_the_same_methods_and_parameters():
 
 
 def test_every_rpc_has_its_method():
-    methods = [
-        method for file in _health.FILES for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods
-    ]
-    assert {method.name for method in methods} >= {"FillMask", "SweepHeads", "RankHeads", "PruneHeads", "Classify"}
-    for method in methods:
+    assert {method.name for method in contract.METHODS} >= {"FillMask", "SweepHeads", "RankHeads", "PruneHeads", "Classify"}
+    for method in contract.METHODS:
         name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
         assert hasattr(bertscope.Client, name), method.full_name
 
 
-def test_every_generated_service_is_known():
-    from bertscope import v1
+def test_every_rpc_has_a_request_of_its_own():
+    assert sorted(contract.PATHS.values()) == sorted(
+        f"/{one.containing_service.full_name}/{one.name}" for one in contract.METHODS
+    )
+    assert contract.PATHS["bertscope.v1.FillMaskRequest"] == "/bertscope.v1.ClozeService/FillMask"
 
-    names = {path.name.removesuffix("_pb2_grpc.py") for path in Path(v1.__path__[0]).glob("*_pb2_grpc.py")}
-    services = {file.DESCRIPTOR.name.split("/")[-1].removesuffix(".proto") for file in _health.FILES}
-    assert names - services == {"common", "compression"}
 
-
-def test_what_may_be_asked_again_exists():
-    known = {
-        service.full_name: {method.name for method in service.methods}
-        for file in _health.FILES
-        for service in file.DESCRIPTOR.services_by_name.values()
-    }
-    assert set(_channel.IDEMPOTENT_METHODS) == set(known)
-    for service, methods in _channel.IDEMPOTENT_METHODS.items():
-        assert set(methods) <= known[service]
-    assert "CompressModel" not in _channel.IDEMPOTENT_METHODS["bertscope.v1.ModelService"]
-    assert "PruneHeads" not in _channel.IDEMPOTENT_METHODS["bertscope.v1.AblationService"]
+def test_only_what_reads_is_asked_again():
+    never = {"LoadModel", "UnloadModel", "CompressModel", "PruneHeads", "BenchmarkModels", "BenchmarkStudies"}
+    assert {method.name for method in contract.METHODS} - {method.name for method in contract.IDEMPOTENT} == never
+    (policy,) = json.loads(channel.service_config(bertscope.Retries()))["methodConfig"]
+    assert {"service": "bertscope.v1.ClozeService", "method": "FillMask"} in policy["name"]
+    assert [one["method"] for one in policy["name"]] == [method.name for method in contract.IDEMPOTENT]
 
 
 def test_tables_without_pandas_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r'pip install "bertscope\[pandas\]"'):
+    with pytest.raises(ImportError, match="pip install pandas"):
         bertscope.Models().to_pandas()
 
 

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import shutil
+import subprocess
 import sys
 import warnings
 from html.parser import HTMLParser
@@ -10,7 +12,8 @@ from html.parser import HTMLParser
 import bertscope
 import numpy as np
 import pytest
-from bertscope import AttentionMaps, Provenance, Token, plots
+from bertscope import AttentionMaps, Provenance, Token
+from bertscope.plots import attention
 
 NASTY = ["</script><script>alert(1)</script>", "<!--", "{{data}}", "{{title}}", "&amp;", "$x$", "\u2028", '"\\']
 SOURCE = Provenance("models/<b>m</b>", "", "torch", "cpu", "float32", {}, "zero_based")
@@ -82,7 +85,7 @@ def test_a_page_loads_nothing():
 
 
 def test_a_page_that_would_be_too_large_says_so(monkeypatch):
-    monkeypatch.setattr(plots, "MAX_PAGE_WEIGHTS", 10)
+    monkeypatch.setattr("bertscope.attention.page.MAX_PAGE_WEIGHTS", 10)
     with pytest.raises(ValueError, match="54 weights are too many"):
         bertscope.attention_page(maps_of(["a", "b", "c"]))
 
@@ -132,7 +135,7 @@ def test_other_names_are_refused(tmp_path, name):
 
 def test_figures_without_matplotlib_name_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r'pip install "bertscope\[plot\]"'):
+    with pytest.raises(ImportError, match="pip install matplotlib"):
         bertscope.plot_attention(maps_of(["a"]))
     bertscope.save_attention(maps_of(["a"]), tmp_path / "a.html")
 
@@ -149,3 +152,36 @@ def test_characters_without_a_glyph_do_not_warn(tmp_path, name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bertscope.save_attention(maps_of(["猫", "\U0001f600", "a"]), tmp_path / name)
+
+
+def test_thin_diagonals_stay_whole_in_small_maps():
+    """Every second token was left out of a map that is smaller than its text, and with it half of a diagonal."""
+    weights = np.full((1000, 1000), 0.001, np.float32) + np.eye(1000, k=1, dtype=np.float32)
+    small = attention.pooled(weights, 240)
+    assert small.shape == (200, 200)
+    assert (np.maximum(small.diagonal(), 0)[:-1] > 1).all()
+    np.testing.assert_array_equal(attention.pooled(weights[:7, :7], 240), weights[:7, :7])
+    assert attention.pooled(np.arange(49.0).reshape(7, 7), 3).tolist() == [[16, 19, 20], [37, 40, 41], [44, 47, 48]]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="runs JavaScript of the page")
+def test_thin_diagonals_stay_whole_in_a_pages_thumbnails():
+    page = bertscope.attention_page(maps_of(["a"]))
+    (function,) = re.findall(r"^function pooled\(.*?^}", page, re.DOTALL | re.MULTILINE)
+    code = f"""
+    const length = 7, area = 49, weights = Uint16Array.from({{ length: area }}, (_, at) => at), start = () => 0;
+    {function}
+    console.log(JSON.stringify([pooled(0, 0, 3), pooled(0, 0, 7)].map((one) => [one.side, Array.from(one.found)])));
+    """
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True, timeout=60)
+    small, whole = json.loads(done.stdout)
+    assert small == [3, [16, 19, 20, 37, 40, 41, 44, 47, 48]]
+    assert whole == [7, list(range(49))]
+
+
+def test_only_outer_maps_of_many_name_their_tokens():
+    """To make the ticks of 144 maps took most of the time."""
+    figure = bertscope.plot_attention(maps_of(["a", "b", "c"]))
+    named = [(len(axes.get_xticks()), len(axes.get_yticks())) for axes in figure.axes[:6]]
+    assert named == [(0, 3), (0, 0), (0, 0), (3, 3), (3, 0), (3, 0)]
+    assert figure.get_layout_engine() is None

@@ -2,7 +2,7 @@
 
 from contextvars import ContextVar
 
-from bertscope._propagation import propagating
+from bertscope._rpc.propagation import propagating
 
 TRACE: ContextVar[str] = ContextVar("trace")
 

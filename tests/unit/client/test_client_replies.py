@@ -7,9 +7,12 @@ import io
 import bertscope
 import numpy as np
 import pytest
-from bertscope import _channel, _health, _replies
-from bertscope.cli.models import print_models
-from bertscope.results import FilledTexts, Models
+from bertscope._messages import token
+from bertscope._rpc import channel, health
+from bertscope.classification import read_classified_texts
+from bertscope.cli.views.models import document, print_models
+from bertscope.cloze import FilledTexts, read_filled_texts
+from bertscope.models import Models, loaded_model, read_load_event, read_model
 from bertscope.v1 import (
     ablation_pb2,
     benchmark_pb2,
@@ -31,7 +34,7 @@ def test_a_prediction_tells_unset_from_zero():
         results=[cloze_pb2.FilledText(masks=[filled], tokens=4, truncated_tokens=1)],
         provenance=common_pb2.Provenance(model="models/m", library_versions={"torch": "2"}),
     )
-    (answer,) = _replies.filled_texts(request, response)
+    (answer,) = read_filled_texts(request.texts, response)
     assert (answer.text, answer.tokens, answer.truncated_tokens) == ("x [MASK]", 4, 1)
     (mask,) = answer.masks
     assert (mask.start, mask.end, mask.token_index) == (2, 8, 2)
@@ -46,7 +49,7 @@ def test_a_prediction_tells_unset_from_zero():
 def test_a_reply_with_too_few_or_too_many_texts_is_invalid(count):
     response = cloze_pb2.FillMaskResponse(results=[cloze_pb2.FilledText()] * count)
     with pytest.raises(bertscope.InvalidReply, match=f"{count} of 1"):
-        _replies.filled_texts(cloze_pb2.FillMaskRequest(texts=["x"]), response)
+        read_filled_texts(["x"], response)
 
 
 def test_every_field_of_a_model_is_read():
@@ -72,7 +75,7 @@ def test_every_field_of_a_model_is_read():
         pruned_heads=[common_pb2.LayerHeads(layer=3, heads=[1, 4]), common_pb2.LayerHeads(layer=0, heads=[2])],
     )
     message.ready_time.FromDatetime(datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC))
-    model = _replies.model(message)
+    model = read_model(message)
     assert (model.runtime, model.precision, model.state) == ("torch", "bf16", "ready")
     assert model.capabilities == ("attention", "99")
     assert model.labels == ("negative", "positive")
@@ -82,7 +85,31 @@ def test_every_field_of_a_model_is_read():
     for name in ("name", "source", "device", "layers", "heads", "parameters", "weight_bytes", "mask_token"):
         assert getattr(model, name) == getattr(message, name)
     message.ClearField("ready_time")
-    assert _replies.model(message).ready_time is None
+    assert read_model(message).ready_time is None
+    assert model.runtime_choice is None
+
+
+def test_a_model_says_how_its_runtime_was_chosen():
+    times = [
+        model_pb2.RuntimeTimes(runtime=common_pb2.RUNTIME_TORCH, text_seconds=0.02, batch_seconds=0.1),
+        model_pb2.RuntimeTimes(runtime=common_pb2.RUNTIME_ONNX, text_seconds=0.01, batch_seconds=0.09),
+    ]
+    message = model_pb2.RuntimeChoice(
+        preferred=common_pb2.RUNTIME_ONNX, threshold=1.1, times=times, speedup=0.7, low=0.6, high=0.9, rounds=8, remembered=True
+    )
+    message.measured_time.FromDatetime(datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.UTC))
+    model = read_model(model_pb2.Model(name="models/m", runtime_choice=message))
+    choice = model.runtime_choice
+    assert choice.preferred == "onnx"
+    assert choice.times[0] == bertscope.RuntimeTimes("torch", 0.02, 0.1)
+    assert str(choice) == (
+        "torch is 0.70 [0.60, 0.90] times as fast as onnx and taken from 1.1 on; "
+        "8 rounds, measured on 2026-01-02 at 03:04 UTC, remembered"
+    )
+    assert document(model)["runtime_choice"]["measured_time"] == "2026-01-02T03:04:00+00:00"
+    alone = read_model(model_pb2.Model(runtime_choice=model_pb2.RuntimeChoice(reason="it drops tokens"))).runtime_choice
+    assert str(alone) == "nothing to choose: it drops tokens"
+    assert alone.measured_time is None
 
 
 @pytest.mark.parametrize(
@@ -95,10 +122,13 @@ def test_every_field_of_a_model_is_read():
         (bertscope.LoadProgress, model_pb2.LoadProgress),
         (bertscope.LabelPrediction, classification_pb2.LabelPrediction),
         (bertscope.MetricEffect, ablation_pb2.MetricEffect),
+        (bertscope.Bootstrap, ablation_pb2.Bootstrap),
         (bertscope.SweepStart, ablation_pb2.SweepStart),
         (bertscope.SweepSummary, ablation_pb2.SweepSummary),
         (bertscope.HeadEffect, ablation_pb2.HeadEffect),
         (bertscope.HeadRanking, ablation_pb2.RankHeadsResponse),
+        (bertscope.RuntimeChoice, model_pb2.RuntimeChoice),
+        (bertscope.RuntimeTimes, model_pb2.RuntimeTimes),
         (bertscope.AppliedStep, compression_pb2.AppliedStep),
         (bertscope.CompressionProgress, model_pb2.CompressionProgress),
         (bertscope.BenchmarkProgress, benchmark_pb2.BenchmarkProgress),
@@ -126,7 +156,7 @@ def test_labels_are_read_with_the_text_they_are_about():
         inputs=[common_pb2.TextInput(text="a", text_pair=""), common_pb2.TextInput(text="b")]
     )
     result = classification_pb2.ClassifiedText(labels=[prediction, other], tokens=4, truncated_tokens=1)
-    first, second = _replies.classified_texts(request, classification_pb2.ClassifyResponse(results=[result, result]))
+    first, second = read_classified_texts(request.inputs, classification_pb2.ClassifyResponse(results=[result, result]))
     assert (first.text, first.text_pair, second.text_pair) == ("a", "", None)
     assert (first.label, first.tokens, first.truncated_tokens) == ("good", 4, 1)
     assert first.labels[0] == bertscope.LabelPrediction("good", 1, 0.9, 2.5)
@@ -138,35 +168,35 @@ def test_labels_are_read_with_the_text_they_are_about():
 def test_a_classification_that_breaks_the_contract_is_invalid(results, message):
     request = classification_pb2.ClassifyRequest(inputs=[common_pb2.TextInput(text="a")])
     with pytest.raises(bertscope.InvalidReply, match=message):
-        _replies.classified_texts(request, classification_pb2.ClassifyResponse(results=results))
+        read_classified_texts(request.inputs, classification_pb2.ClassifyResponse(results=results))
 
 
 def test_a_token_tells_unset_from_zero():
-    special = _replies.token(common_pb2.Token(text="[CLS]", special=True))
-    first = _replies.token(common_pb2.Token(text="a", id=0, word=0, start=1, end=2, segment=1, pieces=["a"]))
+    special = token(common_pb2.Token(text="[CLS]", special=True))
+    first = token(common_pb2.Token(text="a", id=0, word=0, start=1, end=2, segment=1, pieces=["a"]))
     assert (special.id, special.word) == (None, None)
     assert (first.id, first.word, first.start, first.end, first.segment, first.pieces) == (0, 0, 1, 2, 1, ("a",))
 
 
 def test_load_events():
     progress = model_pb2.LoadProgress(stage=model_pb2.LoadProgress.STAGE_WARMING_UP, done_bytes=1, total_bytes=2)
-    event = _replies.load_event(model_pb2.LoadModelResponse(progress=progress))
+    event = read_load_event(model_pb2.LoadModelResponse(progress=progress))
     assert event == bertscope.LoadProgress(stage="warming_up", done_bytes=1, total_bytes=2, detail="")
-    assert _replies.load_event(model_pb2.LoadModelResponse()) is None
+    assert read_load_event(model_pb2.LoadModelResponse()) is None
     for last in (event, None):
         with pytest.raises(bertscope.InvalidReply, match="without a model"):
-            _replies.loaded(last)
+            loaded_model(last)
 
 
 def test_health_messages_are_those_of_grpc_health():
     health_pb2 = pytest.importorskip("grpc_health.v1.health_pb2")
     for service in ("", "bertscope.v1.ClozeService"):
         theirs = health_pb2.HealthCheckRequest(service=service)
-        assert _health.request(service).SerializeToString() == theirs.SerializeToString()
+        assert health.request(service).SerializeToString() == theirs.SerializeToString()
     for name, number in health_pb2.HealthCheckResponse.ServingStatus.items():
         reply = health_pb2.HealthCheckResponse(status=number).SerializeToString()
-        assert _health.status(_health.Int32Value.FromString(reply)) == name
-    assert _health.status(_health.Int32Value(value=9)) == "9"
+        assert health.status(health.Int32Value.FromString(reply)) == name
+    assert health.status(health.Int32Value(value=9)) == "9"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +213,7 @@ def test_serving(status, services, serving):
 
 
 def test_options_of_the_caller_win():
-    options = dict(_channel.channel_options([("grpc.max_receive_message_length", 5), ("x", "y")]))
+    options = dict(channel.channel_options([("grpc.max_receive_message_length", 5), ("x", "y")], bertscope.Retries()))
     assert options["grpc.max_receive_message_length"] == 5
     assert options["x"] == "y"
     assert "bertscope-python/" in options["grpc.primary_user_agent"]
@@ -203,13 +233,13 @@ def test_options_of_the_caller_win():
     ],
 )
 def test_deadline(timeout, default, expected):
-    assert _channel.deadline(timeout, default) == expected
+    assert channel.deadline(timeout, default) == expected
 
 
 @pytest.mark.parametrize("timeout", [float("nan"), "5", True, [1]])
 def test_a_timeout_that_is_no_number_is_refused(timeout):
     with pytest.raises(bertscope.InvalidArgument, match="timeout: must be a number"):
-        _channel.deadline(timeout, None)
+        channel.deadline(timeout, None)
     with pytest.raises(bertscope.InvalidArgument, match="timeout: must be a number"):
         bertscope.Client(timeout=timeout)
 
@@ -217,7 +247,7 @@ def test_a_timeout_that_is_no_number_is_refused(timeout):
 @pytest.mark.parametrize("state", ["loading", "unloading"])
 def test_a_model_that_is_not_ready_shows_its_state_and_nothing_made_up(state):
     message = model_pb2.Model(name="models/m", source="s", state=model_pb2.Model.State.Value(f"STATE_{state.upper()}"))
-    model = _replies.model(message)
+    model = read_model(message)
     assert (model.runtime, model.precision, model.state) == ("", "", state)
     screen = Console(width=160, file=io.StringIO())
     print_models(screen, [model])
@@ -229,7 +259,7 @@ def test_a_narrow_table_of_models_leaves_columns_out_and_the_name_whole(width):
     message = model_pb2.Model(name="models/all-MiniLM-L12", architecture="electra", device="cuda:0", state=2, layers=12)
     message.capabilities.extend([1, 2, 3])
     screen = Console(width=width, file=io.StringIO())
-    print_models(screen, [_replies.model(message)])
+    print_models(screen, [read_model(message)])
     lines = [line.split() for line in screen.file.getvalue().splitlines() if line.strip()]
     assert len(lines) == 3  # Names of the columns, a rule, the model: nothing is broken.
     assert lines[-1][0] == "models/all-MiniLM-L12"

@@ -7,7 +7,12 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import _requests, interventions
+from bertscope import interventions
+from bertscope._messages import asked_inputs, asked_texts, with_inputs
+from bertscope.attention.maps import extract_attention_request
+from bertscope.classification import classify_request
+from bertscope.cloze import fill_mask_request, with_texts
+from bertscope.models import get_model_request, load_model_request, unload_model_request
 from bertscope.v1 import attention_pb2, common_pb2
 
 UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "truncate": False}
@@ -15,21 +20,23 @@ UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "trunca
 
 def fill_mask(texts: Any = "[MASK]", **arguments: Any) -> Any:
     defaults = {"model": None, "top_k": None, "candidates": None, **UNTOUCHED}
-    return _requests.fill_mask(texts, **(defaults | arguments))
+    return with_texts(fill_mask_request(**(defaults | arguments)), asked_texts(texts).items)
 
 
 def extract_attention(inputs: Any = "a", **arguments: Any) -> Any:
     defaults = {"model": None, "layers": None, "heads": None, "words": False, "dtype": "float32"}
-    return _requests.extract_attention(inputs, **(defaults | UNTOUCHED | arguments))
+    request = extract_attention_request(**(defaults | UNTOUCHED | arguments))
+    return with_inputs(request, asked_inputs(inputs).items)
 
 
 def classify(inputs: Any = "a", **arguments: Any) -> Any:
-    return _requests.classify(inputs, **({"model": None} | UNTOUCHED | arguments))
+    request = classify_request(**({"model": None} | UNTOUCHED | arguments))
+    return with_inputs(request, asked_inputs(inputs).items)
 
 
 def load_model(model: Any = None, **arguments: Any) -> Any:
     defaults = {"source": "org/x", "device": None, "precision": None, "revision": None, "runtime": None, "replace": False}
-    return _requests.load_model(model, **(defaults | arguments))
+    return load_model_request(model, **(defaults | arguments))
 
 
 def test_what_is_left_out_is_unset():
@@ -53,8 +60,8 @@ def test_a_runtime_is_chosen_by_its_name(runtime, number):
 @pytest.mark.parametrize("model", ["models/x", "x"])
 def test_a_model_goes_by_its_name_with_or_without_the_collection(model):
     assert fill_mask(model=model).model == "models/x"
-    assert _requests.get_model(model).name == "models/x"
-    assert _requests.unload_model(model).name == "models/x"
+    assert get_model_request(model).name == "models/x"
+    assert unload_model_request(model).name == "models/x"
     assert load_model(model).model_id == "x"
 
 
@@ -157,8 +164,8 @@ def test_examples_in_docstrings():
         ("heads[0]", lambda: extract_attention(heads=[np.bool_(True)])),
         ("dtype", lambda: extract_attention(dtype="float64")),
         ("words", lambda: extract_attention(words="yes")),
-        ("name", lambda: _requests.unload_model(None)),
-        ("name", lambda: _requests.unload_model("")),
+        ("name", lambda: unload_model_request(None)),
+        ("name", lambda: unload_model_request("")),
         ("source", lambda: load_model(source=None)),
         ("replace", lambda: load_model(replace="models/x")),
         ("precision", lambda: load_model(precision="int8")),

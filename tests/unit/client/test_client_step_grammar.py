@@ -3,9 +3,10 @@
 import bertscope
 import pytest
 import typer
-from bertscope.cli import compress, step_grammar
-from bertscope.cli.output import Failure
-from bertscope.compression import HeadRemoval
+from bertscope.cli.commands import compress
+from bertscope.cli.options import steps as step_grammar
+from bertscope.cli.views.output import Failure
+from bertscope.compression.steps import HeadRemoval
 
 
 @pytest.fixture
@@ -79,15 +80,15 @@ def test_a_vocabulary_is_read_from_a_file(texts):
         ("weight_only=4x", "write weight_only=BITS"),
         ("weight_only=0", "--steps weight_only=0: bits: must be at least 1"),
         ("weight_only=4x0", "block_size: must be at least 1"),
-        ("heads=2", "--steps heads=2: 2 is no share"),
+        ("heads=2", "--steps heads=2: 2 is not a share"),
         ("heads=a", "'a' is not a number"),
         ("heads=0.3", "--steps heads=0.3: needs texts to rank on; give them with --texts"),
         ("heads=2:1/3", "'3' names no heads; write LAYER:HEAD"),
         ("heads=2:1/2:3", "layer 2 comes twice"),
         ("heads=2:", "'nothing' is not a number"),
-        ("ffn=1", "1 is no share"),
-        ("ffn=nan", "nan is no share"),
-        ("ffn=0.5:size", "'size' is no way to rank; write magnitude or importance"),
+        ("ffn=1", "1 is not a share"),
+        ("ffn=nan", "nan is not a share"),
+        ("ffn=0.5:size", "'size' is not a way to rank; write magnitude or importance"),
         ("ffn=0.5:importance", "needs texts to rank on"),
         ("magnitude=half", "'half' is not a number"),
         ("tokens=1/x", "'x' is not a number"),

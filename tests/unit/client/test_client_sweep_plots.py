@@ -1,11 +1,22 @@
 """Figures of sweeps and rankings show the numbers, and better apart from worse."""
 
 import sys
+from dataclasses import replace
 
 import bertscope
 import numpy as np
 import pytest
-from bertscope import CurvePoint, HeadEffect, HeadRanking, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
+from bertscope import (
+    CurvePoint,
+    HeadEffect,
+    HeadRanking,
+    MetricEffect,
+    Provenance,
+    SweepStart,
+    SweepSummary,
+    SweepTable,
+)
+from bertscope.plots.sweeps import FAINT_SHARE
 
 SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))
 
@@ -26,7 +37,9 @@ def table_of(differences: dict[tuple[int, ...], float], metric: str = "accuracy"
 
 
 def curve(*shares: float, margin: float | None = 0.1) -> SweepTable:
-    points = tuple(CurvePoint((), 0, share, {"accuracy": metric_effect("accuracy", -share, margin)}) for share in shares)
+    points = tuple(
+        CurvePoint((), 0, abs(share), {"accuracy": metric_effect("accuracy", max(-share, -0.4), margin)}) for share in shares
+    )
     return SweepTable("zero", "heads", SweepStart({"accuracy": 0.5}, 3, 7, 0, 0, 0), (), points, SUMMARY)
 
 
@@ -100,9 +113,40 @@ def test_without_an_interval_there_is_no_mark_of_one():
 def test_a_greedy_sweep_is_a_curve(margin):
     axes = bertscope.plot_sweep(curve(0, 0.25, 1, margin=margin)).axes[0]
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [0, 25, 100])
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.5, 0.25, -0.5])
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [0.5, 0.25, 0.1])
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert (band.min(), band.max()) == pytest.approx((-0.5 - (margin or 0), 0.5 + (margin or 0)))
+    assert (band.min(), band.max()) == pytest.approx((0.1 - (margin or 0), 0.5 + (margin or 0)))
+
+
+def test_bands_axes_and_margins_end_where_scores_do():
+    """An accuracy is no less than 0 and no more than 1, whatever an interval's formula says."""
+    axes = bertscope.plot_sweep(curve(-0.4, 0.0, 0.4, margin=0.3)).axes[0]
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (0, 1)
+    low, high = axes.get_ylim()
+    assert 0 <= low < high <= 1
+    axes = bertscope.plot_sweep(table_of({(0, 0, 1): 0.45, (1, 0, 1): -0.45}, scope="layers")).axes[0]
+    (intervals,) = (collection for collection in axes.collections if len(collection.get_segments()) == 2)
+    ends = np.array([segment[:, 1] for segment in intervals.get_segments()])
+    np.testing.assert_allclose(ends, [[0.35, 0.5], [-0.5, -0.35]])
+    assert axes.get_ylim()[0] >= -0.5 and axes.get_ylim()[1] <= 0.5
+    axes = bertscope.plot_sweep(table_of({(0, 0, 1): 0.05, (1, 0, 1): 0.2}, "divergence", "layers")).axes[0]
+    assert axes.get_ylim()[0] >= -0.5
+
+
+def test_cells_whose_interval_holds_nought_are_faint():
+    """Half of the colours of a sweep were noise."""
+    image = bertscope.plot_sweep(HEADS).axes[0].images[0]
+    np.testing.assert_array_equal(image.get_alpha(), [[1, 1], [FAINT_SHARE, 1]])
+    assert 0 < FAINT_SHARE < 0.5
+    without = HeadEffect({0: (0,)}, {"accuracy": metric_effect("accuracy", 0.4, None)})
+    table = SweepTable("zero", "heads", SweepStart({"accuracy": 0.5}, 1, 4, 0, 0, 0), (without,), (), SUMMARY)
+    assert bertscope.plot_sweep(table).axes[0].images[0].get_alpha() == FAINT_SHARE
+
+
+def test_a_sweep_that_was_cut_short_says_so():
+    assert "CUT SHORT: 3 of 3 are measured" in bertscope.plot_sweep(replace(HEADS, interrupted="gone")).get_suptitle()
+    assert "CUT SHORT" not in bertscope.plot_sweep(HEADS).get_suptitle()
 
 
 def ranking() -> HeadRanking:
@@ -144,5 +188,5 @@ def test_other_names_are_refused(tmp_path, name):
 def test_figures_without_matplotlib_name_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for draw in (lambda: bertscope.plot_sweep(HEADS), lambda: bertscope.plot_ranking(ranking())):
-        with pytest.raises(ImportError, match=r'pip install "bertscope\[plot\]"'):
+        with pytest.raises(ImportError, match="pip install matplotlib"):
             draw()

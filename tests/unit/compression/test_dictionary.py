@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.compression.dictionary import encode, find_centroids, find_outliers
-from bertscope_service.encoders.torch_quantization import MAX_BITS, MIN_BITS, Quantization, decode_weights, pack, unpack
+from bertscope_service.encoders.torch.quantization import MAX_BITS, MIN_BITS, Quantization, decode_weights, pack, unpack
 from numpy.typing import NDArray
 
 BITS = range(MIN_BITS, MAX_BITS + 1)

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bertscope_service.compression.compress import in_order
-from bertscope_service.compression.heads import least_important
-from bertscope_service.compression.plan import Subject, plan, with_heads
-from bertscope_service.compression.steps import (
+from bertscope_service.checkpoints.steps import (
     Criterion,
     EliminateTokens,
     Half,
@@ -23,12 +20,16 @@ from bertscope_service.compression.steps import (
     Step,
     WeightOnly,
 )
-from bertscope_service.encoders import torch_int8
-from bertscope_service.encoders.base import Shape
+from bertscope_service.compression.compress import in_order
+from bertscope_service.compression.heads import least_important
+from bertscope_service.compression.plan import Subject, plan, with_heads
+from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.torch import int8 as torch_int8
 from bertscope_service.errors import InvalidArgument, ServiceError, Unsupported
 
-SHAPE = Shape("bert", 4, 4, 32, 100, 64, 1000, has_masked_lm_head=True, prunable=True, differentiable=True)
-BERT = Subject("models/bert", SHAPE, "cpu", has_mask=True)
+SHAPE = Shape("bert", 4, 4, 32, 100, 64, 1000)
+CAPABILITIES = Capabilities(masked_lm=True, prunable=True, differentiable=True)
+BERT = Subject("models/bert", SHAPE, CAPABILITIES, "cpu", has_mask=True)
 TEXTS = ("a text",)
 NAN = float("nan")
 
@@ -39,8 +40,8 @@ def int8_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_int8, "has_kernel", lambda: True)
 
 
-def changed(**fields: Any) -> Subject:
-    return replace(BERT, shape=replace(SHAPE, **fields))
+def changed(architecture: str = "bert", **capabilities: bool) -> Subject:
+    return replace(BERT, shape=replace(SHAPE, architecture=architecture), capabilities=replace(CAPABILITIES, **capabilities))
 
 
 INVALID: dict[str, tuple[tuple[Step, ...], str, str]] = {
@@ -117,12 +118,12 @@ UNSUPPORTED: dict[str, tuple[tuple[Step, ...], Subject, str]] = {
     ),
     "heads after tokens": ((RemoveHeads({0: (1,)}),), changed(observable=False, prunable=False), "PRUNING_UNSUPPORTED"),
     "int8 on a GPU": ((Int8(),), replace(BERT, device="cuda:0"), "INT8_UNSUPPORTED"),
-    "no head to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(has_masked_lm_head=False), "NO_MASKED_LM_HEAD"),
+    "no head to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(masked_lm=False), "NO_MASKED_LM_HEAD"),
     "no mask to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), replace(BERT, has_mask=False), "NO_MASK_TOKEN"),
     "no gradients": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(differentiable=False), "NO_GRADIENTS"),
     "no head for importance": (
         (RemoveFeedForward(0.5, Criterion.IMPORTANCE, TEXTS),),
-        changed(has_masked_lm_head=False),
+        changed(masked_lm=False),
         "NO_MASKED_LM_HEAD",
     ),
 }
@@ -219,6 +220,6 @@ def test_a_share_after_layers_is_of_those_that_are_left(
 
 
 def test_heads_that_were_removed_before_follow_their_layers() -> None:
-    subject = changed(pruned={2: (1, 2)})
+    subject = replace(BERT, shape=replace(SHAPE, pruned={2: (1, 2)}))
     (_, found) = with_heads((KeepLayers((2, 3)), RemoveHeads(share=0.4, texts=TEXTS)), IMPORTANCE, subject)
     assert found == RemoveHeads({0: (3,), 1: (0,)})

@@ -10,8 +10,8 @@ from bertscope_service.engine.rows import Job, Priority
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.engine.fakes import FakeEncoder, job_of
-from tests.unit.engine.simulation import KINDS, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
+from tests.support.fakes import FakeEncoder, job_of
+from tests.support.simulation import KINDS, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
 LIMIT = 1000
@@ -78,7 +78,7 @@ def test_a_client_alone_may_fill_four_fifths() -> None:
     lengths=SIZES,
     patience=st.none() | st.floats(0.01, 5.0),
 )
-def test_who_is_refused_unheard_would_have_been_refused_anyway(
+def test_a_call_refused_before_reading_would_have_been_refused_anyway(
     offers: list[tuple[str, list[int], str]], client: str, lengths: list[int], patience: float | None
 ) -> None:
     """Unless it has something waiting already, and asks for very little more."""
@@ -89,10 +89,10 @@ def test_who_is_refused_unheard_would_have_been_refused_anyway(
             simulation.offer(Arrival(0.0, other, sizes, kind))
         backlog = simulation.queue.backlog
         own = backlog.tokens_of(client, Priority.INTERACTIVE)
-        unheard = simulation.admission.refuse_unheard(backlog, client, patience)
+        early = simulation.admission.refuse_before_reading(backlog, client, patience)
         little = [round(EARLY * max(LIMIT, 3.0 / TOKEN_SECONDS["fast"]))] if own else []
         heard = reason(simulation, Arrival(0.0, client, [*lengths, *little], patience=patience))
-        assert unheard is None or heard is not None
+        assert early is None or heard is not None
 
     on_a_loop(run)
 
@@ -243,7 +243,7 @@ def test_bulk_work_keeps_no_interactive_call_out() -> None:
             simulation.queue.push(bulk)  # what was begun is not turned away
         backlog = simulation.queue.backlog
         for client in "ad":
-            assert simulation.admission.refuse_unheard(backlog, client, 0.5) is None
+            assert simulation.admission.refuse_before_reading(backlog, client, 0.5) is None
             assert reason(simulation, Arrival(0.0, client, [100], patience=0.5)) is None
         assert reason(simulation, Arrival(0.0, "d", [100], priority=Priority.BULK)) == "QUEUE_FULL"
 

@@ -4,12 +4,13 @@ import random
 from collections import Counter
 from itertools import combinations, cycle
 
+import pytest
 from bertscope_service.engine.queue import PATIENCE_SECONDS
 from bertscope_service.engine.rows import Priority
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.engine.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
+from tests.support.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
 EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True)
 LENGTHS = st.lists(st.integers(1, BUDGET), min_size=1, max_size=8)
@@ -97,6 +98,40 @@ def test_endless_new_clients_do_not_starve_one_that_waits() -> None:
             simulation.step()
         assert len(simulation.refused) > 500
         assert job in simulation.waits
+
+    on_a_loop(run)
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+def test_a_call_that_comes_during_another_client_s_batch_is_next(clients: int) -> None:
+    """A client with one row at a time waits for one batch of a client with many, again and again, and never for two."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=10**9)
+        simulation.offer(Arrival(0.0, "heavy", [BUDGET] * 60, "slow"))
+        for number in range(50):
+            simulation.step()
+            # The batch was at work when this came; the simulation's clock shows its end already.
+            job = simulation.offer(Arrival(simulation.now, f"light {number % clients}", [10], "slow"))
+            simulation.step()
+            assert job in simulation.waits
+        assert simulation.served["heavy"] == 50 * BATCH_SECONDS
+
+    on_a_loop(run)
+
+
+def test_calls_that_follow_each_other_let_another_client_s_batch_in() -> None:
+    """Clients that have a row waiting whenever a batch ends: who waits with them has its share of the time, not less."""
+
+    def run() -> None:
+        simulation = Simulation(limit_tokens=10**9)
+        simulation.offer(Arrival(0.0, "heavy", [BUDGET] * 1000, "slow"))
+        for number in range(2000):
+            # Two lights in turn: one comes back while the other's batch runs.
+            simulation.offer(Arrival(simulation.now, f"light {number % 2}", [10], "slow"))
+            simulation.step()
+        share = simulation.served["heavy"] / simulation.now
+        assert 0.3 < share < 0.6
 
     on_a_loop(run)
 

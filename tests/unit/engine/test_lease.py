@@ -14,9 +14,9 @@ from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.rows import Row
 from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
-from bertscope_service.metrics import Metrics
+from bertscope_service.observability.metrics import Metrics
 
-from tests.unit.engine.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
 
 pytestmark = pytest.mark.asyncio
 ENCODER = FakeEncoder()

@@ -12,7 +12,7 @@ from bertscope_service.engine.rows import Job, Priority, Row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.engine.fakes import FakeEncoder, OtherObserver, SumObserver, job_of
+from tests.support.fakes import FakeEncoder, OtherObserver, SumObserver, job_of
 
 NOW = 1000.0
 ENCODERS = (FakeEncoder(), FakeEncoder())

@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 import torch
-from bertscope_service.analyses.observer import Readout
 from bertscope_service.encoders.base import State
+from bertscope_service.encoders.observer import Readout
 from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.runs import MAX_FAILED_RUNS, Runner
 from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
-from bertscope_service.metrics import Metrics
+from bertscope_service.observability.metrics import Metrics
 
-from tests.unit.engine.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
 
 pytestmark = pytest.mark.asyncio
 ENCODER = FakeEncoder()
@@ -203,9 +203,9 @@ async def test_rows_that_used_up_their_states_do_not_run_again() -> None:
         row = Row(ENCODER, sequence(4, token), Failing())
         row.state = ENCODER.begin([row.sequence])
         jobs.append(Job([row], client=f"client {token}", priority=Priority.INTERACTIVE, deadline=None))
-    flight = runner.launch([row for job in jobs for row in job.rows])
-    assert flight is not None
-    runner.land(flight)
+    batch = runner.launch([row for job in jobs for row in job.rows])
+    assert batch is not None
+    runner.finish(batch)
     failures = await asyncio.gather(*(job.done for job in jobs), return_exceptions=True)
     assert all(isinstance(failure, IndexError) for failure in failures)
     assert len(ran) == 1
@@ -216,7 +216,7 @@ async def test_a_device_that_fails_for_good_says_so_and_lets_nobody_wait(monkeyp
     told: list[torch.device] = []
     metrics = Metrics()
     engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), metrics, told.append)
-    monkeypatch.setattr(runs_module, "answers", lambda device: False)
+    monkeypatch.setattr(runs_module, "answers", lambda device, error: False)
     blocker = Blocker()
 
     def die(state: State) -> None:

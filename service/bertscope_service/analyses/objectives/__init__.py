@@ -1,1 +1,1 @@
-"""What is measured while heads are changed: one module per kind; each turns items into rows and what was seen into numbers."""
+"""Objectives that are measured while heads are changed: each module turns items into rows, and results into numbers."""

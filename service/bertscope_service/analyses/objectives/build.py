@@ -1,22 +1,22 @@
-"""From what is asked to what measures it."""
+"""Builds the objective for a query."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from bertscope_service.analyses.objective import Objective
+from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery, LabelDivergenceObjective, MaskDivergenceObjective
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObjective, MinimalPairsQuery
-from bertscope_service.tokenization import TextTokenizer
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
 ObjectiveQuery: TypeAlias = MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | DivergenceQuery
 
 
 def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tuple[str, ...], model: str) -> Objective:
-    """Tokenize and check all items; with many of them this takes seconds.
+    """Tokenizes and checks all items, which takes seconds for many of them.
 
     `labels` are the model's, none for a masked-LM; `model` is its name, for errors. Raises InvalidArgument, which names the
     item's field.

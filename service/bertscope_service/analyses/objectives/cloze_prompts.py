@@ -1,4 +1,4 @@
-"""How often prompts are filled rightly."""
+"""Accuracy of filled prompts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.observer import Observer
-from bertscope_service.analyses.probes import GoldProbe, GoldScores, LossProbe
+from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_text
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer, TokenizedText
 
 FIELD = "objective.cloze.prompts"
 
@@ -30,7 +30,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class ClozePromptsQuery:
-    """See bertscope.v1.ClozePrompts."""
+    """A query for filled prompts; see bertscope.v1.ClozePrompts."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (Metric.ACCURACY, Metric.RECIPROCAL_RANK, Metric.LOSS)
     has_loss: ClassVar[bool] = True
@@ -41,11 +41,11 @@ class ClozePromptsQuery:
 
 
 class ClozePromptsObjective:
-    """One row for each prompt that has an answer of a single piece, as it is written at the mask; the likeliest one counts.
+    """One row for each prompt that has an answer of a single piece, as written at the mask; the likeliest answer counts.
 
-    Ranks are among the whole vocabulary (Petroni et al. 2019, section 4.4); ties share the better one. Raises InvalidArgument
-    for a prompt that is too long, has not exactly one mask, or no answer of a single piece, and if no prompt is left.
-    `kept` are the numbers of those that are.
+    Ranks are among the whole vocabulary (Petroni et al. 2019, section 4.4); ties share the better one. `kept` are the numbers
+    of the prompts that have a row. Raises InvalidArgument for a prompt that is too long, has not exactly one mask, or has no
+    answer of a single piece, and if no prompt is left.
     """
 
     metrics = ClozePromptsQuery.metrics
@@ -71,7 +71,7 @@ class ClozePromptsObjective:
         return self.probes
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
-        """[3, prompts]: 1 if the best gold answer is ranked first, 1 / its rank, and its -ln P, nats."""
+        """Returns [3, prompts]: 1 if the best gold answer is ranked first, 1 / its rank, and its -ln P, nats."""
         ranks = np.array([scores.ranks.min() for scores in seen], dtype=np.float64)
         losses = np.array([-scores.logs.max() for scores in seen], dtype=np.float64)
         check_finite([losses])
@@ -82,7 +82,7 @@ class ClozePromptsObjective:
 def _read(
     field: str, prompt: Prompt, query: ClozePromptsQuery, tokenizer: TextTokenizer
 ) -> tuple[TokenizedText, GoldProbe] | None:
-    """A prompt's tokens and what to read there; None if it is to be left out."""
+    """Returns a prompt's tokens and its probe; None if the prompt is to be left out."""
     tokenized = read_text(tokenizer, prompt.text, f"{field}.text", truncate=query.truncate)
     positions = mask_positions(tokenized, tokenizer, f"{field}.text")
     if len(positions) > 1:

@@ -1,4 +1,4 @@
-"""How far predictions move from those of the untouched model."""
+"""Divergence of predictions from those of the untouched model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
-from bertscope_service.analyses.observer import Observer
-from bertscope_service.analyses.probes import DivergenceProbe, HiddenProbe, LabelProbe, LossProbe
+from bertscope_service.analyses.observers.probes import DivergenceProbe, HiddenProbe, LabelProbe, LossProbe
 from bertscope_service.analyses.texts import check_finite, mask_positions, read_input
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.tokenization import TextTokenizer
+from bertscope_service.encoders.observer import Observer
 
 FIELD = "objective.divergence.inputs"
 
 
 @dataclass(frozen=True, slots=True)
 class DivergenceQuery:
-    """See bertscope.v1.Divergence."""
+    """A query for divergences; see bertscope.v1.Divergence."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (Metric.DIVERGENCE,)
     has_loss: ClassVar[bool] = False
@@ -40,7 +40,7 @@ class _Inputs:
     skipped = 0
 
     def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
-        """Raises InvalidArgument for an input that is too long or holds no token."""
+        """Tokenizes the inputs. Raises InvalidArgument for an input that is too long or holds no token."""
         self.items = len(query.inputs)
         self._texts = [
             read_input(tokenizer, text, pair, f"{FIELD}[{index}]", truncate=query.truncate)
@@ -51,7 +51,8 @@ class _Inputs:
 
 
 class MaskDivergenceObjective(_Inputs):
-    """KL(untouched || changed) over the vocabulary, at the masks of each input. Raises InvalidArgument for one without any."""
+    """KL(untouched || changed) over the vocabulary, at the masks of each input. Raises InvalidArgument for an input without
+    a mask."""
 
     def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
         super().__init__(query, tokenizer)
@@ -63,9 +64,9 @@ class MaskDivergenceObjective(_Inputs):
         return [DivergenceProbe(positions, hidden) for positions, hidden in zip(self._masks, untouched, strict=True)]
 
     def measure(self, seen: Sequence[torch.Tensor | NDArray[np.float32]]) -> NDArray[np.float64]:
-        """[1, inputs]: mean over the masks, nats; 0 for the untouched run itself.
+        """Returns [1, inputs]: the mean over the masks, nats; 0 for the untouched run itself.
 
-        That one's hidden states stay on their device unread: if they were not finite, no later divergence would be.
+        The untouched run's hidden states stay on their device unread: if they were not finite, no later divergence would be.
         """
         if isinstance(seen[0], torch.Tensor):
             return np.zeros((1, self.items))
@@ -89,7 +90,7 @@ class LabelDivergenceObjective(_Inputs):
         return self.probes
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
-        """[1, inputs], nats; 0 for the untouched run itself."""
+        """Returns [1, inputs], nats; 0 for the untouched run itself."""
         changed = log_softmax(seen)
         untouched = changed if self._untouched is None else self._untouched
         divergences: NDArray[np.float64] = (np.exp(untouched) * (untouched - changed)).sum(axis=1)

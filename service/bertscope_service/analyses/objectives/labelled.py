@@ -1,4 +1,4 @@
-"""How often labels are predicted rightly."""
+"""Accuracy of predicted labels."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
-from bertscope_service.analyses.observer import Observer
-from bertscope_service.analyses.probes import LabelProbe, LossProbe
+from bertscope_service.analyses.observers.probes import LabelProbe, LossProbe
 from bertscope_service.analyses.texts import read_input
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer
 
 FIELD = "objective.classification.texts"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text or pair and what is right: a label's name or its index."""
+    """A text or pair and its right label: the label's name or its index."""
 
     text: str
     pair: str | None
@@ -32,7 +32,7 @@ class LabelledText:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """See bertscope.v1.LabelledTexts."""
+    """A query for labelled texts; see bertscope.v1.LabelledTexts."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (Metric.ACCURACY, Metric.LOSS)
     has_loss: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class LabelledObjective:
     skipped = pieces = 0
 
     def __init__(self, query: LabelledQuery, tokenizer: TextTokenizer, labels: Sequence[str], model: str) -> None:
-        """labels: names of the model's labels. model: its name, for errors."""
+        """Tokenizes the texts. labels: names of the model's labels. model: its name, for errors."""
         sequences, probes = list[TokenSequence](), list[LabelProbe]()
         self.items = len(query.texts)
         self.truncated = 0
@@ -67,14 +67,14 @@ class LabelledObjective:
         return self.probes
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
-        """[2, texts]: 1 if the gold label scores highest (the first of equals), and its -ln P, nats."""
+        """Returns [2, texts]: 1 if the gold label scores highest (the first of equals), and its -ln P, nats."""
         logs = log_softmax(seen)
         losses = -logs[np.arange(self.items), self._golds]
         return np.stack([logs.argmax(axis=1) == self._golds, losses.clip(min=0.0)])
 
 
 def find_label(gold: str | int, labels: Sequence[str], field: str, model: str) -> int:
-    """Index of a label, 0 to the number of labels - 1. Raises InvalidArgument."""
+    """Returns the index of a label, from 0 to the number of labels - 1. Raises InvalidArgument if the model lacks it."""
     if isinstance(gold, int):
         if gold >= len(labels):
             message = f"label_index {gold} is out of range: {model} has labels 0 to {len(labels) - 1}"

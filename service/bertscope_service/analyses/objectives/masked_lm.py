@@ -1,4 +1,4 @@
-"""How well masked words of texts are predicted."""
+"""Loss of masked words in texts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.observer import Observer
-from bertscope_service.analyses.probes import GoldProbe, GoldScores, LossProbe
+from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
 from bertscope_service.analyses.texts import check_finite, masked, read_text, words_of
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer, TokenizedText
 
 FIELD = "objective.masked_lm_loss.texts"
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedLmQuery:
-    """See bertscope.v1.MaskedLmLoss; `mask_share` is over 0, at most 1."""
+    """A query for the loss of masked words; see bertscope.v1.MaskedLmLoss. `mask_share` is over 0, at most 1."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (Metric.LOSS,)
     has_loss: ClassVar[bool] = True
@@ -36,9 +36,9 @@ class MaskedLmQuery:
 class MaskedLmObjective:
     """One row for each text, in which every piece of the chosen words is a mask.
 
-    Words are chosen by `seed` and the text's index alone, so that more texts change no other text's masks. Never chosen are
-    blanks, masks that the caller wrote, and words that the vocabulary can't write. Raises InvalidArgument for a text that is
-    too long or has no other words.
+    Only `seed` and the text's index choose the words, so that more texts change no other text's masks. Blanks, the caller's
+    masks, and words that the vocabulary can't write are never chosen. Raises InvalidArgument for a text that is too long or
+    has no other words.
     """
 
     metrics = MaskedLmQuery.metrics
@@ -72,7 +72,7 @@ class MaskedLmObjective:
         return self.probes
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
-        """[1, texts]: mean over the masked pieces of -ln P, nats."""
+        """Returns [1, texts]: the mean over the masked pieces of -ln P, nats."""
         losses = np.array([-scores.logs.mean(dtype=np.float64) for scores in seen])
         check_finite([losses])
         # Rounding can put the logarithm of a sure guess above 0.
@@ -80,7 +80,7 @@ class MaskedLmObjective:
 
 
 def maskable_words(tokenized: TokenizedText, tokenizer: TextTokenizer) -> list[tuple[int, ...]]:
-    """Positions of the pieces of each word that can be predicted."""
+    """Returns the positions of the pieces of each word that can be predicted."""
     ids, never = tokenized.sequence.ids, {tokenizer.mask_id, tokenizer.unknown_id}
     return [
         word
@@ -90,7 +90,7 @@ def maskable_words(tokenized: TokenizedText, tokenizer: TextTokenizer) -> list[t
 
 
 def choose(words: int, share: float, seed: int, index: int) -> list[int]:
-    """Which of a text's words are masked: `share` of them, rounded, at least one; ascending."""
+    """Chooses `share` of a text's words to mask, rounded, at least one. Returns their numbers, ascending."""
     count = max(1, round(share * words))
     generator = np.random.default_rng([seed, index])
     return sorted(generator.choice(words, size=count, replace=False).tolist())

@@ -1,4 +1,4 @@
-"""How often the better sentence of a pair gets the higher pseudo-log-likelihood."""
+"""Share of sentence pairs whose better sentence gets the higher pseudo-log-likelihood."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.observer import Observer
-from bertscope_service.analyses.probes import GoldProbe, GoldScores, LossProbe
+from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
 from bertscope_service.analyses.texts import check_finite, masked, read_text, words_of
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.tokenization import TextTokenizer
 
 T = TypeVar("T")
 FIELD = "objective.minimal_pairs.pairs"
 
 MAX_ROW_TOKENS = 20_000_000
-"""Most tokens in the rows of one query, which has a row for each token of each sentence: 10,000 pairs of 30-token sentences."""
+"""Maximum number of tokens in the rows of one query, which has a row for each token of each sentence: 10,000 pairs of
+30-token sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class MinimalPairsQuery:
-    """See bertscope.v1.MinimalPairs. `within_word`: also mask the later pieces of the same word (Kauf and Ivanova 2023)."""
+    """A query for sentence pairs; see bertscope.v1.MinimalPairs.
+
+    `within_word`: also mask the later pieces of the same word (Kauf and Ivanova 2023).
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (Metric.ACCURACY,)
     has_loss: ClassVar[bool] = False
@@ -38,7 +42,7 @@ class MinimalPairsQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """Its tokens; at which of them it is scored; for each of those, up to where its word is masked; and its first row."""
+    """A sentence's tokens, the places at which it is scored, the end of the masks for each of those, and its first row."""
 
     sequence: TokenSequence
     places: tuple[int, ...]
@@ -47,11 +51,11 @@ class _Sentence:
 
 
 class MinimalPairsObjective:
-    """A row for each piece of each sentence, good and bad in turn; the rows are written as they are asked for.
+    """A row for each piece of each sentence, good and bad in turn; rows are built on access.
 
-    A sentence's score is the sum over its pieces of ln P(piece | the rest, piece masked) (Salazar et al. 2020); special tokens,
-    and masks that the caller wrote, are not scored. A pair counts if `good` scores strictly higher; ties don't. Raises
-    InvalidArgument for sentences that are too long or hold nothing to score, and for more than MAX_ROW_TOKENS.
+    A sentence's score is the sum over its pieces of ln P(piece | the rest, piece masked) (Salazar et al. 2020). Special tokens
+    and the caller's masks are not scored. A pair counts if `good` scores strictly higher; ties don't. Raises InvalidArgument
+    for sentences that are too long or hold nothing to score, and for more than MAX_ROW_TOKENS.
     """
 
     metrics = MinimalPairsQuery.metrics
@@ -67,8 +71,8 @@ class MinimalPairsObjective:
             self._add(good, f"{FIELD}[{index}].good", query)
             self._add(bad, f"{FIELD}[{index}].bad", query)
         self._sentence_of = np.repeat(np.arange(len(self._sentences)), [len(sentence.places) for sentence in self._sentences])
-        self.sequences: Sequence[TokenSequence] = Made(self.pieces, self._sequence)
-        self.probes: Sequence[Observer] = Made(self.pieces, self._probe)
+        self.sequences: Sequence[TokenSequence] = LazySequence(self.pieces, self._sequence)
+        self.probes: Sequence[Observer] = LazySequence(self.pieces, self._probe)
 
     def _add(self, text: str, field: str, query: MinimalPairsQuery) -> None:
         tokenized = read_text(self._tokenizer, text, field, truncate=query.truncate)
@@ -90,7 +94,7 @@ class MinimalPairsObjective:
         self.truncated += bool(tokenized.truncated)
 
     def _at(self, row: int) -> tuple[_Sentence, int, int]:
-        """The sentence of a row, the piece it predicts, and up to where it is masked."""
+        """Returns the sentence of a row, the piece it predicts, and the end of its masks."""
         sentence = self._sentences[self._sentence_of[row]]
         which = row - sentence.first_row
         return sentence, sentence.places[which], sentence.stops[which]
@@ -107,18 +111,18 @@ class MinimalPairsObjective:
         return self.probes
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
-        """[1, pairs]: 1 where the better sentence scores strictly higher, else 0."""
+        """Returns [1, pairs]: 1 where the better sentence scores strictly higher, else 0."""
         logs = np.fromiter((scores.logs.item() for scores in seen), dtype=np.float64, count=self.pieces)
         check_finite([logs])
         sums = np.bincount(self._sentence_of, weights=logs)
-        # Sentences that read the same tie, whatever the batches did to the last digit of their scores.
+        # Equal sentences tie, even if their batches differ in the last digit of their scores.
         pairs = zip(self._sentences[0::2], self._sentences[1::2], strict=True)
         differ = np.array([good.sequence.ids != bad.sequence.ids for good, bad in pairs])
         return np.array([(sums[0::2] > sums[1::2]) & differ], dtype=np.float64)
 
 
-class Made(Sequence[T], Generic[T]):
-    """A sequence whose elements are made when they are asked for: rows by the million would fill the memory."""
+class LazySequence(Sequence[T], Generic[T]):
+    """A sequence whose elements are built on access: millions of rows would not fit into memory."""
 
     def __init__(self, count: int, make: Callable[[int], T]) -> None:
         self._count = count
@@ -136,4 +140,4 @@ class Made(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         rows = range(self._count)[index]
-        return self._make(rows) if isinstance(rows, int) else Made(len(rows), lambda which: self._make(rows[which]))
+        return self._make(rows) if isinstance(rows, int) else LazySequence(len(rows), lambda which: self._make(rows[which]))

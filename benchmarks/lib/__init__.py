@@ -1,0 +1,1 @@
+"""Parts that benchmarks share: servers, texts, measuring, flags."""

@@ -1,0 +1,56 @@
+"""Provides the measured texts and models: the embedded model on the capitals of the world, and a bert-base of random
+weights."""
+
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+import torch
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+CAPITALS = Path(__file__).with_name("capitals.tsv")
+"""Countries and their capitals, from the CIA World Factbook; public domain."""
+
+
+def cloze_texts() -> list[str]:
+    """Returns 458 short texts with one mask each."""
+    with CAPITALS.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    texts = [f"{row['capital']} is the capital of [MASK]." for row in rows]
+    return texts + [f"The capital of {row['country']} is [MASK]." for row in rows]
+
+
+def texts_of_lengths(lengths: list[int], *, mask: bool) -> list[str]:
+    """Returns texts of these numbers of tokens of the embedded vocabulary, [CLS] and [SEP] included; with `mask`, they begin
+    with one."""
+    words = ["river", "house", "small", "winter", "music", "green", "people", "water", "school", "night"]
+    draw = random.Random(5)
+    texts = []
+    for length in lengths:
+        chosen = draw.choices(words, k=length - 2)
+        texts.append(" ".join([*(["[MASK]"] if mask else chosen[:1]), *chosen[1:]]))
+    return texts
+
+
+def write_bert_base(folder: Path, *, layers: int = 12) -> Path:
+    """Writes a checkpoint of the shape of bert-base with random weights and the embedded model's vocabulary."""
+    torch.manual_seed(5)
+    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
+    BertForMaskedLM(BertConfig(num_hidden_layers=layers)).save_pretrained(folder)
+    return folder
+
+
+def write_small_bert(folder: Path, *, seed: int, labels: int = 0) -> Path:
+    """Writes a checkpoint of 2 layers x 128 with random weights and the embedded vocabulary, a classifier with `labels`.
+
+    Its weights are large enough that attention is far from uniform and that two seeds never give the same answer.
+    """
+    torch.manual_seed(seed)
+    shape = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
+    config = BertConfig(**shape, initializer_range=0.1, num_labels=labels or 2)
+    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
+    (BertForSequenceClassification if labels else BertForMaskedLM)(config).save_pretrained(folder)
+    return folder

@@ -1,0 +1,1 @@
+"""Parts of the service by themselves, without a server."""

@@ -1,0 +1,51 @@
+"""Measures the cost of a small call on an idle server beyond the forward pass itself."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+
+import bertscope
+import torch
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+
+from benchmarks.lib.measure import Claim, seconds
+from benchmarks.lib.serving import serving
+
+TEXT = "Paris is the capital of [MASK]."
+CALLS = 50
+
+
+def claims(rounds: int) -> Iterator[Claim]:
+    """Measures median milliseconds: the call from its client, and the encoder on the same row in-process, CALLS each in
+    turn."""
+    encoder = TorchEncoder.load(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32")
+    tokenizer = TextTokenizer.load(EMBEDDED_FOLDER, encoder.shape.max_tokens)
+    sequence, observer = ClozePlan(ClozeQuery((TEXT,), 5, (), truncate=False), tokenizer).rows[0]
+
+    @torch.inference_mode()
+    def bare() -> None:
+        type(observer).run(encoder, encoder.begin([sequence]), None, [observer])
+
+    with serving() as server, bertscope.Client(server.target) as client:
+        blocks = [(_median(lambda: client.fill_mask(TEXT)), _median(bare)) for _ in range(rounds + 1)]
+    # The first round warmed both sides up.
+    calls, passes = zip(*blocks[1:], strict=True)
+    over = [call - alone for call, alone in zip(calls, passes, strict=True)]
+    middle = statistics.median
+    yield Claim(
+        "one small call on an idle server / the bare forward pass; the ratio column is the overhead in ms",
+        f"{middle(calls):.2f} ms",
+        f"{middle(passes):.2f} ms",
+        middle(over),
+        (min(over), max(over)),
+        "under 1 ms",
+    )
+
+
+def _median(work: Callable[[], object]) -> float:
+    """Returns the median milliseconds of CALLS calls, one after the other."""
+    return 1000 * statistics.median(seconds(work) for _ in range(CALLS))

@@ -1,0 +1,225 @@
+"""Compares a sweep over every head with one full forward per head: our own encoder without reuse, and transformers with
+hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, aclosing
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import numpy as np
+import torch
+from bertscope_service.ablation.evaluation import Change, Evaluation
+from bertscope_service.analyses.ablation import Mode, every_head
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
+from bertscope_service.analyses.observers.probes import GoldProbe
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.worker import Limits
+from bertscope_service.observability.metrics import Metrics
+from numpy.typing import NDArray
+from transformers import AutoModelForMaskedLM
+
+from benchmarks.lib.measure import Claim, all_in_turn, seconds
+from benchmarks.lib.serving import Running, serving
+from benchmarks.lib.texts import texts_of_lengths, write_bert_base
+from benchmarks.serving.head_mask import INTERPRETER, HeadMask
+
+TEXTS = 4
+"""A sample of the claim's 64 texts, so that `make bench` stays short. `python -m benchmarks sweep-64` takes half an hour."""
+
+LENGTH = 32
+HEADS = every_head(12, 12)
+MEMORY_BYTES = 512 * 1024 * 1024
+MIB = 1024 * 1024
+
+
+def claims(rounds: int) -> Iterator[Claim]:
+    """Measures speed on TEXTS texts, and memory."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = write_bert_base(Path(name))
+        yield from speed(folder, TEXTS, rounds)
+        yield from _memory(folder)
+
+
+def speed(folder: Path, texts: int, rounds: int) -> Iterator[Claim]:
+    """Measures closing every head of a bert-base in turn, masked-LM loss of texts of 32 tokens."""
+    encoder = TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32")
+    tokenizer = TextTokenizer.load(folder, encoder.shape.max_tokens)
+    written = tuple(texts_of_lengths([LENGTH] * texts, mask=False))
+    objective = MaskedLmObjective(MaskedLmQuery(written, 0, 0.15, truncate=False), tokenizer)
+    naive, hooked = Naive(encoder, objective), Hooked(folder, objective)
+    peers: dict[str, Callable[[], NDArray[np.float64]]] = {}
+    for name, peer in (("our encoder", naive), ("transformers with hooks", hooked)):
+        peer.choose_batch()
+        peers[f"{name}, batch {peer.batch}"] = peer
+    with Ours(encoder, objective) as ours, ExitStack() as stack:
+        if INTERPRETER:
+            peers["transformers 4 with head_mask"] = stack.enter_context(HeadMask(folder, objective, hooked.batch))
+        expected = ours()
+        for side in peers.values():
+            np.testing.assert_allclose(side(), expected, atol=1e-4)
+        pairs = all_in_turn(ours, list(peers.values()), rounds)
+    what = f"every head of bert-base closed in turn, {texts} texts of {LENGTH} tokens / one full forward per head"
+    for name, pair in zip(peers, pairs, strict=True):
+        yield pair.claim(f"{what}, {name}", "2.2x, at least 1.8x" if name.startswith("our") else "", _spent)
+
+
+class Ours:
+    """The sweep as the server runs it, without gRPC around: the losses, [heads, texts]."""
+
+    def __init__(self, encoder: TorchEncoder, objective: MaskedLmObjective) -> None:
+        self._encoder = encoder
+        self._objective = objective
+
+    def __enter__(self) -> Ours:
+        self._runner = asyncio.Runner().__enter__()
+        self._engine = Engine(lambda _: Limits(1024, 262_144), Metrics())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.run(self._engine.close())
+        self._runner.close()
+
+    def __call__(self) -> NDArray[np.float64]:
+        return self._runner.run(self._sweep())
+
+    async def _sweep(self) -> NDArray[np.float64]:
+        untouched = Interventions.none(12, 12)
+        bulk = BulkRunner(self._engine, self._encoder, "benchmark", None)
+        evaluation = Evaluation(self._encoder, self._objective, bulk, Change(Mode.ZERO), MEMORY_BYTES)
+        await evaluation.baseline(untouched)
+        found = {}
+        async with aclosing(evaluation.changed(untouched, HEADS)) as measured:
+            async for heads, values in measured:
+                found[heads] = values[0]
+        return np.stack([found[heads] for heads in HEADS])
+
+
+class Peer:
+    """A loop over the heads, each a full forward of all texts in batches of the best size."""
+
+    batch = 64
+
+    def __init__(self, objective: MaskedLmObjective) -> None:
+        self._sequences = objective.sequences
+        self._probes: Sequence[Any] = objective.probes
+
+    def choose_batch(self) -> None:
+        """Chooses the fastest of some batch sizes, on one head."""
+        sizes = [size for size in (4, 8, 16, 32, 64) if size <= len(self._sequences)]
+
+        def taken(size: int) -> float:
+            self.batch = size
+            self.head(0, 0)
+            return min(seconds(lambda: self.head(0, 0)) for _ in range(3))
+
+        self.batch = min(sizes, key=taken)
+
+    @torch.inference_mode()
+    def __call__(self) -> NDArray[np.float64]:
+        return np.stack([self.head(layer, head) for ((layer, (head,)),) in HEADS])
+
+    @torch.inference_mode()
+    def head(self, layer: int, head: int) -> NDArray[np.float64]:
+        """Returns the losses with one head closed, [texts]."""
+        losses = []
+        for begin in range(0, len(self._sequences), self.batch):
+            part = slice(begin, begin + self.batch)
+            probes: list[GoldProbe] = list(self._probes[part])
+            rows = torch.tensor([row for row, probe in enumerate(probes) for _ in probe.positions])
+            places = torch.tensor([place for probe in probes for place in probe.positions])
+            golds = torch.from_numpy(np.concatenate([probe.golds for probe in probes]))
+            logits = self.forward(part, layer, head, rows, places)
+            found = (logits.gather(1, golds) - logits.logsumexp(dim=1, keepdim=True))[:, 0]
+            counts = [len(probe.positions) for probe in probes]
+            losses += [-float(logs.mean()) for logs in found.split(counts)]
+        return np.array(losses)
+
+    def forward(self, part: slice, layer: int, head: int, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """Returns scores over the vocabulary at the masks alone."""
+        raise NotImplementedError
+
+
+class Naive(Peer):
+    """Our own encoder, packed weights and all, from the embeddings on for every head."""
+
+    def __init__(self, encoder: TorchEncoder, objective: MaskedLmObjective) -> None:
+        super().__init__(objective)
+        self._encoder = encoder
+
+    def forward(self, part: slice, layer: int, head: int, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        gates = Interventions.none(12, 12).change(((layer, (head,)),), Mode.ZERO).gates()
+        state = self._encoder.begin(self._sequences[part])
+        self._encoder.advance(state, 12, self._encoder.place_gates([gates] * len(state.lengths)))
+        return self._encoder.logits(state, rows, places)
+
+
+class Hooked(Peer):
+    """transformers' unmodified model (SDPA), with a hook that zeroes a head's slice before the output projection."""
+
+    def __init__(self, folder: Path, objective: MaskedLmObjective) -> None:
+        super().__init__(objective)
+        self._model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+    def forward(self, part: slice, layer: int, head: int, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        def close(_: object, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            context = inputs[0].clone()
+            context[..., head * 64 : (head + 1) * 64] = 0
+            return (context,)
+
+        dense = self._model.bert.encoder.layer[layer].attention.output.dense
+        handle = dense.register_forward_pre_hook(close)
+        ids = torch.tensor([list(sequence.ids) for sequence in self._sequences[part]])
+        hidden = self._model.bert(input_ids=ids).last_hidden_state
+        handle.remove()
+        logits: torch.Tensor = self._model.cls(hidden[rows, places])
+        return logits
+
+
+def _memory(folder: Path) -> Iterator[Claim]:
+    """Measures the peak of the server's resident memory during a sweep over the layers, over that after a small sweep."""
+    texts = texts_of_lengths([LENGTH] * 128, mask=False)
+    with serving("--model", f"bert-base={folder}") as server, bertscope.Client(server.target) as client:
+        client.sweep_heads(bertscope.MaskedLmLoss(texts[:32]), scope="layers").table()
+        for budget in (64 * MIB, 8 * MIB):
+            before = server.resident_bytes()
+            with _Peak(server) as peak:
+                client.sweep_heads(bertscope.MaskedLmLoss(texts), scope="layers", memory_bytes=budget).table()
+            grown, ratio = (peak.bytes - before) / MIB, (peak.bytes - before) / budget
+            what = f"server memory during a sweep over 12 layers, {len(texts)} texts, states of 25 MiB / budget for states"
+            yield Claim(what, f"{grown:.0f} MiB", f"{budget // MIB} MiB", ratio, (ratio, ratio), "")
+
+
+class _Peak:
+    """The highest resident memory of a server, bytes, while this is entered."""
+
+    def __init__(self, server: Running) -> None:
+        self._server = server
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self.bytes = 0
+
+    def __enter__(self) -> _Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.02):
+            self.bytes = max(self.bytes, self._server.resident_bytes())
+
+
+def _spent(taken: float) -> str:
+    return f"{taken:.1f} s"

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks themselves: what they compute, and that they notice a wrong answer."""

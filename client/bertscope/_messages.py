@@ -1,0 +1,171 @@
+"""Builds and reads messages that several services share: enums, provenance, tokens, inputs, head interventions.
+
+Building raises InvalidArgument, naming the field, for values that can't be encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
+
+import numpy as np
+
+from bertscope import _validation
+from bertscope._validation import TextOrPair
+from bertscope.errors import invalid_argument
+from bertscope.interventions import HeadIntervention
+from bertscope.results import AppliedStep, Provenance, Token
+from bertscope.v1 import attention_pb2, classification_pb2, common_pb2, compression_pb2
+
+Item = TypeVar("Item")
+WithInputs = TypeVar("WithInputs", classification_pb2.ClassifyRequest, attention_pb2.ExtractAttentionRequest)
+
+Inputs = TextOrPair | Iterable[TextOrPair]
+"""One text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
+Interventions = HeadIntervention | Iterable[HeadIntervention]
+"""One head intervention, or many."""
+Numbers = SupportsIndex | Iterable[SupportsIndex]
+"""One layer or head, or many."""
+
+
+class Asked(NamedTuple, Generic[Item]):
+    """The texts of a method, read as they are needed."""
+
+    items: Iterator[Item]
+    total: int | None
+    """Their number; None if only reading them will tell."""
+
+
+DATA_TYPES = {"float32": common_pb2.DATA_TYPE_FLOAT32, "float16": common_pb2.DATA_TYPE_FLOAT16}
+PRECISIONS = {
+    "fp32": common_pb2.PRECISION_FLOAT32,
+    "bf16": common_pb2.PRECISION_BFLOAT16,
+    "fp16": common_pb2.PRECISION_FLOAT16,
+}
+RUNTIMES = {
+    "auto": common_pb2.RUNTIME_AUTO,
+    "torch": common_pb2.RUNTIME_TORCH,
+    "onnx": common_pb2.RUNTIME_ONNX,
+}
+MODES = {
+    "zero": common_pb2.HeadIntervention.MODE_ZERO,
+    "uniform": common_pb2.HeadIntervention.MODE_UNIFORM,
+    "mean": common_pb2.HeadIntervention.MODE_MEAN,
+    "scale": common_pb2.HeadIntervention.MODE_SCALE,
+}
+# The wire is little-endian whatever the machine; on a little-endian machine these are numpy's own float32 and float16.
+DTYPES: dict[int, np.dtype[Any]] = {
+    common_pb2.DATA_TYPE_FLOAT32: np.dtype("<f4"),
+    common_pb2.DATA_TYPE_FLOAT16: np.dtype("<f2"),
+}
+PRECISION_NAMES = {message: name for name, message in PRECISIONS.items()}
+"""Names of precisions, which are shorter than in the contract."""
+
+
+def with_inputs(request: WithInputs, inputs: Iterable[common_pb2.TextInput]) -> WithInputs:
+    """Returns the request with some of the inputs."""
+    result = type(request)()
+    result.CopyFrom(request)
+    result.inputs.extend(inputs)
+    return result
+
+
+def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:
+    """Returns the library to run a model with; None is the server's setting."""
+    chosen = None if runtime is None else _validation.choice("runtime", runtime, RUNTIMES)
+    return chosen or common_pb2.RUNTIME_UNSPECIFIED
+
+
+def asked_texts(texts: str | Iterable[str]) -> Asked[str]:
+    """Returns any number of texts. A sequence is checked at once, an iterator as it is read."""
+    if isinstance(texts, Sized):
+        checked = _validation.texts("texts", texts)
+        return Asked(iter(checked), len(checked))
+    values = enumerate(_validation.many("texts", texts, "strings"))
+    return Asked((_validation.text(f"texts[{index}]", value) for index, value in values), None)
+
+
+def asked_inputs(inputs: Inputs) -> Asked[common_pb2.TextInput]:
+    """Returns any number of texts or pairs; as `asked_texts`."""
+    if isinstance(inputs, Sized):
+        checked = _validation.texts_or_pairs("inputs", inputs)
+        return Asked(map(text_input, checked), len(checked))
+    values = enumerate(_validation.many("inputs", inputs, "texts"))
+    return Asked((text_input(_validation.text_or_pair(f"inputs[{index}]", value)) for index, value in values), None)
+
+
+def text_input(value: TextOrPair) -> common_pb2.TextInput:
+    """Returns the message of a text or pair that was checked before."""
+    text, text_pair = (value, None) if isinstance(value, str) else value
+    return common_pb2.TextInput(text=text, text_pair=text_pair)
+
+
+def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:
+    """Returns the messages of head interventions."""
+    if isinstance(interventions, HeadIntervention):
+        interventions = [interventions]
+    return [
+        _intervention(f"interventions[{index}]", value)
+        for index, value in enumerate(_validation.many("interventions", interventions, "head interventions"))
+    ]
+
+
+def _intervention(field: str, value: object) -> common_pb2.HeadIntervention:
+    if not isinstance(value, HeadIntervention):
+        raise invalid_argument(field, "must be made by bertscope.zero, uniform, mean or scale")
+    return common_pb2.HeadIntervention(layer=value.layer, heads=value.heads, mode=MODES[value.mode], scale=value.factor)
+
+
+def provenance(message: common_pb2.Provenance) -> Provenance:
+    """Returns the provenance of an answer."""
+    return Provenance(
+        model=message.model,
+        weights_digest=message.weights_digest,
+        runtime=runtime(message.runtime),
+        device=message.device,
+        precision=precision(message.precision),
+        library_versions=dict(message.library_versions),
+        numbering=enum_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
+    )
+
+
+def token(message: common_pb2.Token) -> Token:
+    """Returns one position of a sequence."""
+    return Token(
+        text=message.text,
+        id=message.id if message.HasField("id") else None,
+        start=message.start,
+        end=message.end,
+        special=message.special,
+        word=message.word if message.HasField("word") else None,
+        segment=message.segment,
+        pieces=tuple(message.pieces),
+    )
+
+
+def precision(number: common_pb2.Precision.ValueType) -> str:
+    """Returns "fp32" or the like; empty if the server does not say, as for a model that still loads."""
+    return PRECISION_NAMES.get(number) or enum_name(common_pb2.Precision, number, "PRECISION_") if number else ""
+
+
+def runtime(number: int) -> str:
+    """Returns "torch" or "onnx"; empty if the server does not say, as for a model that still loads."""
+    return enum_name(common_pb2.Runtime, number, "RUNTIME_") if number else ""
+
+
+def heads_by_layer(messages: Iterable[common_pb2.LayerHeads]) -> dict[int, tuple[int, ...]]:
+    """Returns the heads of several layers."""
+    return {message.layer: tuple(message.heads) for message in messages}
+
+
+def enum_name(enum: Any, number: int, prefix: str) -> str:
+    """Returns "torch" for RUNTIME_TORCH; the bare number for a value that a newer server knows and this version does not."""
+    try:
+        return str(enum.Name(number)).removeprefix(prefix).lower()
+    except ValueError:
+        return str(number)
+
+
+def applied_steps(messages: Iterable[compression_pb2.AppliedStep]) -> tuple[AppliedStep, ...]:
+    """Returns the steps that were applied to a model."""
+    return tuple(AppliedStep(message.step, message.description, dict(message.numbers)) for message in messages)

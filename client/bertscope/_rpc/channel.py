@@ -1,0 +1,97 @@
+"""Holds the shared parts of both clients' channels: options, retries, deadlines, methods."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from operator import methodcaller
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from bertscope import _validation
+from bertscope._rpc import contract
+from bertscope._rpc.retries import Retries
+from bertscope._version import __version__
+from bertscope.errors import invalid_argument
+
+Method = TypeVar("Method")
+
+DEFAULT_TIMEOUT_SECONDS = 60.0
+MAX_TIMEOUT_SECONDS = 1e9
+"""Longer ones overflow gRPC's clock, and nobody waits for them."""
+
+ChannelOptions = Iterable[tuple[str, Any]]
+
+RETRYABLE = ("UNAVAILABLE", "CANCELLED")
+"""A gRPC server answers CANCELLED to a call that reaches it before its client knows that it stops. A call that the caller
+cancelled is not retried, nor is one that already brought a message."""
+
+MAX_REPLY_BYTES = 2**30
+"""A reply of FillMask with the whole vocabulary for many masks exceeds gRPC's default of 4 MiB."""
+
+# Servers disconnect clients that ping more often than every 5 minutes. A quiet stream (a long load) needs a ping now and
+# then, or it would wait for ever on a server that vanished without closing the connection.
+KEEPALIVE_MILLISECONDS = 6 * 60 * 1000
+
+
+def service_config(retries: Retries) -> str:
+    """Returns gRPC's service config: which methods are retried, and how. None is retried if a call may be tried only once."""
+    if retries.attempts == 1:
+        return json.dumps({})
+    policy = {
+        "maxAttempts": retries.attempts,
+        "initialBackoff": f"{retries.first_seconds:.9f}s",
+        "maxBackoff": f"{retries.most_seconds:.9f}s",
+        "backoffMultiplier": 3,
+        "retryableStatusCodes": RETRYABLE,
+    }
+    names = [{"service": method.containing_service.full_name, "method": method.name} for method in contract.IDEMPOTENT]
+    return json.dumps({"methodConfig": [{"name": names, "retryPolicy": policy}]})
+
+
+def channel_options(
+    options: ChannelOptions, retries: Retries, security: Mapping[str, Any] = MappingProxyType({})
+) -> list[tuple[str, Any]]:
+    """Returns our options and those of TLS; the caller's options replace those of the same name."""
+    defaults: dict[str, Any] = {
+        "grpc.max_receive_message_length": MAX_REPLY_BYTES,
+        "grpc.service_config": service_config(retries),
+        "grpc.enable_retries": int(retries.attempts > 1),
+        "grpc.keepalive_time_ms": KEEPALIVE_MILLISECONDS,
+        "grpc.primary_user_agent": f"bertscope-python/{__version__}",
+    }
+    return list((defaults | dict(security) | dict(options)).items())
+
+
+def deadline(timeout: float | None, default: float | None) -> float | None:
+    """Returns the seconds that a call may take: the call's own, else the default; None and over 30 years mean no limit.
+
+    Raises InvalidArgument for NaN.
+    """
+    value = default if timeout is None else timeout
+    if value is None:
+        return None
+    seconds = _validation.number("timeout", value)
+    if math.isnan(seconds):
+        raise invalid_argument("timeout", "must be a number, not nan")
+    return None if seconds > MAX_TIMEOUT_SECONDS else max(-MAX_TIMEOUT_SECONDS, seconds)
+
+
+class Methods:
+    """The methods of a channel, each made once."""
+
+    def __init__(self) -> None:
+        self._methods: dict[str, Any] = {}
+        self._closed = False
+
+    def _method(self, make: Callable[[], Callable[..., Method]], path: str, reply: type[Message]) -> Method:
+        if self._closed:
+            raise RuntimeError("the client is closed")
+        if path not in self._methods:
+            serialize = methodcaller("SerializeToString")
+            self._methods[path] = make()(path, request_serializer=serialize, response_deserializer=reply.FromString)
+        method: Method = self._methods[path]
+        return method

@@ -1,0 +1,167 @@
+"""Splits any number of texts into calls that a server accepts. Pure: no channel, no clock; both clients use it.
+
+An iterable is read only as needed, so that a generator of any length takes the memory of the calls under way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from bertscope._rpc import logs
+from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, FieldViolation, ResourceExhausted
+
+Item = TypeVar("Item")
+
+CALLS_UNDER_WAY = 4
+USUAL_LIMIT = 256
+"""Texts in a call that a server accepts by default. A server that accepts fewer says how many."""
+FIRST_SIZE = 64
+LEAST_SIZE = 8
+SHORT_SECONDS, LONG_SECONDS = 0.5, 5.0
+"""Calls grow while they take less, and shrink when they take more: large ones waste least, small ones meet their deadlines."""
+
+TOO_LARGE = ("TOO_MANY_TEXTS", "TOO_MANY_TOKENS", "TOO_MANY_PREDICTIONS", "REQUEST_TOO_LARGE")
+NOT_OURS = "reference_texts"
+
+
+class Limit:
+    """The most texts in a call, as far as the client knows."""
+
+    texts = USUAL_LIMIT
+
+
+@dataclass(frozen=True)
+class Part(Generic[Item]):
+    """The items of one call."""
+
+    start: int
+    """Index of the first item in the whole list."""
+    items: Sequence[Item]
+    failures: int = 0
+    """How often the server was too busy for it."""
+
+    @property
+    def numbers(self) -> range:
+        """Index of each item in the whole list."""
+        return range(self.start, self.start + len(self.items))
+
+
+class Parts(Generic[Item]):
+    """The calls still to be made. A list that fits into one call is one; any other begins with calls of 64."""
+
+    def __init__(self, items: Iterator[Item], total: int | None, limit: Limit, *, large: bool = False) -> None:
+        """`total` is the number of items, if known; `large` calls are worth more than quick ones."""
+        self._items, self._total = items, total
+        self._limit = limit
+        self._size = FIRST_SIZE if not large and (total is None or total > limit.texts) else limit.texts
+        self._again: deque[Part[Item]] = deque()
+        self._taken = 0
+        self._begun = False
+        self._failure: Exception | None = None
+        self._weights = ""
+
+    def only(self) -> Part[Item] | None:
+        """Takes and returns the part that holds all items; None if there are, or may be, several."""
+        return None if self._total is None or self._total > min(self._size, self._limit.texts) else self.take()
+
+    def take(self) -> Part[Item] | None:
+        """Returns the items of the next call; None at the end. An empty list is one empty call, which the server judges."""
+        if self._again:
+            return self._again.popleft()
+        if self._failure is not None:
+            return None
+        start, items = self._taken, list[Item]()
+        try:
+            while len(items) < min(self._size, self._limit.texts):
+                items.append(next(self._items))
+        except StopIteration:
+            pass
+        except Exception as error:  # noqa: BLE001  # raised again by `end`: what was read before it is answered first
+            self._failure = error
+        self._taken += len(items)
+        if not items and (self._begun or self._failure is not None):
+            return None
+        self._begun = True
+        return Part(start, items)
+
+    def end(self) -> None:
+        """Notes that all taken parts are answered. Raises the error that kept the rest from being read."""
+        if self._failure is not None:
+            raise self._failure
+
+    def answered(self, seconds: float) -> None:
+        """Notes how long a call took."""
+        if seconds < SHORT_SECONDS:
+            self._size = min(self._limit.texts, self._size * 2)
+        elif seconds > LONG_SECONDS:
+            self._size = max(LEAST_SIZE, self._size // 2)
+
+    def check_weights(self, number: int, weights: str) -> None:
+        """Raises FailedPrecondition if another model answers than before."""
+        if self._weights and weights != self._weights:
+            raise FailedPrecondition(
+                f"from text {number} on, a model with other weights answers; ask for all texts again",
+                reason=CLIENT_SIDE,
+                metadata={"before": self._weights, "now": weights},
+            )
+        self._weights = weights
+
+    def refused(self, part: Part[Item], error: BertscopeError, attempts: int) -> tuple[list[Part[Item]], float]:
+        """Returns the parts to send in place of a failed call, and the seconds to wait before.
+
+        Raises the error, which names a text by its index in the whole list, if retrying does not help.
+        """
+        size = len(part.items)
+        if size > 1 and _too_large(error):
+            told = error.metadata.get("limit", "")
+            if error.reason == "TOO_MANY_TEXTS" and told.isdecimal() and 0 < int(told) < size:
+                most = self._limit.texts = int(told)
+            else:
+                most = (size + 1) // 2
+            self._size = min(self._size, most)
+            logs.split(size, most, error.reason or error.code.name)
+            return [Part(part.start + place, part.items[place : place + most]) for place in range(0, size, most)], 0.0
+        alone = size == self._taken  # One call is for the caller to ask again; of many, a refusal must not lose the others.
+        if isinstance(error, ResourceExhausted) and error.retry_after and part.failures + 1 < attempts and not alone:
+            logs.waits(error, error.retry_after, part.failures + 1)
+            return [Part(part.start, part.items, part.failures + 1)], error.retry_after
+        raise located(error, part.numbers)
+
+    def put_back(self, parts: Iterable[Part[Item]]) -> None:
+        """Puts parts back to be taken next, in this order."""
+        self._again.extendleft(reversed([*parts]))
+
+
+def located(error: BertscopeError, numbers: Sequence[int]) -> BertscopeError:
+    """Returns the error of one call, its texts named by their index in the whole list."""
+    if not numbers or (numbers[0] == 0 and numbers[-1] == len(numbers) - 1):
+        return error
+
+    def place(found: re.Match[str]) -> str:
+        index = int(found[2])
+        return f"{found[1]}[{numbers[index]}]" if index < len(numbers) else found[0]
+
+    violations, message = [], error.message
+    for violation in error.field_violations:
+        begin = re.match(r"(texts|inputs)\[(\d+)\]", violation.field)
+        if begin is None:
+            violations.append(violation)
+            continue
+        named = re.compile(rf"(?<![\w.])({begin[1]})\[({begin[2]})\]")
+        message = named.sub(place, message)
+        violations.append(FieldViolation(named.sub(place, violation.field), named.sub(place, violation.description)))
+    error.field_violations = tuple(violations)
+    error.message = message
+    error.args = (message,)
+    return error
+
+
+def _too_large(error: BertscopeError) -> bool:
+    """Returns whether fewer texts would be accepted. gRPC's error for a message that is too large has no reason."""
+    if error.reason in TOO_LARGE:
+        return not any(violation.field.startswith(NOT_OURS) for violation in error.field_violations)
+    return isinstance(error, ResourceExhausted) and not error.reason and "message larger than max" in error.message.lower()

@@ -1,0 +1,116 @@
+"""Makes the calls of the asynchronous client: a channel of `grpc.aio`, and several calls in tasks. `threads` has the same
+names."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from bertscope._rpc.channel import Methods
+from bertscope._rpc.logs import failed
+from bertscope._rpc.propagation import Metadata
+from bertscope._rpc.targets import Target
+from bertscope.credentials import ChannelSecurity
+from bertscope.errors import Cancelled, from_call
+
+Reply = TypeVar("Reply", bound=Message)
+
+sleep = asyncio.sleep
+
+
+class Channel(Methods):
+    """A channel of `grpc.aio`. The first call makes it, because it belongs to the event loop that it is made in."""
+
+    def __init__(self, target: Target, security: ChannelSecurity, options: list[tuple[str, Any]]) -> None:
+        super().__init__()
+        self._target, self._security, self._options = target, security, options
+        self._channel: grpc.aio.Channel | None = None
+
+    async def close(self) -> None:
+        """Cancels the running calls."""
+        self._closed = True  # First, so that the cancelled calls can tell why.
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+    def unary(self, path: str, reply: type[Reply]) -> grpc.aio.UnaryUnaryMultiCallable[Message, Reply]:
+        """Returns a unary method. Raises RuntimeError after `close`."""
+        return self._method(lambda: self._opened().unary_unary, path, reply)
+
+    def stream(self, path: str, reply: type[Reply]) -> grpc.aio.UnaryStreamMultiCallable[Message, Reply]:
+        """Returns a streaming method. Raises RuntimeError after `close`."""
+        return self._method(lambda: self._opened().unary_stream, path, reply)
+
+    @contextmanager
+    def failures(self, seconds: float | None) -> Iterator[None]:
+        """Turns failures of a call with this timeout into our errors."""
+        try:
+            yield
+        except grpc.RpcError as error:
+            raise failed(from_call(error, seconds, self._target.advice)) from error
+        except asyncio.CancelledError:
+            # A call that `close` ended differs from a cancelled task, which must stay cancelled.
+            task = asyncio.current_task()
+            if self._closed and not (task and task.cancelling()):
+                raise Cancelled("the client was closed while the call ran") from None
+            raise
+
+    def _opened(self) -> grpc.aio.Channel:
+        if self._channel is None:
+            name, credentials = self._target.name, self._security.credentials
+            self._channel = (
+                grpc.aio.insecure_channel(name, self._options)
+                if credentials is None
+                else grpc.aio.secure_channel(name, credentials, self._options)
+            )
+        return self._channel
+
+
+class Call(Generic[Reply]):
+    """One of several concurrent calls, in its own task."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        path: str,
+        request: Message,
+        reply: type[Reply],
+        seconds: float | None,
+        metadata: Metadata | None,
+    ) -> None:
+        self._channel, self._path, self._request, self._reply = channel, path, request, reply
+        self._limit, self._metadata = seconds, metadata
+        self._task: asyncio.Task[Reply]
+        self.seconds = 0.0
+        """The duration of the call."""
+
+    def begin(self) -> None:
+        """Sends the request."""
+        self._task = asyncio.create_task(self._run())
+
+    async def result(self) -> Reply:
+        """Waits for the answer."""
+        return await self._task
+
+    async def _run(self) -> Reply:
+        began = time.monotonic()
+        with self._channel.failures(self._limit):
+            method = self._channel.unary(self._path, self._reply)
+            reply = await method(self._request, timeout=self._limit, metadata=self._metadata)
+        self.seconds = time.monotonic() - began
+        return reply
+
+
+async def cancel_all(calls: Iterable[Call[Any]]) -> None:
+    """Ends the calls, and waits until they have ended: asyncio logs a task that nobody awaits as lost."""
+    tasks = [call._task for call in calls]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,100 @@
+"""Reads streams: items that make a whole at their end, or progress that ends with a result."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Generic, Protocol, Self, TypeVar
+
+from bertscope.errors import BertscopeError, Cancelled
+
+Message = TypeVar("Message")
+TakenMessage = TypeVar("TakenMessage", contravariant=True)
+Item = TypeVar("Item")
+GivenItem = TypeVar("GivenItem", covariant=True)
+Whole = TypeVar("Whole")
+GivenWhole = TypeVar("GivenWhole", covariant=True)
+Progress = TypeVar("Progress")
+Result = TypeVar("Result")
+
+
+class Assembler(Protocol[TakenMessage, GivenItem, GivenWhole]):
+    """The state of one stream: messages in, items out, and the whole at the end."""
+
+    def add(self, message: TakenMessage) -> GivenItem | None:
+        """Processes one message and returns its item, if it has one."""
+
+    def end(self) -> GivenWhole:
+        """Returns the whole. Raises InvalidReply if the stream ended before it was complete."""
+
+
+class AsyncReading(AsyncIterator[Item], Generic[Item, Whole]):
+    """A stream that is read with `async for`; a context manager, which cancels the call at its end."""
+
+    what = "stream"
+    """The stream in one word, for messages."""
+
+    def __init__(self, assembler: Assembler[Message, Item, Whole], messages: AsyncGenerator[Message, None]) -> None:
+        self._whole: Whole | None = None
+        self._failure: BertscopeError | None = None
+        self._events = self._read(assembler, messages)
+
+    async def table(self) -> Whole:
+        """Returns the whole, including items read before; waits for the rest. Raises Cancelled if it was closed."""
+        async for _ in self:
+            pass
+        if self._whole is None:
+            raise self._why_not()
+        return self._whole
+
+    async def aclose(self) -> None:
+        """Cancels the call if it still runs."""
+        await self._events.aclose()
+
+    async def __anext__(self) -> Item:
+        async for item in self._events:
+            if item is not None:
+                return item
+        raise StopAsyncIteration
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _why_not(self) -> BertscopeError:
+        """Returns the error of a stream that ended early."""
+        return self._failure or Cancelled(f"the {self.what} was closed before it ended")
+
+    async def _read(
+        self, assembler: Assembler[Message, Item, Whole], messages: AsyncGenerator[Message, None]
+    ) -> AsyncGenerator[Item | None, None]:
+        try:
+            async with aclosing(messages):
+                async for message in messages:
+                    yield assembler.add(message)
+            self._whole = assembler.end()
+        except BertscopeError as error:
+            self._failure = error
+            raise
+
+
+async def last(
+    messages: AsyncGenerator[Message, None],
+    read: Callable[[Message], Progress | Result | None],
+    progress: type[Progress],
+    on_progress: Callable[[Progress], object] | None,
+) -> Progress | Result | None:
+    """Returns the last event of a call, after passing all progress to `on_progress`.
+
+    An exception in `on_progress` ends the call. Messages that `read` makes None of are ignored.
+    """
+    found: Progress | Result | None = None
+    async with aclosing(messages):
+        async for message in messages:
+            event = read(message)
+            found = found if event is None else event
+            if on_progress and isinstance(event, progress):
+                on_progress(event)
+    return found

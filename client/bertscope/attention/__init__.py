@@ -1,0 +1,1 @@
+"""Requests, receives and shows attention maps."""

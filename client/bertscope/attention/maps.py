@@ -1,0 +1,105 @@
+"""Defines the attention maps of a text, and the request for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope import _validation
+from bertscope._display import MAX_WEIGHTS, data_frame, page_html, short_repr
+from bertscope._messages import DATA_TYPES, Interventions, Numbers, head_interventions
+from bertscope.attention.page import attention_page
+from bertscope.models import Model, model_name
+from bertscope.results import Provenance, Token
+from bertscope.v1 import attention_pb2
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """The attention maps of one text. Compared by identity, as numpy arrays have no single truth value."""
+
+    __repr__ = short_repr
+
+    input_index: int
+    """Index of the text among the call's inputs."""
+    text: str
+    """The text, or the first of a pair."""
+    text_pair: str | None
+    """The second text of a pair."""
+    tokens: tuple[Token, ...]
+    """Tokens of the rows and columns, L of them."""
+    attention: npt.NDArray[np.floating[Any]]
+    """[layers, heads, L, L], float32 or float16; row i is the attention of token i to every token and sums to 1."""
+    layers: tuple[int, ...]
+    """Layer of each slice along the first dimension."""
+    heads: tuple[int, ...]
+    """Head of each slice along the second dimension."""
+    truncated_tokens: int
+    """Number of tokens of the text that were cut away."""
+    provenance: Provenance
+    """Provenance of the maps."""
+
+    def _repr_html_(self) -> str | None:
+        """Returns the interactive page of `attention_page`; None, which shows text, for very many weights."""
+        if self.attention.size > MAX_WEIGHTS:
+            return None
+        return page_html(attention_page(self))
+
+    def head(self, layer: int, head: int) -> npt.NDArray[np.floating[Any]]:
+        """Returns the map of one head, [L, L], by the numbers of its layer and head (not by their place in the array).
+
+        Raises KeyError for a layer or head that the call did not request.
+        """
+        if layer not in self.layers or head not in self.heads:
+            raise KeyError(f"layer {layer}, head {head}: the maps hold layers {self.layers} and heads {self.heads}")
+        result: npt.NDArray[np.floating[Any]] = self.attention[self.layers.index(layer), self.heads.index(head)]
+        return result
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each weight (layers x heads x L x L of them): layer, head, from_index, from_token, to_index,
+        to_token, attention. Needs the extra "pandas"."""
+        layer, head, row, column = np.indices(self.attention.shape).reshape(4, -1)
+        texts = np.array([token.text for token in self.tokens], dtype=object)
+        return data_frame(
+            {
+                "layer": np.array(self.layers)[layer],
+                "head": np.array(self.heads)[head],
+                "from_index": row,
+                "from_token": texts[row],
+                "to_index": column,
+                "to_token": texts[column],
+                "attention": self.attention.reshape(-1).astype(np.float32, copy=False),  # pandas computes little in float16
+            }
+        )
+
+
+def extract_attention_request(
+    *,
+    model: str | Model | None,
+    layers: Numbers | None,
+    heads: Numbers | None,
+    words: bool,
+    dtype: str,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> attention_pb2.ExtractAttentionRequest:
+    """Returns the request of ExtractAttention, without its inputs."""
+    level = attention_pb2.ATTENTION_LEVEL_WORD if _validation.flag("words", words) else None
+    return attention_pb2.ExtractAttentionRequest(
+        model=model_name("model", model),
+        layers=_validation.uint32s("layers", layers),
+        heads=_validation.uint32s("heads", heads),
+        dtype=_validation.choice("dtype", dtype, DATA_TYPES),
+        level=level or attention_pb2.ATTENTION_LEVEL_PIECE,
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+        truncate=_validation.flag("truncate", truncate),
+    )

@@ -1,0 +1,75 @@
+"""Shows attention maps as an interactive page that needs only a browser."""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib.resources
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from bertscope.attention.maps import AttentionMaps
+
+COLORS = ("#ffffff", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f")
+MAX_PAGE_WEIGHTS = 2**25
+"""Most weights in one page; more would be over 90 MB of HTML, which browsers do not take well."""
+
+Choice = int | Iterable[int] | None
+
+
+def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> str:
+    """Returns one HTML page that shows any layer and head, and the weight under the pointer. It loads nothing.
+
+    `layer` and `head` choose the contents of the page; weights are rounded to 1/65535. Raises ValueError for more than 2**25
+    weights (layers x heads x L x L) or none, and KeyError for a layer or head that the maps don't hold.
+    """
+    layers, heads = choose(maps.layers, layer, "layer"), choose(maps.heads, head, "head")
+    slices = np.ix_([maps.layers.index(value) for value in layers], [maps.heads.index(value) for value in heads])
+    weights: npt.NDArray[np.floating[Any]] = maps.attention[slices]
+    if weights.size > MAX_PAGE_WEIGHTS:
+        raise ValueError(f"{weights.size} weights are too many for a page, {MAX_PAGE_WEIGHTS} at most: choose layers")
+    quantized = np.rint(weights.astype(np.float32).clip(0, 1) * 65535).astype("<u2")
+    shown = heading(maps) if title is None else title
+    data = {
+        "title": shown,
+        "model": maps.provenance.model,
+        "tokens": [token.text for token in maps.tokens],
+        "layers": layers,
+        "heads": heads,
+        "colors": COLORS,
+        "weights": base64.b64encode(quantized.tobytes()).decode("ascii"),
+    }
+    template = importlib.resources.files("bertscope.attention").joinpath("page.html").read_text("utf-8")
+    contents = {"{{title}}": html.escape(shown), "{{data}}": _script_safe_json(data)}
+    # In one pass: the inserted text may itself look like a placeholder.
+    return re.sub(r"{{title}}|{{data}}", lambda place: contents[place.group()], template)
+
+
+def choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:
+    """Returns the layers or heads of a choice. Raises KeyError for one that the maps do not hold, ValueError for none."""
+    if choice is None:
+        return list(held)
+    chosen = [int(value) for value in choice] if isinstance(choice, Iterable) else [int(choice)]
+    if not chosen:
+        raise ValueError(f"{what} is empty; leave it out to mean all")
+    for value in chosen:
+        if value not in held:
+            raise KeyError(f"{what} {value} is not among those of the maps: {list(held)}")
+    return chosen
+
+
+def heading(maps: AttentionMaps) -> str:
+    """Returns the text of the maps, cut if it is long."""
+    text = maps.text if maps.text_pair is None else f"{maps.text} / {maps.text_pair}"
+    return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _script_safe_json(data: object) -> str:
+    """Returns JSON that a script element can hold whatever the text: no character in it can end the element."""
+    return json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,168 @@
+"""Resumes an ExtractAttention stream that broke off: requests the missing texts again. Pure: messages in, maps out.
+
+gRPC itself retries until a stream has brought its first message, and never after it. Texts do not depend on each other, so
+received texts stay valid when the server that sent them is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import monotonic
+
+import grpc
+
+from bertscope._messages import with_inputs
+from bertscope._rpc.logs import resumed
+from bertscope._rpc.splitting import Part, Parts, located
+from bertscope.attention.assembly import AttentionAssembler
+from bertscope.attention.maps import AttentionMaps
+from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, Unavailable
+from bertscope.v1.attention_pb2 import ExtractAttentionRequest, ExtractAttentionResponse
+from bertscope.v1.common_pb2 import TextInput
+
+MAX_BREAKS = 3
+"""The most consecutive streams that may break off before a text is complete: a text that crashes its server must not crash all
+of them."""
+
+
+class Extraction:
+    """The state of one `extract_attention`, over as many streams as needed."""
+
+    def __init__(self, request: ExtractAttentionRequest, seconds: float | None) -> None:
+        """`seconds` is the time limit of all streams together; None means no limit."""
+        self.request = request
+        """The request to send now."""
+        self.timeout = seconds
+        """The remaining seconds."""
+        self.complete = False
+        self._whole = request
+        self._missing = list(range(len(request.inputs)))
+        self._end = None if seconds is None else monotonic() + seconds
+        self._breaks = 0
+        self._weights = ""
+        self._begin()
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The texts that the current stream was asked for, by their index in the whole request."""
+        return self._asked
+
+    @property
+    def begun(self) -> bool:
+        """True if the current stream has brought a message."""
+        return self._begun
+
+    def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
+        """Processes one message and returns the maps of the text that it completes, if any.
+
+        Raises InvalidReply, and FailedPrecondition if another model replaces the first one.
+        """
+        self._begun = True
+        maps = self._assembler.add(message)
+        if maps is None:
+            return None
+        weights = maps.provenance.weights_digest
+        if self._weights and weights != self._weights:
+            raise FailedPrecondition(
+                "the stream broke off, and the model that goes on has other weights; ask for all texts again",
+                reason=CLIENT_SIDE,
+                metadata={"before": self._weights, "now": weights},
+            )
+        self._weights = weights
+        self._breaks = 0
+        number = self._asked[maps.input_index]
+        self._missing.remove(number)
+        return replace(maps, input_index=number)
+
+    def end(self) -> None:
+        """Ends the stream. Raises InvalidReply if it was too early."""
+        self._assembler.end()
+        self.complete = True
+
+    def resume(self, error: BertscopeError) -> None:
+        """Prepares the request for the missing texts after a failure. Raises the error if that does not help."""
+        self._breaks += 1
+        if not self._begun or self._breaks > MAX_BREAKS or not _broke_off(error):
+            raise error
+        if not self._missing:
+            self.complete = True
+            return
+        resumed(error, len(self._missing))
+        self.request = ExtractAttentionRequest()
+        self.request.CopyFrom(self._whole)
+        del self.request.inputs[:]
+        self.request.inputs.extend(self._whole.inputs[number] for number in self._missing)
+        self.timeout = None if self._end is None else self._end - monotonic()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked = tuple(self._missing)
+        self._assembler = AttentionAssembler(self.request)
+        self._begun = False
+
+
+class Extractions:
+    """The state of one `extract_attention` of any number of texts: an `Extraction` for each part, one after the other."""
+
+    def __init__(self, request: ExtractAttentionRequest, parts: Parts[TextInput], seconds: float | None, attempts: int) -> None:
+        """`seconds` is the time limit of all of them together; None means no limit."""
+        self._template, self._parts, self._attempts = request, parts, attempts
+        self._seconds, self._end = seconds, None if seconds is None else monotonic() + seconds
+        self._part: Part[TextInput] | None = None
+        self._now = Extraction(request, None)
+
+    def next(self) -> bool:
+        """Returns whether there is another stream to begin, of `request` within `timeout`."""
+        if self._part is None or self._now.complete:
+            self._part = self._parts.take()
+            if self._part is None:
+                self._parts.end()
+                return False
+            seconds = self._seconds if self._end is None or self._part.start == 0 else self._end - monotonic()
+            self._now = Extraction(with_inputs(self._template, self._part.items), seconds)
+        return True
+
+    @property
+    def request(self) -> ExtractAttentionRequest:
+        """The request to send now."""
+        return self._now.request
+
+    @property
+    def timeout(self) -> float | None:
+        """The remaining seconds."""
+        return self._now.timeout
+
+    def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
+        """Processes one message and returns the maps of the text that it completes, if any."""
+        maps = self._now.add(message)
+        if maps is None or self._part is None:
+            return None
+        number = self._part.start + maps.input_index
+        self._parts.check_weights(number, maps.provenance.weights_digest)
+        return replace(maps, input_index=number)
+
+    def end(self) -> None:
+        """Ends the stream. Raises InvalidReply if it was too early."""
+        self._now.end()
+
+    def failed(self, error: BertscopeError) -> float:
+        """Returns the seconds after which to request the missing texts. Raises the error if that does not help."""
+        part = self._part
+        if part is None or self._now.begun:
+            start = 0 if part is None else part.start
+            numbers = [start + number for number in self._now.asked]
+            try:
+                self._now.resume(error)
+            except BertscopeError as final:
+                raise located(final, numbers) from final.__cause__
+            return 0.0
+        pieces, wait = self._parts.refused(part, error, self._attempts)
+        self._parts.put_back(pieces)
+        self._part = None
+        return wait
+
+
+def _broke_off(error: BertscopeError) -> bool:
+    """Returns whether an error means that the stream's server is gone. Proxies reset the stream then, which gRPC calls
+    INTERNAL; our servers give a reason with INTERNAL."""
+    return isinstance(error, Unavailable) or (error.code is grpc.StatusCode.INTERNAL and not error.reason)

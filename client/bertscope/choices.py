@@ -1,0 +1,27 @@
+"""Defines the names that arguments choose from, as types: an editor completes them, a type checker rejects any other.
+
+>>> from typing import get_args
+>>> get_args(Runtime)
+('auto', 'torch', 'onnx')
+"""
+
+from typing import Literal
+
+Mode = Literal["zero", "uniform", "mean", "scale"]
+"""The contribution of changed heads."""
+Scope = Literal["heads", "layers"]
+"""The unit that a sweep changes at once."""
+Metric = Literal["loss", "accuracy", "reciprocal_rank", "divergence"]
+"""The metric of a sweep."""
+Order = Literal["effect", "importance", "best_remaining"]
+"""The order in which a greedy sweep removes heads."""
+Scoring = Literal["within_word", "original"]
+"""The pieces masked together with each piece of a minimal pair."""
+Precision = Literal["fp32", "bf16", "fp16"]
+"""Number formats in which a model can be loaded."""
+Runtime = Literal["auto", "torch", "onnx"]
+"""Libraries that run a model."""
+DataType = Literal["float32", "float16"]
+"""Number formats of tensors in replies."""
+Others = Literal["wait", "refuse"]
+"""The treatment of calls for a device that a benchmark has for itself."""

@@ -1,0 +1,59 @@
+"""`bertscope attention`: the attention maps of a text, as a digest, a table, a plot or JSON."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertscope.cli import options
+from bertscope.cli.options import specifications
+from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.views import files as output_files
+from bertscope.cli.views.attention import document, print_maps
+from bertscope.cli.views.output import console, print_json
+from bertscope.plots.attention import PAGE_FORMAT, save_attention
+
+
+@grouped
+def attention(
+    server: ServerOptions,
+    base: InterventionOptions,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text.")],
+    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
+    layer: Annotated[list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0; all unless set.")] = None,
+    head: Annotated[list[str] | None, typer.Option("--head", metavar="H[,H]", help="Heads, from 0; all unless set.")] = None,
+    words: Annotated[bool, typer.Option("--words", help="Whole words instead of pieces.")] = False,
+    fp16: Annotated[bool, typer.Option("--fp16", help="Half the bytes, three digits.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .html (interactive), .png, .svg or .pdf.")
+    ] = None,
+    truncate: options.Truncate = False,
+    model: options.ModelName = None,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Show what the heads of a model attend to in a text."""
+    output_files.require_plot(plot, pages=(PAGE_FORMAT,))
+    with server.connect(timeout) as client:
+        (maps,) = client.extract_attention(
+            text if pair is None else (text, pair),
+            model=model,
+            layers=specifications.numbers("--layer", layer),
+            heads=specifications.numbers("--head", head),
+            words=words,
+            dtype="float16" if fp16 else "float32",
+            interventions=base.interventions(),
+            reference_texts=base.reference_texts(),
+            truncate=truncate,
+            timeout=timeout,
+        )
+    if plot is not None:
+        output_files.draw(lambda path: save_attention(maps, path), plot)
+    if json:
+        print_json(document(maps) | ({"plot": str(plot)} if plot else {}))
+        return
+    print_maps(console(), maps)
+    if plot is not None:
+        console().print(f"wrote {plot}", soft_wrap=True)

@@ -1,0 +1,111 @@
+"""`bertscope models list|show|load|unload`."""
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from bertscope.choices import Precision
+from bertscope.cli import options
+from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.views.models import document, model_table, print_models
+from bertscope.cli.views.output import console, print_json
+from bertscope.cli.views.progress import loading
+
+app = typer.Typer(help="List, show, load and unload the models of a server.")
+
+
+@app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
+    """List, show, load and unload the models of a server."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
+@app.command("list")
+@grouped
+def list_models(server: ServerOptions, timeout: options.Timeout = options.TIMEOUT, json: options.Json = False) -> None:
+    """List the loaded models, the default model first."""
+    with server.connect(timeout) as client:
+        found = client.list_models()
+    if json:
+        print_json({"models": [document(model) for model in found]})
+    else:
+        print_models(console(), found)
+
+
+@app.command("show")
+@grouped
+def show(
+    server: ServerOptions,
+    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model; the default model unless given.")] = None,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Show all that is known of one model, its labels and pruned heads among it."""
+    with server.connect(timeout) as client:
+        found = client.get_model(model)
+    if json:
+        print_json(document(found))
+    else:
+        console().print(model_table(found))
+
+
+@app.command("load")
+@grouped
+def load(
+    server: ServerOptions,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder or .onnx file on the server.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu" or "cuda:N".')] = None,
+    precision: Annotated[Precision | None, typer.Option("--precision", help="The number format to compute in.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub id.")] = None,
+    runtime: Annotated[
+        Literal["auto", "torch", "onnx"] | None,
+        typer.Option("--runtime", help="The library that runs it; auto chooses by a measurement."),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put it in the place of a model of that name, which answers until then.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long the load may take.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Load a model, and wait until it is ready."""
+    with server.connect(timeout) as client, loading() as show:
+        model = client.load_model(
+            name,
+            source=source,
+            device=device,
+            precision=precision,
+            revision=revision,
+            runtime=runtime,
+            replace=replace,
+            on_progress=show,
+            timeout=timeout,
+        )
+    if json:
+        print_json(document(model))
+    else:
+        print_models(console(), [model])
+
+
+@app.command("unload")
+@grouped
+def unload(
+    server: ServerOptions,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Unload a model; what already runs on it finishes."""
+    with server.connect(timeout) as client:
+        client.unload_model(model)
+    if json:
+        print_json({"unloaded": model if model.startswith("models/") else f"models/{model}"})
+    else:
+        console().print(f"unloaded {model}")

@@ -1,0 +1,38 @@
+"""Defines the options for head interventions, and converts them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertscope import files
+from bertscope.cli import options
+from bertscope.cli.options import specifications
+from bertscope.cli.options.objectives import readable
+from bertscope.interventions import HeadIntervention
+
+
+@dataclass(frozen=True)
+class InterventionOptions:
+    """The heads to change, and how."""
+
+    zero: options.Zero = None
+    uniform: options.Uniform = None
+    mean: options.Mean = None
+    scale: options.Scale = None
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", metavar="FILE", help='Texts to take a mean over: .txt, or column "text" of a table.'),
+    ] = None
+
+    def interventions(self) -> list[HeadIntervention]:
+        """Returns the interventions, in the order of the options."""
+        return specifications.head_interventions(self.zero, self.uniform, self.scale, self.mean)
+
+    def reference_texts(self) -> list[str]:
+        """Returns the texts of the file, none if there is none."""
+        if self.reference is None:
+            return []
+        with readable(self.reference):
+            return files.read_texts(self.reference)

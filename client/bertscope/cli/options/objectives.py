@@ -1,0 +1,217 @@
+"""Defines the options of sweep, rank, prune and benchmark that name a file of items, and converts them to an objective."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import typer
+
+from bertscope import files
+from bertscope.ablation.objectives import ClozePrompts, Divergence, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.choices import Scoring
+from bertscope.cli import options
+from bertscope.cli.options import specifications
+from bertscope.cli.views.output import Failure, UsageError
+from bertscope.errors import InvalidArgument
+
+READERS: dict[str, Callable[..., files.Items[Any]]] = {
+    "prompts": files.read_prompts,
+    "texts": files.read_texts,
+    "pairs": files.read_pairs,
+    "labelled": files.read_labelled,
+    "divergence": files.read_inputs,
+}
+ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pair)?\b|\.\w+(?=:)|\.(\w+))?")
+"""The server's name of an item; a part is kept if the error is about it and not about the text itself."""
+
+
+Prompts = Annotated[
+    Path | None,
+    typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
+]
+Pairs = Annotated[Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')]
+Labelled = Annotated[
+    Path | None,
+    typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")]
+SkipMultiPiece = Annotated[
+    bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
+]
+PairScoring = Annotated[
+    Literal["within-word", "original"] | None,
+    typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
+]
+
+
+class MeasuredFile:
+    """Converts the options of the dataclasses below, which define the options and their names."""
+
+    flags: ClassVar[Mapping[str, str]]
+    """The option that names a file, for each kind of items."""
+    columns: str | None
+    limit: int | None
+    seed: int
+    mask_share: float | None
+    skip_multi_piece: bool
+    scoring: Literal["within-word", "original"] | None
+    truncate: bool
+
+    @property
+    def given(self) -> list[str]:
+        """The options that name a file."""
+        return [flag for source, flag in self.flags.items() if getattr(self, source) is not None]
+
+    @property
+    def extra(self) -> list[str]:
+        """The options that were given and mean nothing without a file."""
+        values = {
+            "--columns": self.columns,
+            "--limit": self.limit,
+            "--mask-share": self.mask_share,
+            "--skip-multi-piece": self.skip_multi_piece or None,
+            "--scoring": self.scoring,
+            "--truncate": self.truncate or None,
+        }
+        return [option for option, value in values.items() if value is not None]
+
+    def objective(self) -> Objective:
+        """Returns the objective. Raises UsageError unless exactly one file is named, and Failure if it can't be read."""
+        named = [source for source in self.flags if getattr(self, source) is not None]
+        if len(named) != 1:
+            raise UsageError(f"say what to measure: one of {', '.join(self.flags.values())}, not {len(named)}")
+        for option, value, source in (
+            ("--mask-share", self.mask_share, "texts"),
+            ("--skip-multi-piece", self.skip_multi_piece or None, "prompts"),
+            ("--scoring", self.scoring, "pairs"),
+        ):
+            if value is not None and named != [source]:
+                raise UsageError(f"{option} goes with {self.flags[source]}, not with {self.flags[named[0]]}")
+        return BUILDERS[named[0]](self)
+
+    def items(self, source: str, limit: int | None = None) -> files.Items[Any]:
+        """Returns the items of a file, the first `limit` or as many as requested."""
+        path, columns = getattr(self, source), specifications.columns("--columns", self.columns)
+        with readable(path):
+            return READERS[source](path, columns=columns, limit=limit or self.limit)
+
+    @contextmanager
+    def lines_named(self) -> Iterator[None]:
+        """Replaces the server's name of an item in errors by its line in the file."""
+        try:
+            yield
+        except InvalidArgument as error:
+            raise Failure(ITEM.sub(self._line, str(error))) from error
+
+    def _line(self, item: re.Match[str]) -> str:
+        (source,) = (source for source in self.flags if getattr(self, source) is not None)
+        line = f"{getattr(self, source)}, line {self.items(source, int(item[1]) + 1).lines[-1]}"
+        return f"{line}: {item[2]}" if item[2] else line
+
+
+def _prompts(asked: MeasuredFile) -> Objective:
+    items = asked.items("prompts")
+    return ClozePrompts(items, skip_multi_piece=asked.skip_multi_piece, truncate=asked.truncate)
+
+
+def _texts(asked: MeasuredFile) -> Objective:
+    return MaskedLmLoss(asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate)
+
+
+def _pairs(asked: MeasuredFile) -> Objective:
+    scoring: Scoring = "original" if asked.scoring == "original" else "within_word"
+    return MinimalPairs(asked.items("pairs"), scoring=scoring, truncate=asked.truncate)
+
+
+def _labelled(asked: MeasuredFile) -> Objective:
+    return LabelledTexts(asked.items("labelled"), truncate=asked.truncate)
+
+
+def _divergence(asked: MeasuredFile) -> Objective:
+    return Divergence(asked.items("divergence"), truncate=asked.truncate)
+
+
+BUILDERS: dict[str, Callable[[MeasuredFile], Objective]] = {
+    "prompts": _prompts,
+    "texts": _texts,
+    "pairs": _pairs,
+    "labelled": _labelled,
+    "divergence": _divergence,
+}
+
+
+@dataclass(frozen=True)
+class ObjectiveOptions(MeasuredFile):
+    """The file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
+
+    flags: ClassVar[Mapping[str, str]] = {source: f"--{source}" for source in READERS}
+
+    prompts: Prompts = None
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    pairs: Pairs = None
+    labelled: Labelled = None
+    divergence: Annotated[
+        Path | None,
+        typer.Option(
+            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
+        ),
+    ] = None
+    columns: Columns = None
+    limit: Limit = None
+    seed: Seed = 0
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
+    ] = None
+    skip_multi_piece: SkipMultiPiece = False
+    scoring: PairScoring = None
+    truncate: options.Truncate = False
+
+
+@dataclass(frozen=True)
+class ScoreOptions(MeasuredFile):
+    """The file to score models on, for commands with another --texts; files as in `ObjectiveOptions`."""
+
+    flags: ClassVar[Mapping[str, str]] = {
+        "prompts": "--prompts",
+        "texts": "--loss",
+        "pairs": "--pairs",
+        "labelled": "--labelled",
+    }
+
+    prompts: Prompts = None
+    texts: Annotated[
+        Path | None,
+        typer.Option("--loss", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    pairs: Pairs = None
+    labelled: Labelled = None
+    columns: Columns = None
+    limit: Limit = None
+    seed: Seed = 0
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --loss: share of words to mask; 0.15 unless set."),
+    ] = None
+    skip_multi_piece: SkipMultiPiece = False
+    scoring: PairScoring = None
+    truncate: options.Truncate = False
+
+
+@contextmanager
+def readable(path: Path | None) -> Iterator[None]:
+    """Turns errors of reading a file into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error

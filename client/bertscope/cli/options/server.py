@@ -1,0 +1,88 @@
+"""Defines the options of every command that calls a server: its address, the caller's credentials, the connection."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS
+from bertscope._rpc.targets import DEFAULT_TARGET
+from bertscope.cli.views.output import Failure, UsageError
+from bertscope.client import Client
+from bertscope.credentials import Tls
+from bertscope.errors import DeadlineExceeded, InvalidArgument, Unavailable
+
+TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
+
+
+def _option(flag: str, variable: str, text: str, **more: Any) -> Any:
+    return typer.Option(flag, envvar=variable, help=text, rich_help_panel="Server", **more)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The server, and the caller's credentials. A token comes from a file or the environment: others can see command lines."""
+
+    target: Annotated[str, _option("--target", "BERTSCOPE_TARGET", "The server to call.", metavar="HOST:PORT")] = DEFAULT_TARGET
+    token_file: Annotated[
+        Path | None,
+        _option(
+            "--token-file", "BERTSCOPE_TOKEN_FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.", metavar="FILE"
+        ),
+    ] = None
+    insecure_token: Annotated[
+        bool,
+        _option("--insecure-token", "BERTSCOPE_INSECURE_TOKEN", "Send it unencrypted, also to other machines."),
+    ] = False
+    tls: Annotated[bool, _option("--tls", "BERTSCOPE_TLS", "Connect with TLS; the next four options imply it.")] = False
+    ca: Annotated[
+        Path | None, _option("--ca", "BERTSCOPE_CA", "Authorities that the server's certificate comes from.", metavar="FILE")
+    ] = None
+    certificate: Annotated[
+        Path | None, _option("--certificate", "BERTSCOPE_CERTIFICATE", "The caller's own certificate.", metavar="FILE")
+    ] = None
+    key: Annotated[Path | None, _option("--key", "BERTSCOPE_KEY", "Its private key.", metavar="FILE")] = None
+    server_name: Annotated[
+        str | None,
+        _option("--server-name", "BERTSCOPE_SERVER_NAME", "Name in the server's certificate, if not HOST.", metavar="NAME"),
+    ] = None
+
+    @contextmanager
+    def connect(self, timeout: float | None = None) -> Iterator[Client]:
+        """Yields a client; a failure to reach the server becomes a line that says what to do."""
+        with self._client(timeout or DEFAULT_TIMEOUT_SECONDS) as client:
+            try:
+                yield client
+            except Unavailable as error:
+                if error.reason:  # A server did answer, and said why it can't serve.
+                    raise
+                explained, known, _ = error.message.partition(" (gRPC: ")
+                raise Failure(explained if known else f"cannot reach a server at {self.target}: {error}") from error
+            except DeadlineExceeded as error:
+                limit = f" within {timeout:g} s" if timeout else ""
+                raise Failure(f"no answer from {self.target}{limit}; allow more with --timeout") from error
+
+    def _client(self, timeout: float) -> Client:
+        try:
+            return Client(
+                self.target, token=self._token(), tls=self._tls(), insecure_token=self.insecure_token, timeout=timeout
+            )
+        except OSError as error:
+            raise UsageError(f"{error.filename}: {error.strerror}") from error
+        except InvalidArgument as error:
+            raise UsageError(str(error)) from error
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            return os.environ.get(TOKEN_VARIABLE) or None  # some users unset a variable by setting it to ""
+        # A file of other bytes is rejected as a token, without quoting it.
+        return self.token_file.read_text(encoding="utf-8", errors="replace").strip()
+
+    def _tls(self) -> Tls | None:
+        if not (self.tls or self.ca or self.certificate or self.key or self.server_name):
+            return None
+        return Tls(self.ca, self.certificate, self.key, self.server_name)

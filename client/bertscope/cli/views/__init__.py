@@ -1,0 +1,1 @@
+"""Shows and writes results: tables, documents, files, progress."""

@@ -1,0 +1,62 @@
+"""Writes the files of commands, and rejects them before any work if they could not be written after it."""
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import typer
+
+from bertscope.cli.views.output import Failure
+from bertscope.cli.views.progress import waiting
+from bertscope.plots.figures import FIGURE_FORMATS, require_format
+
+
+def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
+    """Rejects, before any call, figures that could not be drawn after it. `pages` are formats that need no matplotlib."""
+    if path is None:
+        return
+    _require_writable("--plot", path, lambda: require_format(path, (*FIGURE_FORMATS, *pages)))
+    if path.suffix.lower() not in pages and importlib.util.find_spec("matplotlib") is None:
+        raise Failure("figures need matplotlib: pip install matplotlib")
+
+
+def require_output(path: Path | None, formats: tuple[str, ...]) -> None:
+    """Rejects, before any measurement, files that could not be written after it."""
+    if path is not None:
+        _require_writable("--output", path, lambda: require_format(path, formats))
+
+
+def draw(save: Callable[[Path], None], path: Path) -> None:
+    """Writes a figure, and shows progress: many maps take seconds. A failure to write it becomes a line."""
+    try:
+        with waiting(f"drawing {path}"):
+            save(path)
+    except (ImportError, OSError, ValueError) as error:
+        raise Failure(str(error)) from error
+
+
+@contextmanager
+def written(path: Path) -> Iterator[TextIO]:
+    """Opens a file to write text into; a failure to write becomes a line."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}") from error
+
+
+def _require_writable(option: str, path: Path, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} {error}") from None
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{option} {path}: there is no folder {folder}")
+    if path.is_dir():
+        raise typer.BadParameter(f"{option} {path}: it is a folder")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise typer.BadParameter(f"{option} {path}: it can't be written")

@@ -1,0 +1,99 @@
+"""Prints the command's output: tables for people, one JSON document for machines, one line for a failure."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+BAR_WIDTH = 20
+PIPE_WIDTH = 160
+UNBOUNDED = 10_000
+"""A width that no table reaches, to measure how wide one would be."""
+
+
+# The parent of BadParameter is the error for every wrong use of the command line. Typer moved it (it was click's).
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class Failure(Exception):
+    """A command failed; the message is the one line to print."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Returns a console that prints text as it is: user text may look like markup."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False, width=width)
+
+
+def print_json(document: Any) -> None:
+    """Prints one JSON document on stdout."""
+    sys.stdout.write(json_text(document))
+
+
+def json_text(document: Any, indent: int | None = 2) -> str:
+    """Returns one JSON document, ASCII only. JSON has no infinity and no NaN: they become null."""
+    return json.dumps(_finite(document), indent=indent, allow_nan=False) + "\n"
+
+
+def print_failure(line: str) -> None:
+    """Prints one line on stderr."""
+    sys.stderr.write(" ".join(line.split()) + "\n")
+
+
+def table(columns: Iterable[str]) -> Table:
+    """Returns a table whose columns are named; a name that ends with "#" is a column of numbers."""
+    result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        result.add_column(Text(column.removesuffix("#")), justify="right" if column.endswith("#") else "left", overflow="fold")
+    return result
+
+
+def titled(title: str, content: RenderableType) -> Group:
+    """Returns a line above a table. (A table's own title would be broken to the width of the table.)"""
+    return Group(Text(title, style="bold"), content)
+
+
+def fits(screen: Console, content: Table) -> bool:
+    """Returns True if the screen has room for a table without breaking its cells."""
+    unbounded = screen.options.update_width(UNBOUNDED)
+    return screen.measure(content, options=unbounded).maximum <= screen.width
+
+
+def printable(text: str) -> Text:
+    """Returns the text, with control characters shown as escapes."""
+    return Text("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+
+
+def bar(share: float) -> Text:
+    """Returns a share from 0 to 1 as a bar."""
+    eighths = round(max(0.0, min(1.0, share)) * BAR_WIDTH * 8)
+    full, rest = divmod(eighths, 8)
+    return Text("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else ""), style="cyan")
+
+
+def probability(value: float) -> str:
+    """Returns three significant digits: 0.0423, 1.27e-06."""
+    return f"{value:.3g}" if value < 0.001 else f"{value:.4f}"
+
+
+def count(value: float, unit: str = "") -> str:
+    """Returns a large number with its prefix: 11.2 M, 43.9 MB."""
+    exponent = min(3, int(math.log10(value)) // 3) if value >= 1 else 0
+    return f"{value / 1000**exponent:.3g} {('', 'k', 'M', 'G')[exponent]}{unit}".rstrip()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

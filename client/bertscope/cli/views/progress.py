@@ -1,0 +1,88 @@
+"""Shows the progress of long work: on stderr, and only on a terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from bertscope.ablation.sweeps import SweepTable
+from bertscope.benchmark.reports import BenchmarkProgress
+from bertscope.cli.views.output import console
+from bertscope.client.ablation import HeadSweep
+from bertscope.compression.messages import CompressionProgress
+from bertscope.models import LoadProgress
+
+SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+COUNTED = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Shows that work runs, and for how long."""
+    with _progress(TimeElapsedColumn()) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
+def watch(sweep: HeadSweep, earlier: SweepTable | None = None) -> SweepTable:
+    """Waits for the end of a sweep, and shows how many effects have come, including those of the earlier sweep that it
+    resumes."""
+    with _progress(*COUNTED) as progress:
+        task = progress.add_task("sweeping", total=sweep.start.total, completed=earlier.count if earlier else 0)
+        for _ in sweep:
+            progress.advance(task)
+        return sweep.table()
+
+
+@contextmanager
+def steps(what: str) -> Iterator[Callable[[CompressionProgress], None]]:
+    """Shows how many steps of a compression are done, and the current one."""
+    with _progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(event: CompressionProgress) -> None:
+            progress.update(task, description=event.detail or what, completed=event.done_steps, total=event.total_steps)
+
+        yield show
+
+
+@contextmanager
+def benchmarking(what: str) -> Iterator[Callable[[BenchmarkProgress], None]]:
+    """Shows which share of a benchmark is done, and the current measurement."""
+    with _progress(*SHARED) as progress:
+        task = progress.add_task(what, total=1.0)
+
+        def show(event: BenchmarkProgress) -> None:
+            progress.update(task, description=event.stage or what, completed=event.done)
+
+        yield show
+
+
+@contextmanager
+def loading() -> Iterator[Callable[[LoadProgress], None]]:
+    """Shows the progress of a load."""
+    with _progress(BarColumn(), DownloadColumn()) as progress:
+        task = progress.add_task("asking the server", total=None)
+
+        def show(event: LoadProgress) -> None:
+            description = f"{event.stage.replace('_', ' ')} {event.detail}".strip()
+            progress.update(task, description=description, completed=event.done_bytes, total=event.total_bytes or None)
+
+        yield show
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    screen = console(stderr=True)
+    first = SpinnerColumn(), TextColumn("{task.description}", markup=False)
+    return Progress(*first, *columns, console=screen, transient=True, disable=not screen.is_terminal)

@@ -1,0 +1,69 @@
+"""Writes the files of sweeps: effects, and the state from which another sweep can resume."""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+
+from bertscope.ablation.sweeps import SweepTable, document, sweep_rows
+from bertscope.cli.views.files import written
+from bertscope.cli.views.output import Failure, json_text
+from bertscope.errors import InvalidArgument
+
+DELIMITERS = {".tsv": "\t", ".csv": ","}
+OUTPUT_FORMATS = (*DELIMITERS, ".jsonl", ".json")
+
+
+def write_effects(table: SweepTable, path: Path) -> None:
+    """Writes a row for each effect (or point) and metric, or all of the sweep as JSON, by the suffix of the file's name."""
+    if path.suffix.lower() == ".json":
+        with written(path) as file:
+            file.write(json_text(document(table)))
+        return
+    columns, rows = sweep_rows(table)
+    with written(path) as file:
+        if path.suffix.lower() in DELIMITERS:
+            writer = csv.writer(file, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
+            writer.writerows([columns, *rows])
+        else:
+            file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+
+
+def write_partial(table: SweepTable, output: Path | None) -> tuple[list[Path], Path]:
+    """Writes the effects of a sweep that was cut short, under names that say so; returns these, and the one to resume from.
+
+    Without a requested file, it writes to the current folder: an hour of work is not lost for want of an option.
+    """
+    if output is None:
+        output = Path(f"sweep-{digest(table)}.json")
+    path = partial_name(output)
+    if path.suffix.lower() == ".json":
+        write_effects(table, path)
+        return [path], path
+    rest = path.with_suffix(".json")
+    write_effects(table, path)
+    write_effects(table, rest)
+    return [path, rest], rest
+
+
+def partial_name(path: Path) -> Path:
+    """Returns "effects.partial.csv" for "effects.csv"."""
+    if path.suffixes[-2:-1] == [".partial"]:
+        return path
+    return path.with_name(f"{path.stem}.partial{path.suffix}")
+
+
+def digest(table: SweepTable) -> str:
+    """Returns a few digits that distinguish sweeps of the same folder."""
+    text = json.dumps([dict(table.asked), table.provenance.weights_digest], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def read_partial(path: Path) -> SweepTable:
+    """Reads the file of --resume. Raises Failure for a file that can't be read, or has other contents."""
+    try:
+        return SweepTable.load(path)
+    except InvalidArgument as error:
+        raise Failure(error.message) from error
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,76 @@
+# Generated from bertscope/aio/attention.py. Do not edit: change that file, and run `make client`.
+"""Calls for attention maps: `extract_attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+
+from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs
+from bertscope._rpc.channel import deadline
+from bertscope._rpc.splitting import Parts
+from bertscope._rpc.threads import sleep
+from bertscope.attention.maps import AttentionMaps, extract_attention_request
+from bertscope.attention.resumption import Extractions
+from bertscope.choices import DataType
+from bertscope.client.connection import Connection
+from bertscope.errors import BertscopeError
+from bertscope.models import Model
+from bertscope.v1 import attention_pb2, common_pb2
+
+
+class AttentionCalls(Connection):
+    """The methods of `Client` that extract attention."""
+
+    def extract_attention(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        heads: Numbers | None = None,
+        words: bool = False,
+        dtype: DataType = "float32",
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> Generator[AttentionMaps, None, None]:
+        """Streams the attention maps of texts, each as soon as it is complete.
+
+        A tuple of two strings is one pair of texts; a list or a generator is any number of texts or pairs. `layers` and `heads`
+        choose and order the slices, all unless set; `words` joins pieces to words; `dtype` is "float32" or "float16" (half the
+        bytes). Maps are [layers, heads, L, L], one array for each text and no more memory than that.
+
+        The call begins when the first maps are requested; more texts than a call takes go in one after the other, within one
+        `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
+        from another server if there is one.
+        """
+        request = extract_attention_request(
+            model=model,
+            layers=layers,
+            heads=heads,
+            words=words,
+            dtype=dtype,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        return self._extract_attention(request, asked_inputs(inputs), timeout)
+
+    def _extract_attention(
+        self, request: attention_pb2.ExtractAttentionRequest, asked: Asked[common_pb2.TextInput], timeout: float | None
+    ) -> Generator[AttentionMaps, None, None]:
+        parts = Parts(asked.items, asked.total, self._limit, large=True)
+        extractions = Extractions(request, parts, deadline(timeout, None), self._retries.attempts)
+        while extractions.next():
+            messages = self._stream(extractions.request, attention_pb2.ExtractAttentionResponse, extractions.timeout)
+            try:
+                with closing(messages):
+                    for message in messages:
+                        maps = extractions.add(message)
+                        if maps is not None:
+                            yield maps
+                extractions.end()
+            except BertscopeError as error:
+                sleep(extractions.failed(error))

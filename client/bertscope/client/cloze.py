@@ -1,0 +1,80 @@
+# Generated from bertscope/aio/cloze.py. Do not edit: change that file, and run `make client`.
+"""Calls for cloze queries: `fill_mask`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from functools import partial
+from typing import SupportsIndex
+
+from bertscope._messages import Interventions, asked_texts
+from bertscope.client.many_texts import ManyTexts
+from bertscope.cloze import FilledText, FilledTexts, fill_mask_request, read_filled_texts, with_texts
+from bertscope.models import Model
+from bertscope.v1 import cloze_pb2
+
+
+class ClozeCalls(ManyTexts):
+    """The methods of `Client` that fill masks."""
+
+    def fill_mask(
+        self,
+        texts: str | Iterable[str],
+        *,
+        model: str | Model | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> FilledTexts:
+        """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
+
+        Each text has at least one "[MASK]". Any number of texts, also from a generator: they go in calls that the server takes,
+        a few at a time. Up to 1000 candidates; top_k and candidates exclude each other. `truncate` cuts texts that the model
+        cannot read whole; without it they are an error. One answer for each text, in order. `timeout` holds for each call.
+        A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
+        model is replaced by another one meanwhile.
+        """
+        stream = self.fill_mask_stream(
+            texts,
+            model=model,
+            top_k=top_k,
+            candidates=candidates,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            timeout=timeout,
+        )
+        with closing(stream) as answers:
+            return FilledTexts([answer for answer in answers])
+
+    def fill_mask_stream(
+        self,
+        texts: str | Iterable[str],
+        *,
+        model: str | Model | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> Generator[FilledText, None, None]:
+        """Streams the results of `fill_mask` in order, as they come, in memory that does not grow with the number of texts.
+
+        The calls begin when the first answer is requested. Closing the generator cancels running ones.
+        """
+        request = fill_mask_request(
+            model=model,
+            top_k=top_k,
+            candidates=candidates,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        build = partial(with_texts, request)
+        asked, large = asked_texts(texts), bool(request.reference_texts)
+        return self._answers(asked, build, cloze_pb2.FillMaskResponse, read_filled_texts, timeout, large=large)

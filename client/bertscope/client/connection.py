@@ -1,0 +1,100 @@
+# Generated from bertscope/aio/connection.py. Do not edit: change that file, and run `make client`.
+"""Holds the connection of a client, and the one path of every call on it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Self, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
+from bertscope._rpc.contract import PATHS
+from bertscope._rpc.logs import chosen
+from bertscope._rpc.propagation import Propagate, propagating
+from bertscope._rpc.retries import Retries
+from bertscope._rpc.splitting import Limit
+from bertscope._rpc.targets import Target
+from bertscope._rpc.threads import Call, Channel
+from bertscope.credentials import ChannelSecurity, Tls, Token
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+class Connection:
+    """The connection of an `Client`."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        token: Token | None = None,
+        tls: Tls | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+        insecure_token: bool = False,
+        propagate: Propagate | None = None,
+        options: ChannelOptions = (),
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        retries: Retries | int = Retries(),  # noqa: B008  # frozen
+    ) -> None:
+        """Prepares a connection; the server is reached by the first call.
+
+        `target` is "host:port" or any other gRPC name; without it the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051.
+        `token` says who calls, a string or a function that gives the one that
+        is valid now; `tls` encrypts (`bertscope.Tls(ca="ca.pem")`), or `credentials`, made with gRPC, do. A token goes to
+        another machine only encrypted, unless `insecure_token` allows it (where a sidecar encrypts, for one).
+        `propagate` writes the headers of the caller's trace (`opentelemetry.propagate.inject`), so that the server's spans
+        belong to it. `retries` says how often what only reads is tried again, a `Retries` or a number of further attempts (0:
+        never). `options` are gRPC channel arguments and win over ours.
+        Raises InvalidArgument for a target that can't be one.
+        """
+        self._retries = Retries.of(retries)
+        self._limit = Limit()
+        encrypted = tls is not None or credentials is not None
+        found = Target.of(target, encrypted=encrypted)
+        security = ChannelSecurity.of(found.name, token, tls, credentials, insecure_token=insecure_token)
+        self._channel = Channel(found, security, channel_options(options, self._retries, security.options))
+        chosen(found, self._retries)
+        self._metadata = propagating(security.metadata, propagate)
+        self._timeout = deadline(timeout, None)
+
+    def close(self) -> None:
+        """Ends the connection; calls that still run raise Cancelled."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, request: Message, reply: type[Reply], timeout: float | None, *, path: str = "") -> Reply:
+        """Makes a unary call, within the client's timeout unless it has its own."""
+        return self._call_long(request, reply, self._timeout if timeout is None else timeout, path=path)
+
+    def _call_long(self, request: Message, reply: type[Reply], timeout: float | None, *, path: str = "") -> Reply:
+        """Makes a unary call that may take long: it has no time limit unless it is given one."""
+        seconds = deadline(timeout, None)
+        method = self._channel.unary(path or PATHS[request.DESCRIPTOR.full_name], reply)
+        with self._channel.failures(seconds):
+            return method(request, timeout=seconds, metadata=self._metadata())
+
+    def _one_of_many(self, request: Message, reply: type[Reply], timeout: float | None) -> Call[Reply]:
+        """Returns one of several concurrent calls, which has not begun."""
+        seconds = deadline(self._timeout if timeout is None else timeout, None)
+        return Call(self._channel, PATHS[request.DESCRIPTOR.full_name], request, reply, seconds, self._metadata())
+
+    def _stream(
+        self, request: Message, reply: type[Reply], timeout: float | None, *, path: str = "", wait_for_ready: bool = False
+    ) -> Generator[Reply, None, None]:
+        """Makes a streaming call; closing the generator cancels it."""
+        seconds = deadline(timeout, None)
+        method = self._channel.stream(path or PATHS[request.DESCRIPTOR.full_name], reply)
+        call = method(request, timeout=seconds, metadata=self._metadata(), wait_for_ready=wait_for_ready)
+        try:
+            with self._channel.failures(seconds):
+                for message in call:
+                    yield message
+        finally:
+            call.cancel()

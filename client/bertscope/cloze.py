@@ -1,0 +1,176 @@
+"""Cloze queries: the request of FillMask, its reply and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, SupportsIndex
+
+from bertscope import _validation
+from bertscope._display import data_frame, short_repr
+from bertscope._messages import Interventions, head_interventions, provenance
+from bertscope.errors import InvalidReply
+from bertscope.models import Model, model_name
+from bertscope.results import Provenance, Results
+from bertscope.v1 import cloze_pb2
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PREDICTION_COLUMNS = [
+    "text", "mask", "start", "end", "order", "token",
+    "probability", "log_probability", "candidate_probability", "rank",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One way to fill a mask."""
+
+    __repr__ = short_repr
+
+    token: str
+    """The word as one would write it; a candidate as it was given."""
+    pieces: tuple[str, ...]
+    """Its vocabulary entries."""
+    piece_ids: tuple[int, ...]
+    """Their vocabulary indices."""
+    probability: float
+    """Among the whole vocabulary, 0 to 1; with several pieces, the product over as many masks."""
+    log_probability: float
+    """Natural logarithm of the probability."""
+    candidate_probability: float | None
+    """Share of this candidate among all candidates, 0 to 1; None for top-k predictions."""
+    rank: int | None
+    """Rank among the whole vocabulary, 1 is the likeliest; None for a candidate of several pieces."""
+
+
+@dataclass(frozen=True)
+class FilledMask:
+    """One mask and its predictions."""
+
+    __repr__ = short_repr
+
+    predictions: tuple[Prediction, ...]
+    """Likeliest first."""
+    start: int
+    """First code point of the mask in the text."""
+    end: int
+    """One past its last code point."""
+    token_index: int
+    """Position among the tokens that the model read, from 0."""
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """The masks of one text."""
+
+    __repr__ = short_repr
+
+    text: str
+    """The text, as given."""
+    masks: tuple[FilledMask, ...]
+    """The masks in their order in the text."""
+    tokens: int
+    """Number of tokens that the model read, special tokens included."""
+    truncated_tokens: int
+    """Number of tokens of the text that were cut away."""
+    provenance: Provenance
+    """Provenance of the predictions."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each prediction; columns as `FilledTexts.to_pandas`."""
+        return _table([self])
+
+
+class FilledTexts(Results[FilledText]):
+    """The answers of one `fill_mask` call, one for each text, in order."""
+
+    __slots__ = ()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each prediction: text, mask (index in the text), start, end, order (from 1), token, probability,
+        log_probability, candidate_probability, rank. Needs the extra "pandas"."""
+        return _table(self)
+
+
+def fill_mask_request(
+    *,
+    model: str | Model | None,
+    top_k: SupportsIndex | None,
+    candidates: str | Iterable[str] | None,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> cloze_pb2.FillMaskRequest:
+    """Returns the request of FillMask, without its texts."""
+    words = None if candidates is None else _validation.not_empty("candidates", _validation.texts("candidates", candidates))
+    return cloze_pb2.FillMaskRequest(
+        model=model_name("model", model),
+        top_k=None if top_k is None else _validation.uint32("top_k", top_k),
+        candidates=words,
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+        truncate=_validation.flag("truncate", truncate),
+    )
+
+
+def with_texts(request: cloze_pb2.FillMaskRequest, texts: Iterable[str]) -> cloze_pb2.FillMaskRequest:
+    """Returns the request with some of the texts."""
+    result = cloze_pb2.FillMaskRequest()
+    result.CopyFrom(request)
+    result.texts.extend(texts)
+    return result
+
+
+def read_filled_texts(texts: Sequence[str], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
+    """Returns the answers, each with its text."""
+    if len(response.results) != len(texts):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(texts)} texts")
+    source = provenance(response.provenance)
+    return FilledTexts(
+        FilledText(
+            text=text,
+            masks=tuple(map(_filled_mask, result.masks)),
+            tokens=result.tokens,
+            truncated_tokens=result.truncated_tokens,
+            provenance=source,
+        )
+        for text, result in zip(texts, response.results, strict=True)
+    )
+
+
+def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
+    return FilledMask(
+        predictions=tuple(map(_prediction, message.predictions)),
+        start=message.start,
+        end=message.end,
+        token_index=message.token_index,
+    )
+
+
+def _prediction(message: cloze_pb2.Prediction) -> Prediction:
+    share = message.candidate_probability if message.HasField("candidate_probability") else None
+    return Prediction(
+        token=message.token,
+        pieces=tuple(message.pieces),
+        piece_ids=tuple(message.piece_ids),
+        probability=message.probability,
+        log_probability=message.log_probability,
+        candidate_probability=share,
+        rank=message.rank if message.HasField("rank") else None,
+    )
+
+
+def _table(results: Iterable[FilledText]) -> pd.DataFrame:
+    """Returns a row for each prediction."""
+    rows = [
+        (
+            *(result.text, index, mask.start, mask.end, order, prediction.token),
+            *(prediction.probability, prediction.log_probability, prediction.candidate_probability, prediction.rank),
+        )
+        for result in results
+        for index, mask in enumerate(result.masks)
+        for order, prediction in enumerate(mask.predictions, start=1)
+    ]
+    return data_frame(rows, PREDICTION_COLUMNS).astype({"candidate_probability": "float64", "rank": "Int64"})

@@ -1,0 +1,78 @@
+"""Holds the shared parts of all figures: ink, title, colour bar, formats. matplotlib is imported only when a figure is made."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FIGURE_FORMATS = (".png", ".svg", ".pdf")
+INK, FAINT = "#1d2b3a", "#c9d3dd"
+TITLE_SIZE = 11
+"""Points."""
+DOTS_PER_INCH = 150
+MAX_SIDE_DOTS = 3600
+"""Larger figures have fewer dots in an inch, 80 at least: compressing 25 million dots takes seconds."""
+CHARACTERS_PER_INCH = 11
+"""Characters of a title per inch; longer titles are broken into lines."""
+
+
+def new_figure(width: float, height: float, *, solved: bool = True) -> Figure:
+    """Returns an empty figure, inches. Raises ImportError, naming it, without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install matplotlib") from error
+    # `solved`: matplotlib computes the layout; otherwise the caller places the parts.
+    dots = min(DOTS_PER_INCH, max(80, int(MAX_SIDE_DOTS / max(width, height))))
+    return Figure(figsize=(width, height), dpi=dots, layout="constrained" if solved else None, facecolor="white")
+
+
+def set_title(figure: Figure, heading: str, y: float | None = None) -> None:
+    """Sets a title, broken into lines if it is wider than the figure; `y` is its top, a share of the height."""
+    place: dict[str, Any] = {} if y is None else {"y": y}  # With a given position, matplotlib's layout does not move it.
+    figure.suptitle(fitted(heading, figure.get_figwidth(), TITLE_SIZE), color=INK, fontsize=TITLE_SIZE, **place)
+
+
+def fitted(text: str, width: float, size: float) -> str:
+    """Returns the text, broken into lines of this width in inches in letters of `size` points."""
+    characters = int(width * CHARACTERS_PER_INCH * TITLE_SIZE / size)
+    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, characters))
+
+
+def add_colorbar(figure: Figure, image: Any, axes: Any, label: str, cax: Any = None) -> None:
+    """Adds a colour bar beside the axes, or in the place of `cax`."""
+    bar = figure.colorbar(image, cax=cax) if cax else figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02)
+    bar.set_label(label, color=INK, fontsize=9)
+    bar.ax.tick_params(labelsize=8, color=FAINT, labelcolor=INK)
+    bar.outline.set_edgecolor(FAINT)  # type: ignore[operator, unused-ignore]  # the stub declares it as the patch's colour
+
+
+def outline(axes: Axes) -> None:
+    """Draws a faint frame."""
+    for spine in axes.spines.values():
+        spine.set_color(FAINT)
+
+
+def shown(text: str) -> str:
+    """Returns the text as matplotlib shows it unchanged: a dollar sign would begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def write(figure: Figure, path: Path) -> None:
+    """Writes a figure by the suffix of the file's name; a character that the font lacks is a box."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)  # One for each token.
+        figure.savefig(path)
+
+
+def require_format(path: str | PathLike[str], formats: tuple[str, ...] = FIGURE_FORMATS) -> None:
+    """Raises ValueError unless the file's name ends with one of the formats."""
+    if Path(path).suffix.lower() not in formats:
+        raise ValueError(f"{path}: the name must end with {', '.join(formats[:-1])} or {formats[-1]}")

@@ -1,1 +1,0 @@
-"""How a release is made: built, listed, and tried where nothing else is installed."""

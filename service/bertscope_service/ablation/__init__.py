@@ -1,0 +1,1 @@
+"""Sweeps over heads and layers, rankings of heads, and their evaluation."""

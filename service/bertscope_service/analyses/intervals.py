@@ -1,0 +1,195 @@
+"""Confidence intervals of means and of their ratios, valid for few items and skewed values; docs/statistics.md has their
+coverage.
+
+Percentile intervals are too short for few items: nominal 95 % cover 88 % at 8 normal items and 78 % at 8 log-normal ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
+
+Columns = NDArray[np.float64]
+"""[items, columns], or one number for each column [columns]."""
+
+MIN_ITEMS = 5
+"""Minimum number of items for an interval. With 4, one resample in 64 draws a single item again and again."""
+
+SPREADLESS = 1e-12
+"""Values that differ by less than this, relative to the largest residual, count as equal: the difference is rounding."""
+
+
+class IntervalMethod(Enum):
+    """The method that computes an interval; see bertscope.v1.IntervalMethod."""
+
+    STUDENTIZED_BOOTSTRAP = "studentized_bootstrap"
+    ADJUSTED_WALD = "adjusted_wald"
+    HYBRID_WILSON = "hybrid_wilson"
+    EXPANDED_PERCENTILE = "expanded_percentile"
+
+
+class NoInterval(Enum):
+    """The reason for a missing interval; see bertscope.v1.NoInterval."""
+
+    TOO_FEW_ITEMS = "too_few_items"
+    TOO_FEW_DIFFER = "too_few_differ"
+    TOO_FEW_RESAMPLES = "too_few_resamples"
+    MEAN_NOT_POSITIVE = "mean_not_positive"
+
+
+def enough_resamples(resamples: int, confidence: float) -> bool:
+    """Checks that this many resamples have quantiles as far out as the confidence requires."""
+    return (resamples + 1) * (1 - confidence) / 2 >= 1 - 1e-9
+
+
+def studentized(
+    totals: Columns, counts: Iterable[NDArray[np.float64]], confidence: float, sizes: NDArray[np.float64] | None = None
+) -> tuple[Columns, Columns]:
+    """Returns lower and upper ends for sum(totals) / sum(sizes), for each column; NaN if too few items differ to tell the
+    spread.
+
+    `totals` are [items, columns], at least 2 items. `sizes` [items] are at least 0; their default is ones, so that the ratio
+    is the mean. `counts` hold the number of times each item is in each resample, in chunks [rows, items].
+
+    Studentized bootstrap (Efron and Tibshirani 1993, section 12.5): quantiles of (resampled - observed) / standard error of
+    the resample, times the standard error. For a ratio, that is the error of its residuals (Cochran 1977, section 6.4).
+    Student's t replaces an end where it lies further out: the bootstrap is too short for symmetric values with heavy tails,
+    Student's t for skewed ones. A resample of equal items has no standard error and counts as beyond any quantile; an end that
+    falls among these is unknown.
+    """
+    items = len(totals)
+    weights = np.ones(items) if sizes is None else sizes
+    value = totals.sum(axis=0) / weights.sum()
+    residuals = totals - value * weights[:, None]
+    squares = residuals**2
+    smallest = SPREADLESS * (squares.max(axis=0) + (SPREADLESS * np.abs(totals).max(axis=0)) ** 2)
+    ratios = np.concatenate([_ratios(drawn, residuals, squares, smallest, weights, sizes is None) for drawn in counts])
+    error = np.sqrt(squares.sum(axis=0)) / weights.sum()
+    low, high = _ends(value, error, ratios, items, confidence)
+    known = squares.max(axis=0) > (SPREADLESS * np.abs(totals).max(axis=0)) ** 2
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def studentized_ratio(
+    above: Columns, below: Columns, counts: Iterable[NDArray[np.float64]], confidence: float
+) -> tuple[Columns, Columns]:
+    """Returns lower and upper ends for mean(above) / mean(below); NaN if too few items differ to tell the spread.
+
+    Both are of the same items, [items, columns], at least 2 items, with means over 0. `counts` are as for `studentized`.
+
+    The method is that of `studentized`, applied to the logarithm of the ratio and transformed back. The error of the logarithm
+    is that of its residuals above / mean - below / mean (the delta method).
+    """
+    items = len(above)
+    # Dividing by the means first keeps a difference of 1e-5 from being lost to rounding.
+    lower = below / below.mean(axis=0)
+    residuals = above / above.mean(axis=0) - lower
+    squares = residuals**2
+    smallest = SPREADLESS * squares.max(axis=0)
+    sums = np.concatenate([lower, residuals, squares, residuals * lower, lower**2], axis=1)
+    ratios = np.concatenate([_log_ratios(drawn @ sums, smallest) for drawn in counts])
+    value = np.log(above.mean(axis=0) / below.mean(axis=0))
+    low, high = _ends(value, np.sqrt(squares.sum(axis=0)) / items, ratios, items, confidence)
+    known = squares.max(axis=0) > (SPREADLESS * lower.max(axis=0)) ** 2
+    return np.where(known, np.exp(low), np.nan), np.where(known, np.exp(high), np.nan)
+
+
+def adjusted_wald(differences: Columns, confidence: float) -> tuple[Columns, Columns]:
+    """Returns lower and upper ends for the mean of differences -1, 0 and 1, [items, columns], of two paired proportions.
+
+    Bonett and Price 2012, "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions Based on Paired Data":
+    one item that went up and one that went down are added. The interval is valid even if no item moved.
+    """
+    items = len(differences) + 2
+    mean = differences.sum(axis=0) / items
+    error = np.sqrt(((differences**2).sum(axis=0) + 2) / items - mean**2) / math.sqrt(items)
+    reach = float(ndtri((1 + confidence) / 2)) * error
+    observed = differences.mean(axis=0)
+    return np.minimum(mean - reach, observed).clip(-1, 1), np.maximum(mean + reach, observed).clip(-1, 1)
+
+
+def hybrid_wilson(above: Columns, below: Columns, confidence: float) -> tuple[Columns, Columns]:
+    """Returns lower and upper ends for the ratio of two paired proportions, mean(above) / mean(below) of 0 and 1, [items,
+    columns].
+
+    Bonett and Price 2006, "Confidence intervals for a ratio of binomial proportions based on paired data": Wilson's intervals
+    of both proportions, as wide as the error of the logarithm of their ratio requires. Items that are 0 on both sides do not
+    affect the ratio. The interval begins at 0 if `above` is all 0, and ends at infinity if `below` is.
+    """
+    up, down = above.sum(axis=0), below.sum(axis=0)
+    items, moved = np.maximum(above, below).sum(axis=0), np.abs(above - below).sum(axis=0)
+    error = np.sqrt((moved + 2) / ((up + 1) * (down + 1)))
+    apart = [np.sqrt((1 - (right + 1) / (items + 2)) / (right + 1)) for right in (up, down)]
+    reach = float(ndtri((1 + confidence) / 2)) * error / (apart[0] + apart[1])
+    (low, high), (lowest, highest) = (_wilson(right, items, reach) for right in (up, down))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return low / highest, high / lowest
+
+
+def _wilson(right: Columns, items: Columns, reach: Columns) -> tuple[Columns, Columns]:
+    """Returns Wilson's interval of the proportion right / items; `reach` is the quantile."""
+    safe = np.maximum(items, 1)
+    middle, off = 2 * right + reach**2, reach * np.sqrt(reach**2 + 4 * right * (1 - right / safe))
+    # Rounding must not make a zero nonzero: it may be divided by.
+    low = np.where(right > 0, middle - off, 0.0)
+    return low / (2 * (items + reach**2)), (middle + off) / (2 * (items + reach**2))
+
+
+def _ends(value: Columns, error: Columns, ratios: Columns, items: int, confidence: float) -> tuple[Columns, Columns]:
+    """Returns both ends of studentized intervals from the resamples' ratios [resamples, columns]; NaN where unknown."""
+    ratios.sort(axis=0)
+    tail = (1 - confidence) / 2
+    # The order statistics (R + 1) p of Davison and Hinkley 1997, section 5.2; the outer one if that is not an integer.
+    rank = min(max(1, math.floor((len(ratios) + 1) * tail + 1e-9)), (len(ratios) + 1) // 2)
+    lowest, highest = ratios[rank - 1], ratios[-rank]
+    reach = float(stdtrit(items - 1, 1 - tail)) * math.sqrt(items / (items - 1))
+    known = np.isfinite(lowest) & np.isfinite(highest)
+    with np.errstate(invalid="ignore"):
+        low, high = value - np.maximum(highest, reach) * error, value - np.minimum(lowest, -reach) * error
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def _ratios(
+    drawn: NDArray[np.float64],
+    residuals: Columns,
+    squares: Columns,
+    smallest: Columns,
+    weights: NDArray[np.float64],
+    equal_weights: bool,
+) -> Columns:
+    """Returns (resampled - observed) / standard error of each resample, [rows, columns]; infinite for resamples of equal
+    items."""
+    if equal_weights:
+        # One product for both, because reading the counts takes the time.
+        sums = drawn @ np.concatenate([residuals, squares], axis=1)
+        moved, spread = np.split(sums, 2, axis=1)
+        variance = spread - moved**2 / drawn.shape[1]
+    else:
+        sums = drawn @ np.concatenate([residuals, squares, residuals * weights[:, None]], axis=1)
+        moved, spread, cross = np.split(sums, 3, axis=1)
+        off = moved / np.maximum(drawn @ weights, SPREADLESS * weights.max())[:, None]
+        variance = spread - 2 * off * cross + off**2 * (drawn @ weights**2)[:, None]
+    flat = variance <= smallest
+    ratios: Columns = moved / np.sqrt(np.where(flat, 1.0, variance))
+    return np.where(flat, np.where(moved**2 <= smallest, 0.0, np.copysign(np.inf, moved)), ratios)
+
+
+def _log_ratios(sums: Columns, smallest: Columns) -> Columns:
+    """Does the same as `_ratios` for logarithms of ratios, from the sums of each resample, [rows, 5 * columns]; see
+    `studentized_ratio`."""
+    below, moved, spread, cross, square = np.split(sums, 5, axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = below + moved
+        off = -moved / (above * below)
+        variance = spread / above**2 + 2 * cross * off / above + square * off**2
+        logs = np.log1p(moved / below)
+        flat = ~(variance * above**2 > smallest)
+        ratios: Columns = logs / np.sqrt(np.where(flat, 1.0, variance))
+    # A resample with zeros on both sides shows no difference.
+    logs = np.nan_to_num(logs, nan=0.0, posinf=1.0, neginf=-1.0)
+    return np.where(flat, np.where(np.abs(moved) ** 2 <= smallest, 0.0, np.copysign(np.inf, logs)), ratios)

@@ -1,0 +1,62 @@
+"""The interface of an objective: the rows to observe, and the conversion of their results to a number for each item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
+
+
+class Objective(Protocol):
+    """Items (texts, prompts, pairs) that are measured again and again while heads are changed.
+
+    An item may take several rows. `probes` observe the untouched run; `later_probes` observe every other run and may use the
+    results of the untouched one.
+    """
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics of each item."""
+
+    @property
+    def items(self) -> int:
+        """The number of items."""
+
+    @property
+    def sequences(self) -> Sequence[TokenSequence]:
+        """The rows."""
+
+    @property
+    def probes(self) -> Sequence[Observer]:
+        """The probe of each row of the untouched run."""
+
+    @property
+    def truncated(self) -> int:
+        """The number of texts that were cut."""
+
+    @property
+    def skipped(self) -> int:
+        """The number of items that were left out."""
+
+    @property
+    def pieces(self) -> int:
+        """The number of masks that are predicted, in all rows."""
+
+    def later_probes(self, untouched: Sequence[Any]) -> Sequence[Observer]:
+        """Returns one probe for each row, given the results of `probes` on the untouched model."""
+
+    def measure(self, seen: Sequence[Any]) -> NDArray[np.float64]:
+        """Converts the results of the probes to values [metrics, items]. Raises FailedPrecondition for numbers that are not
+        finite."""
+
+    @property
+    def losses(self) -> Sequence[LossProbe]:
+        """One probe for each row whose loss can be differentiated, with one row for each item; empty for an objective
+        without a loss."""

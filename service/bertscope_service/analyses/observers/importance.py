@@ -1,0 +1,80 @@
+"""Gradient importance of heads (Michel et al. 2019, section 4): |d loss / d gate|, per text, then averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.observer import Readout
+
+GRADIENT_TOKENS = 256
+"""Maximum number of tokens in a backward pass, or one text: the pass holds the output of every layer (bert-base: 0.3 GB)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientObserver:
+    """Computes the loss of a row and its absolute derivative with respect to a gate on each head's context.
+
+    The result is (loss in nats, float32 [layers, heads]). A text alone and in a batch gives the same result: rows don't mix,
+    so one backward pass from the sum of the losses to gates [rows, layers, heads] leaves each row's own derivative.
+    """
+
+    probe: LossProbe
+
+    @property
+    def group(self) -> Hashable:
+        return type(self.probe), self.probe.group
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        losses, gradients = [], []
+        with torch.inference_mode(False), torch.enable_grad():
+            for part in _parts(state):
+                probes = [observer.probe for observer in observers[part]]
+                placed = _differentiable(encoder, gates, part, len(probes))
+                loss = type(probes[0]).losses(encoder, _rows(state, part), placed, probes)
+                (gradient,) = torch.autograd.grad(loss.sum(), placed.keep)
+                losses.append(loss.detach().float())
+                gradients.append(gradient.abs().float())
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[tuple[float, NDArray[np.float32]]]:
+            return list(zip(arrays[0].tolist(), arrays[1], strict=True))
+
+        return Readout((torch.cat(losses), torch.cat(gradients)), deal)
+
+
+def _parts(state: State) -> Iterator[slice]:
+    rows, length = state.hidden.shape[:2]
+    size = max(1, GRADIENT_TOKENS // length)
+    return (slice(begin, begin + size) for begin in range(0, rows, size))
+
+
+def _rows(state: State, part: slice) -> State:
+    """Copies some rows of a batch, because autograd refuses tensors that were made in inference mode."""
+    valid = None if state.valid is None else state.valid[part].clone()
+    return State(state.hidden[part].clone(), state.lengths[part], valid, state.layer)
+
+
+def _differentiable(encoder: Encoder, gates: BatchGates | None, part: slice, rows: int) -> BatchGates:
+    """Returns the gates of some rows, in every layer, with a `keep` that requires its gradient."""
+    layers = encoder.shape.layers
+    every = frozenset(range(layers))
+    if gates is None:
+        keep = torch.ones((rows, layers, encoder.shape.heads), dtype=encoder.dtype, device=encoder.device)
+        return BatchGates(keep.requires_grad_(), torch.zeros_like(keep), every, frozenset())
+    constant = {layer: values[part].clone() for layer, values in gates.constant.items()}
+    keep = gates.keep[part].clone().requires_grad_()
+    return BatchGates(keep, gates.uniform[part].clone(), every, gates.uniform_layers, constant)
+
+
+def normalised(gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divides each layer of [layers, heads] by its l2 norm; a layer of zeros stays zero."""
+    norms = np.sqrt((gradient**2).sum(axis=1, keepdims=True))
+    return gradient / np.where(norms > 0, norms, 1.0)

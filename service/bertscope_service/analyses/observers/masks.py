@@ -1,0 +1,72 @@
+"""Reads predictions at positions of a row, reduced on the device; cloze uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
+from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+from bertscope_service.encoders.observer import Readout
+
+LARGE_TOP_K = 100
+"""Rows that ask for more predictions than this run in separate batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskScores:
+    """The scores at a row's positions P: natural logarithms of probabilities over the whole vocabulary.
+
+    top_ids, top_logs: [P, top_k], likeliest first. asked_logs: [P, C]; asked_ranks: [P, C], 1 is the likeliest.
+    """
+
+    top_ids: NDArray[np.int64]
+    top_logs: NDArray[np.float32]
+    asked_logs: NDArray[np.float32]
+    asked_ranks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskObserver:
+    """Reads the predictions at some positions of a row: the top k (0 for none), and given ids, `asked` [P, C] (C may be 0)."""
+
+    positions: tuple[int, ...]
+    top_k: int
+    asked: NDArray[np.int64]
+
+    @property
+    def group(self) -> Hashable:
+        return self.top_k if self.top_k > LARGE_TOP_K else 0, bool(self.asked.size)
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        read = Reading(encoder, [observer.positions for observer in observers])
+        width = max(observer.asked.shape[1] for observer in observers)
+        asked = to_device(torch.from_numpy(np.concatenate([widen(o.asked, width) for o in observers])), encoder.device)
+        top_k = max(observer.top_k for observer in observers)
+        read.advance(state, gates)
+        parts = [_read(logits, asked[part], top_k) for part, logits in read.logits(state)]
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
+            dealt = zip(*(np.split(array, read.ends) for array in arrays), strict=True)
+            return [
+                MaskScores(ids[:, : o.top_k], logs[:, : o.top_k], found[:, : o.asked.shape[1]], ranks[:, : o.asked.shape[1]])
+                for o, (ids, logs, found, ranks) in zip(observers, dealt, strict=True)
+            ]
+
+        return Readout(parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True))), deal)
+
+
+def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.Tensor, ...]:
+    """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]."""
+    total = logits.logsumexp(dim=-1, keepdim=True)
+    values, ids = logits.topk(top_k, dim=-1)
+    if not asked.shape[1]:
+        return ids, values - total, asked.float(), asked
+    found = logits.gather(1, asked)
+    return ids, values - total, found - total, ranks_of(logits, found)

@@ -1,0 +1,167 @@
+"""Probes of objectives: gold pieces at masks, labels, and divergences. A probe has a loss where its objective has one.
+
+All of them run the last layer only at the positions they read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
+from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+from bertscope_service.encoders.observer import Observer, Readout
+
+
+class LossProbe(Observer, Protocol):
+    """A probe whose row has a loss."""
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        """Runs the remaining layers. Returns the loss of each row, nats, float32 [rows], differentiable."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldScores:
+    """The scores of the gold pieces G at a row's masks P.
+
+    logs: natural logarithms of probabilities over the whole vocabulary [P, G]. ranks: [P, G], 1 is the likeliest; 0 if not
+    requested.
+    """
+
+    logs: NDArray[np.float32]
+    ranks: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldProbe:
+    """Reads the gold pieces, int64 [P, G], at some positions P of a row; `ranked` requests their ranks too.
+
+    A mask with fewer than G gold pieces repeats one of them. The loss is the mean over the masks of -ln P of the likeliest
+    one.
+    """
+
+    positions: tuple[int, ...]
+    golds: NDArray[np.int64]
+    ranked: bool = False
+
+    @property
+    def group(self) -> Hashable:
+        return self.ranked
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        read = Reading(encoder, [probe.positions for probe in observers])
+        width = max(probe.golds.shape[1] for probe in observers)
+        golds = np.concatenate([widen(probe.golds, width) for probe in observers])
+        placed = to_device(torch.from_numpy(golds), encoder.device)
+        read.advance(state, gates)
+        parts = [_gold_scores(logits, placed[part], ranked=observers[0].ranked) for part, logits in read.logits(state)]
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[GoldScores]:
+            dealt = zip(*(np.split(array, read.ends) for array in arrays), strict=True)
+            widths = (probe.golds.shape[1] for probe in observers)
+            return [GoldScores(logs[:, :size], ranks[:, :size]) for size, (logs, ranks) in zip(widths, dealt, strict=True)]
+
+        return Readout(tuple(map(torch.cat, zip(*parts, strict=True))), deal)
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        read = Reading(encoder, [probe.positions for probe in probes])
+        read.advance(state, gates)
+        width = max(probe.golds.shape[1] for probe in probes)
+        # Repeating a gold changes no maximum; a column of zeros would.
+        golds = np.concatenate([np.pad(p.golds, ((0, 0), (0, width - p.golds.shape[1])), mode="edge") for p in probes])
+        placed = to_device(torch.from_numpy(golds), encoder.device)
+        logs = encoder.logits(state, read.rows, read.places).log_softmax(dim=-1).gather(1, placed).max(dim=1).values
+        total = torch.zeros(len(probes), dtype=torch.float32, device=logs.device).index_add(0, read.rows, -logs)
+        counts = torch.tensor([len(probe.positions) for probe in probes], dtype=torch.float32, device="cpu")
+        return total / to_device(counts, encoder.device)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelProbe:
+    """Reads the scores of all labels before the softmax: float32 [labels]. `gold` is the right label, for the loss."""
+
+    gold: int = 0
+
+    @property
+    def group(self) -> Hashable:
+        return None
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        return Readout((cls._logits(encoder, state, gates),), lambda arrays: list(arrays[0]))
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        gold = to_device(torch.tensor([probe.gold for probe in probes], dtype=torch.int64, device="cpu"), encoder.device)
+        return torch.nn.functional.cross_entropy(cls._logits(encoder, state, gates), gold, reduction="none")
+
+    @staticmethod
+    def _logits(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
+        first = None
+        if encoder.reads_first:
+            first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
+        encoder.advance(state, encoder.shape.layers, gates, only=first)
+        return encoder.classify(state)
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenProbe:
+    """Reads the last hidden states at some positions P: a tensor [P, hidden_size] that stays on the device."""
+
+    positions: tuple[int, ...]
+
+    @property
+    def group(self) -> Hashable:
+        return None
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        read = Reading(encoder, [probe.positions for probe in observers])
+        read.advance(state, gates)
+        parts = [part.clone() for part in state.hidden[read.rows, read.places].split(read.counts)]
+        return Readout((), lambda _: list(parts))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DivergenceProbe:
+    """Computes KL(untouched || changed) at some positions P, nats: float32 [P].
+
+    `untouched` is the result of a HiddenProbe there: it takes a few kilobytes, distributions over the vocabulary would take
+    hundreds.
+    """
+
+    positions: tuple[int, ...]
+    untouched: torch.Tensor
+
+    @property
+    def group(self) -> Hashable:
+        return None
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        read = Reading(encoder, [probe.positions for probe in observers])
+        read.advance(state, gates)
+        hidden = torch.cat([probe.untouched for probe in observers])
+        before = State(hidden[None], (len(hidden),), None, encoder.shape.layers)
+        places = torch.arange(len(hidden), dtype=torch.int64, device=encoder.device)
+        parts = []
+        for part, logits in read.logits(state):
+            wanted = encoder.logits(before, torch.zeros_like(places[part]), places[part]).log_softmax(dim=-1)
+            parts.append((wanted.exp() * (wanted - logits.log_softmax(dim=-1))).sum(dim=-1))
+        # Equal distributions differ by rounding.
+        return Readout((torch.cat(parts).clamp(min=0.0),), lambda arrays: np.split(arrays[0], read.ends))
+
+
+def _gold_scores(logits: torch.Tensor, golds: torch.Tensor, *, ranked: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns logs and ranks [n, G], from scores [n, vocabulary]."""
+    found = logits.gather(1, golds)
+    logs = found - logits.logsumexp(dim=-1, keepdim=True)
+    return logs, ranks_of(logits, found) if ranked else torch.zeros_like(golds)

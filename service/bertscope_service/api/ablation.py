@@ -1,0 +1,206 @@
+"""The AblationService."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import numpy as np
+from bertscope.v1 import ablation_pb2, ablation_pb2_grpc, common_pb2
+from numpy.typing import NDArray
+
+from bertscope_service.ablation.evaluation import Change, Evaluation
+from bertscope_service.ablation.ranking import Ranking, rank_heads
+from bertscope_service.ablation.sweep import Sweep
+from bertscope_service.analyses.ablation import Effect, Event, HeadSet, MetricEffect, Order, Point, Start, Summary, SweepQuery
+from bertscope_service.analyses.objectives.base import Objective
+from bertscope_service.api.answer import Backend, Call, Context
+from bertscope_service.api.checks import check_folder, check_items, check_model_id, parse_layer_heads
+from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, check_draws, render_bootstrap
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.model_rendering import render_model
+from bertscope_service.api.objectives import build, parse_objective
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_gradients, require_objective, require_observable
+from bertscope_service.api.sweeps import check_rankable, parse_sweep
+from bertscope_service.encoders.base import Shape
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+Response = ablation_pb2.SweepHeadsResponse
+
+
+class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
+    """Serves AblationService: measures the importance of heads and removes unimportant ones."""
+
+    def __init__(self, backend: Backend, memory_bytes: int) -> None:
+        """Keeps the backend. `memory_bytes`: maximum memory for a sweep's shared states."""
+        self._backend = backend
+        self._memory_bytes = memory_bytes
+
+    async def SweepHeads(self, request: ablation_pb2.SweepHeadsRequest, context: Context) -> AsyncIterator[Response]:
+        with self._backend.registry.use(request.model) as model:
+            sweep = await self._sweep(request, Call.of(self._backend, model, context))
+            # Closed explicitly: queued rows must not wait for garbage collection after the client is gone.
+            async with aclosing(sweep.events()) as events:
+                async for event in events:
+                    yield render(event, model)
+
+    async def _sweep(self, request: ablation_pb2.SweepHeadsRequest, call: Call) -> Sweep:
+        def plan(
+            request: ablation_pb2.SweepHeadsRequest, model: LoadedModel, limits: RequestLimits
+        ) -> tuple[SweepQuery, Objective]:
+            return plan_sweep(request, model, limits, self._memory_bytes)
+
+        means = request.mode == common_pb2.HeadIntervention.MODE_MEAN
+        (query, objective), conditions = await call.read(request, plan, check_items, means=means)
+        change = Change(query.mode, query.scale, await call.means(conditions))
+        encoder, gradients = call.model.encoder, None
+        evaluation = await asyncio.to_thread(Evaluation, encoder, objective, call.bulk(), change, query.memory_bytes)
+        if query.greedy is not None and query.greedy.order is Order.IMPORTANCE:
+            gradients = (await self._backend.registry.with_gradients(call.model)).encoder
+        return Sweep(evaluation, query, conditions.interventions, gradients)
+
+    async def RankHeads(self, request: ablation_pb2.RankHeadsRequest, context: Context) -> ablation_pb2.RankHeadsResponse:
+        registry = self._backend.registry
+        with registry.use(request.model) as model:
+            objective, conditions = await Call.of(self._backend, model, context).read(request, plan_ranking, check_items)
+            call = Call.of(self._backend, await registry.with_gradients(model), context)
+            ranking = await rank_heads(call.model.encoder, objective, await call.gates(conditions), call.bulk())
+            return render_ranking(ranking, objective, call.model)
+
+    async def PruneHeads(self, request: ablation_pb2.PruneHeadsRequest, context: Context) -> ablation_pb2.PruneHeadsResponse:
+        registry = self._backend.registry
+        with registry.use(request.model) as model:
+            heads, model_id, folder = parse_prune(request, model.encoder.shape, model.name)
+            await asyncio.to_thread(self._backend.policy.check_folder, folder)
+            pruned = await registry.prune(model, model_id, heads, folder, lambda _: None)
+            return ablation_pb2.PruneHeadsResponse(model=render_model(registry.find(pruned.name)))
+
+
+def plan_sweep(
+    request: ablation_pb2.SweepHeadsRequest, model: LoadedModel, limits: RequestLimits, memory_bytes: int
+) -> tuple[SweepQuery, Objective]:
+    """Returns a sweep's query and its objective. `memory_bytes`: see AblationServicer.
+
+    Raises InvalidArgument, and Unsupported for a model without the head that the objective needs, or without attention.
+    """
+    asked = parse_objective(request, limits)
+    require_objective(model, asked)
+    require_observable(model)
+    query = parse_sweep(request, asked, model.encoder.shape, model.name, memory_bytes)
+    objective = build(asked, model)
+    check_draws(query.bootstrap, objective.items)
+    return query, objective
+
+
+def plan_ranking(request: ablation_pb2.RankHeadsRequest, model: LoadedModel, limits: RequestLimits) -> Objective:
+    """Returns the objective whose loss is differentiated. Raises InvalidArgument, and Unsupported for a model without
+    gradients."""
+    asked = parse_objective(request, limits)
+    check_rankable(asked)
+    require_objective(model, asked)
+    require_gradients(model)
+    return build(asked, model)
+
+
+def parse_prune(
+    request: ablation_pb2.PruneHeadsRequest, shape: Shape, model: str
+) -> tuple[Mapping[int, tuple[int, ...]], str, Path | None]:
+    """Returns the heads to remove, by layer, the id of the new model, and its folder. Raises InvalidArgument."""
+    if not request.heads:
+        raise InvalidArgument("heads", "heads is empty; name the heads to remove", "NO_HEADS")
+    heads = parse_layer_heads(request.heads, "heads", shape, model)
+    return dict(heads), check_model_id(request.model_id), check_folder(request.folder)
+
+
+def render(event: Event, model: LoadedModel) -> Response:
+    """Renders one message of the stream."""
+    match event:
+        case Start():
+            return render_start(event, model)
+        case Effect():
+            return render_effect(event)
+        case Point():
+            return render_point(event)
+    return render_summary(event, model)
+
+
+def render_start(start: Start, model: LoadedModel) -> Response:
+    return Response(
+        start=ablation_pb2.SweepStart(
+            baseline=[ablation_pb2.MetricScore(metric=METRICS[metric], score=score) for metric, score in start.baseline],
+            total=start.total,
+            items=start.items,
+            skipped_items=start.skipped_items,
+            truncated_texts=start.truncated_texts,
+            predicted_pieces=start.predicted_pieces,
+            bootstrap=render_bootstrap(start.bootstrap),
+            provenance=render_provenance(model),
+            done=start.done,
+        )
+    )
+
+
+def render_effect(effect: Effect) -> Response:
+    return Response(effect=ablation_pb2.HeadEffect(heads=_render_set(effect.heads), metrics=_render_metrics(effect.metrics)))
+
+
+def render_point(point: Point) -> Response:
+    return Response(
+        point=ablation_pb2.CurvePoint(
+            added=[_render_set(heads) for heads in point.added],
+            share_removed=point.share_removed,
+            metrics=_render_metrics(point.metrics),
+        )
+    )
+
+
+def render_summary(summary: Summary, model: LoadedModel) -> Response:
+    return Response(
+        summary=ablation_pb2.SweepSummary(
+            helped=summary.helped,
+            hurt=summary.hurt,
+            layer_passes=summary.layer_passes,
+            full_layer_passes=summary.full_layer_passes,
+            seconds=summary.seconds,
+            provenance=render_provenance(model),
+        )
+    )
+
+
+def render_ranking(ranking: Ranking, objective: Objective, model: LoadedModel) -> ablation_pb2.RankHeadsResponse:
+    return ablation_pb2.RankHeadsResponse(
+        importance=_render_matrix(ranking.importance),
+        gradient=_render_matrix(ranking.gradient),
+        items=objective.items,
+        skipped_items=objective.skipped,
+        loss=ranking.loss,
+        provenance=render_provenance(model),
+    )
+
+
+def _render_set(heads: HeadSet) -> ablation_pb2.HeadSet:
+    return ablation_pb2.HeadSet(layers=[common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in heads])
+
+
+def _render_metrics(effects: Sequence[MetricEffect]) -> list[ablation_pb2.MetricEffect]:
+    return [
+        ablation_pb2.MetricEffect(
+            metric=METRICS[effect.metric],
+            score=effect.score,
+            difference=effect.difference,
+            low=effect.low,
+            high=effect.high,
+            mcnemar_p=effect.mcnemar_p,
+            interval_method=METHODS[effect.method],
+            no_interval=NO_INTERVALS[effect.no_interval],
+        )
+        for effect in effects
+    ]
+
+
+def _render_matrix(values: NDArray[np.float64]) -> common_pb2.Tensor:
+    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4").tobytes())

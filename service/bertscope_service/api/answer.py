@@ -1,0 +1,182 @@
+"""The path of every request that queries a model: check, plan, run, render.
+
+Each rpc supplies two pure functions: one checks the request and plans its rows, the other renders the reply from their
+results. `answer` does the rest for rpcs with one reply. Streaming rpcs begin with `Call.prepare`; rpcs whose rows run behind
+interactive ones begin with `Call.read`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import grpc
+import numpy as np
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+
+from bertscope_service.ablation.mean_contexts import mean_contexts
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.api.checks import check_texts, check_tokens
+from bertscope_service.api.interventions import check_reference_texts, read_interventions, read_references
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.observer import Observer
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rows import Row, deadline_after
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.models.registry import Registry
+from bertscope_service.security import callers
+from bertscope_service.security.model_sources import SourcePolicy
+
+INLINE_CHARACTERS = 4000
+"""Requests with fewer characters are planned on the loop: waking a thread would take longer. A large request takes seconds."""
+
+INLINE_REPLY_BYTES = 16 * 1024
+"""Smaller replies are rendered on the loop."""
+
+T = TypeVar("T")
+RequestT = TypeVar("RequestT", bound=Message)
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Plan(Protocol):
+    """The rows for a request, and the size of its reply."""
+
+    @property
+    def rows(self) -> Sequence[tuple[TokenSequence, Observer]]:
+        """The sequences to run, each with its observer."""
+
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the part of the reply that is in memory at a time, bytes."""
+
+
+PlanT = TypeVar("PlanT", bound=Plan)
+CheckCount = Callable[[Sequence[object], str], None]
+Read = Callable[[RequestT, LoadedModel, RequestLimits], T]
+"""Checks a request and plans its answer; may run in a thread. Raises InvalidArgument, and Unsupported for a model without a
+required capability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The parts of the server that rpcs use."""
+
+    engine: Engine
+    registry: Registry
+    limits: RequestLimits
+    policy: SourcePolicy
+    reply_memory: ReplyMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The contributions of heads during a request, and the texts for mean contexts (none if no head needs them)."""
+
+    interventions: Interventions
+    references: Sequence[TokenSequence]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that queries a model: its client, and its deadline (time.monotonic(); None if it has none)."""
+
+    backend: Backend
+    model: LoadedModel
+    client: str
+    deadline: float | None
+
+    @classmethod
+    def of(cls, backend: Backend, model: LoadedModel, context: Context) -> Call:
+        return cls(backend, model, callers.current.get(), deadline_after(context.time_remaining()))
+
+    async def prepare(
+        self, request: RequestT, plan: Read[RequestT, PlanT], *, size: int | None = None
+    ) -> tuple[PlanT, Gates | None]:
+        """Plans an interactive request. Returns the plan, and the gates of its interventions.
+
+        `size`: number of characters to read; the size of the request if it is None. Raises InvalidArgument, Unsupported, and
+        Overloaded if other replies take up the memory for replies.
+        """
+        limits, field = self.backend.limits, "texts" if "texts" in request.DESCRIPTOR.fields_by_name else "inputs"
+
+        def bounded(request: RequestT, model: LoadedModel, limits: RequestLimits) -> PlanT:
+            planned = plan(request, model, limits)
+            check_tokens((sequence for sequence, _ in planned.rows), field, limits)
+            return planned
+
+        large = (request.ByteSize() if size is None else size) > INLINE_CHARACTERS
+        planned, conditions = await self.read(request, bounded, partial(check_texts, limits=limits), large=large)
+        # Reserved before the run, because computing a large reply takes as much memory.
+        self.backend.reply_memory.hold(self.client, planned.reply_bytes)
+        return planned, await self.gates(conditions)
+
+    async def read(
+        self, request: Any, plan: Read[Any, T], check_count: CheckCount, *, large: bool = True, means: bool = False
+    ) -> tuple[T, Conditions]:
+        """Plans a request, in a thread if it is `large`. Returns the plan and the conditions of its run.
+
+        `check_count`: refuses too few or too many reference texts. `means`: the request needs them whatever its interventions
+        are.
+        """
+
+        def work() -> tuple[T, Conditions]:
+            interventions = read_interventions(getattr(request, "interventions", ()), self.model)
+            needed = means or bool(interventions.mean.any())
+            texts = getattr(request, "reference_texts", ())
+            check_reference_texts(texts, self.backend.limits, check_count, needed=needed)
+            planned = plan(request, self.model, self.backend.limits)
+            return planned, Conditions(interventions, read_references(texts, self.model))
+
+        return await off_loop(work, large=large)
+
+    async def gates(self, conditions: Conditions) -> Gates | None:
+        """Returns the gates of the interventions; runs the reference texts if there are any."""
+        return conditions.interventions.gates(await self.means(conditions))
+
+    async def means(self, conditions: Conditions) -> NDArray[np.float32] | None:
+        """Returns mean contexts [layers, heads, head_size] over the reference texts; None if there are none."""
+        if not conditions.references:
+            return None
+        return await mean_contexts(self.model.encoder, conditions.references, self.bulk())
+
+    async def run(self, rows: Sequence[Row], *, admitted: bool = False) -> list[Any]:
+        """Runs rows. Returns one result for each; see Engine.run."""
+        return await self.backend.engine.run(rows, client=self.client, deadline=self.deadline, admitted=admitted)
+
+    def bulk(self, encoder: Encoder | None = None) -> BulkRunner:
+        """Returns a runner for rows of the model, or of another encoder, which yields to interactive rows."""
+        return BulkRunner(self.backend.engine, encoder or self.model.encoder, self.client, self.deadline)
+
+
+async def answer(
+    backend: Backend,
+    request: RequestT,
+    context: Context,
+    plan: Read[RequestT, PlanT],
+    render: Callable[[PlanT, list[Any], LoadedModel], T],
+    *,
+    model: str,
+    size: int | None = None,
+    inline_bytes: int = INLINE_REPLY_BYTES,
+) -> T:
+    """Answers a request that queries one model; `render` makes the reply from the plan and the results of its rows.
+
+    `size`: see Call.prepare. `inline_bytes`: smaller replies are rendered on the loop.
+    """
+    with backend.registry.use(model) as loaded:
+        call = Call.of(backend, loaded, context)
+        planned, gates = await call.prepare(request, plan, size=size)
+        results = await call.run([Row(loaded.encoder, sequence, observer, gates) for sequence, observer in planned.rows])
+        return await off_loop(lambda: render(planned, results, loaded), large=planned.reply_bytes > inline_bytes)
+
+
+async def off_loop(work: Callable[[], T], *, large: bool) -> T:
+    """Runs a pure computation, in a thread if it is large, so that the loop goes on."""
+    return await asyncio.to_thread(work) if large else work()

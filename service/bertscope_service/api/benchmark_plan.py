@@ -1,0 +1,115 @@
+"""The plan of a BenchmarkModels call, checked completely before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from bertscope_service.analyses.agreement import Question, Shared, label_questions, mask_questions, shared_pieces
+from bertscope_service.analyses.objectives.base import Objective
+from bertscope_service.api.answer import Backend
+from bertscope_service.api.benchmark_requests import USUAL_TOP_K, BenchmarkQuery
+from bertscope_service.api.intervals import check_draws
+from bertscope_service.api.models import LoadDefaults
+from bertscope_service.api.objectives import build
+from bertscope_service.api.requirements import require_classification, require_cloze
+from bertscope_service.benchmark.building import Building
+from bertscope_service.benchmark.losses import build_objectives
+from bertscope_service.benchmark.measure import Inputs, Subject, make_inputs
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel, LoadSpec
+from bertscope_service.models.registry import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A benchmark whose texts are all tokenized and checked."""
+
+    query: BenchmarkQuery
+    models: Sequence[LoadedModel]
+    baseline: int
+    inputs: Sequence[Inputs]
+    questions: Sequence[Question]
+    shared: Sequence[Shared]
+    top_k: int
+    objectives: Sequence[Objective]
+
+    def inputs_with(self, more: int) -> list[Inputs]:
+        """Returns the inputs of all models, followed by `more` copies of the baseline's."""
+        return [replace(one, sequences=[*one.sequences, *[one.sequences[self.baseline]] * more]) for one in self.inputs]
+
+    @property
+    def losses(self) -> int:
+        """Number of parts after the speeds."""
+        return bool(self.questions) + bool(self.objectives)
+
+
+class BenchmarkSettings(LoadDefaults, Protocol):
+    """The settings of benchmarks: how models run, and the maximum memory of copies that run them in another form."""
+
+    @property
+    def benchmark_memory_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The parts of the server that benchmarks use. `read` reads a model from its source, as the registry's does.
+
+    A call that builds models holds `alone`: building would disturb another call's measurements, and the memory is meant for
+    one call.
+    """
+
+    backend: Backend
+    settings: BenchmarkSettings
+    read: Callable[[LoadSpec, Report], LoadedModel]
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    building: Building = field(default_factory=Building)
+
+
+def require_agreement(models: Sequence[LoadedModel], baseline: int) -> None:
+    """Checks that all models predict what the baseline does: masks, or the same labels. Raises Unsupported, InvalidArgument."""
+    labels = models[baseline].encoder.shape.labels
+    for model in models:
+        if not labels:
+            require_cloze(model)
+            continue
+        require_classification(model)
+        if model.encoder.shape.labels != labels:
+            message = f"{model.name} has other labels than {models[baseline].name}; leave agreement_texts out, or that model"
+            raise InvalidArgument("agreement_texts", message, "LABELS_DIFFER", model=model.name)
+
+
+def make_plan(query: BenchmarkQuery, models: Sequence[LoadedModel], baseline: int) -> Plan:
+    """Tokenizes and checks all texts, which takes seconds for many of them. Raises InvalidArgument."""
+    inputs = make_inputs([Subject(model.encoder, model.tokenizer) for model in models], query.measurement)
+    questions, shared, top_k = make_questions(query, models, baseline)
+    objectives: Sequence[Objective] = ()
+    if query.objective is not None:
+        objectives = build_objectives(query.objective, [partial(build, model=model) for model in models])
+        check_draws(query.measurement.bootstrap, objectives[0].items, "measurement.bootstrap")
+    return Plan(query, models, baseline, inputs, questions, shared, top_k, objectives)
+
+
+def make_questions(
+    query: BenchmarkQuery, models: Sequence[LoadedModel], baseline: int
+) -> tuple[Sequence[Question], Sequence[Shared], int]:
+    """Returns the questions for agreement, the shared pieces of each model, and the k. Raises InvalidArgument."""
+    texts, first, tokenizers = query.agreement_texts, models[baseline], [model.tokenizer for model in models]
+    if not texts:
+        return (), (), 0
+    labels = len(first.encoder.shape.labels)
+    sizes = [labels or model.encoder.shape.vocabulary_size for model in models]
+    if query.top_k is not None and query.top_k > min(sizes):
+        message = f"top_k is {query.top_k} and the models choose among {min(sizes)} {'labels' if labels else 'pieces'}"
+        raise InvalidArgument("top_k", f"{message}; use at most that", "TOP_K_OUT_OF_RANGE", limit=min(sizes))
+    top_k = query.top_k or min(USUAL_TOP_K, *sizes)
+    if labels:
+        return label_questions(texts, tokenizers), [Shared()] * len(models), top_k
+    shared = [
+        shared_pieces(first.tokenizer, tokenizer, (sizes[baseline], size), top_k)
+        for tokenizer, size in zip(tokenizers, sizes, strict=True)
+    ]
+    return mask_questions(texts, tokenizers, query.measurement.bootstrap.seed), shared, top_k

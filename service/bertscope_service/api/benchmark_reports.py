@@ -1,0 +1,185 @@
+"""Replies of BenchmarkService."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertscope.v1 import benchmark_pb2
+
+from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.agreement import Agreement
+from bertscope_service.analyses.timings import Ratio, Verdict
+from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, render_bootstrap
+from bertscope_service.api.model_rendering import render_applied
+from bertscope_service.api.provenance import PRECISIONS, RUNTIMES, render_provenance
+from bertscope_service.benchmark.copies import ComparedModel, ComparedModels
+from bertscope_service.benchmark.losses import Score
+from bertscope_service.benchmark.measure import Measured, ModelMeasures, Speed
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.observability.machine import Machine
+
+MUCH_LOAD = 0.1
+"""A report warns if other processes take at least this share of the processor."""
+
+VERDICTS = {
+    Verdict.ABOVE: benchmark_pb2.Ratio.VERDICT_ABOVE,
+    Verdict.BELOW: benchmark_pb2.Ratio.VERDICT_BELOW,
+    Verdict.NOT_DISTINGUISHABLE: benchmark_pb2.Ratio.VERDICT_NOT_DISTINGUISHABLE,
+}
+
+
+def render_progress(stage: str, done: float) -> benchmark_pb2.BenchmarkProgress:
+    return benchmark_pb2.BenchmarkProgress(stage=stage, done=min(1.0, max(0.0, done)))
+
+
+def render_report(
+    compared_models: ComparedModels,
+    baseline: int,
+    measured: Measured,
+    agreements: Sequence[Agreement | None],
+    scores: Sequence[Sequence[Score]],
+    seconds: float,
+    bootstrap: Bootstrap,
+) -> benchmark_pb2.BenchmarkReport:
+    """Renders a report. `agreements` and `scores` are those of each model; None and empty if not requested."""
+    every = compared_models.every
+    base = every[baseline]
+    reports = [
+        render_compared_model(compared_model, base.loaded, every[compared_model.compared], own)
+        for compared_model, own in zip(every, measured.models, strict=True)
+    ]
+    for report, agreement, own_scores in zip(reports, agreements, scores, strict=False):
+        if agreement is not None:
+            report.agreement.CopyFrom(_agreement(agreement))
+        report.scores.extend(map(_score, own_scores))
+    return benchmark_pb2.BenchmarkReport(
+        machine=render_machine(measured.machine),
+        baseline=base.loaded.name,
+        models=reports[: compared_models.models],
+        references=reports[compared_models.models :],
+        disturbances=benchmark_pb2.Disturbances(waited=measured.waited, refused=measured.refused),
+        seconds=seconds,
+        cut_short=measured.cut_short,
+        warnings=[*load_warnings(measured.machine, cut_short=measured.cut_short), *form_warnings(compared_models)],
+        bootstrap=render_bootstrap(bootstrap),
+    )
+
+
+def render_compared_model(
+    compared_model: ComparedModel, baseline: LoadedModel, other: ComparedModel, measures: ModelMeasures
+) -> benchmark_pb2.ModelReport:
+    """Renders a model as it ran, with the model that it is compared with."""
+    report = render_model_report(compared_model.runs, baseline, measures, compared_model.caveat)
+    report.weight_bytes, report.compression = (
+        compared_model.loaded.weight_bytes,
+        baseline.weight_bytes / compared_model.loaded.weight_bytes,
+    )
+    report.copied = compared_model.copied
+    report.loaded_runtime = RUNTIMES[compared_model.loaded.encoder.runtime]
+    report.loaded_precision = PRECISIONS[compared_model.loaded.encoder.precision]
+    if other is not compared_model:
+        report.compared_with.CopyFrom(render_provenance(other.runs))
+    return report
+
+
+def load_warnings(machine: Machine, *, cut_short: bool) -> list[str]:
+    """Returns warnings about the machine and the time limit."""
+    warnings = []
+    if machine.other_load >= MUCH_LOAD:
+        took = f"other processes took {100 * machine.other_load:.0f} % of the processor while speed was measured"
+        warnings.append(f"{took}: all times are too long, and ratios may be off by more than their intervals say")
+    if cut_short:
+        warnings.append("cut short by the time limit: some models have fewer runs than requested")
+    return warnings
+
+
+def form_warnings(compared_models: ComparedModels) -> list[str]:
+    """Returns warnings about models that did not run in the same way as the model they are compared with, with the reason."""
+    named: dict[str, list[str]] = {}
+    for compared_model in compared_models.every:
+        if compared_model.caveat:
+            named.setdefault(compared_model.caveat, []).append(compared_model.loaded.name)
+    warnings = [
+        f"{', '.join(names)}: {caveat} than the baseline, so a speed-up is not the model's alone"
+        for caveat, names in named.items()
+    ]
+    return [*warnings, *compared_models.remarks]
+
+
+def render_model_report(
+    model: LoadedModel, baseline: LoadedModel, measures: ModelMeasures, caveat: str = ""
+) -> benchmark_pb2.ModelReport:
+    """Renders the measurements of a model without its losses. `caveat` goes with its speed-ups."""
+    return benchmark_pb2.ModelReport(
+        provenance=render_provenance(model),
+        parameters=model.encoder.shape.parameters,
+        nonzero_parameters=measures.nonzero_parameters,
+        weight_bytes=model.weight_bytes,
+        resident_bytes=measures.resident_bytes,
+        working_bytes=measures.working_bytes,
+        compression=baseline.weight_bytes / model.weight_bytes,
+        speeds=[_speed(speed, caveat) for speed in measures.speeds],
+        steps=map(render_applied, model.steps),
+        loaded_runtime=RUNTIMES[model.encoder.runtime],
+        loaded_precision=PRECISIONS[model.encoder.precision],
+    )
+
+
+def render_machine(machine: Machine) -> benchmark_pb2.Machine:
+    return benchmark_pb2.Machine(
+        cpu=machine.cpu,
+        cores=machine.cores,
+        cpu_flags=machine.cpu_flags,
+        gpus=machine.gpus,
+        threads=machine.threads,
+        memory_bytes=machine.memory_bytes,
+        system=machine.system,
+        other_load=machine.other_load,
+    )
+
+
+def _speed(speed: Speed, caveat: str) -> benchmark_pb2.Speed:
+    p50, p90, p95, p99 = speed.percentiles
+    return benchmark_pb2.Speed(
+        length=speed.length,
+        p50_seconds=p50,
+        p90_seconds=p90,
+        p95_seconds=p95,
+        p99_seconds=p99,
+        runs=speed.runs,
+        best_batch=speed.best_batch,
+        throughput=speed.throughput,
+        batches=speed.batches,
+        latency_speedup=_ratio(speed.latency_speedup, caveat),
+        throughput_speedup=_ratio(speed.throughput_speedup, caveat),
+    )
+
+
+def _ratio(ratio: Ratio | None, caveat: str = "") -> benchmark_pb2.Ratio | None:
+    if ratio is None:
+        return None
+    return benchmark_pb2.Ratio(
+        value=ratio.value,
+        low=ratio.low,
+        high=ratio.high,
+        verdict=VERDICTS[ratio.verdict],
+        caveat=caveat,
+        interval_method=METHODS[ratio.method],
+        no_interval=NO_INTERVALS[ratio.no_interval],
+    )
+
+
+def _agreement(agreement: Agreement) -> benchmark_pb2.Agreement:
+    return benchmark_pb2.Agreement(
+        top_1=agreement.top_1,
+        top_k=agreement.top_k,
+        k=agreement.k,
+        divergence=agreement.divergence,
+        divergence_low=agreement.low,
+        divergence_high=agreement.high,
+        places=agreement.places,
+    )
+
+
+def _score(score: Score) -> benchmark_pb2.Score:
+    return benchmark_pb2.Score(metric=METRICS[score.metric], value=score.value, retained=_ratio(score.retained))

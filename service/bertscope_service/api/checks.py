@@ -1,0 +1,115 @@
+"""Checks of texts, layers, heads and new models that several services share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bertscope.v1 import common_pb2
+
+from bertscope_service.analyses.ablation import HeadSet
+from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
+from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.errors import InvalidArgument
+
+MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def check_texts(texts: Sequence[object], field: str, limits: RequestLimits) -> None:
+    """Checks that a request has 1 to `limits.texts` texts."""
+    if not texts:
+        raise InvalidArgument(field, f"{field} is empty; give at least one text", "NO_TEXT")
+    if len(texts) > limits.texts:
+        message = f"{field} has {len(texts)} entries and this server takes {limits.texts}; send them in parts"
+        raise InvalidArgument(field, message, "TOO_MANY_TEXTS", limit=limits.texts)
+
+
+def check_text(text: str, field: str, limits: RequestLimits) -> str:
+    """Checks that a text has a character that is not blank, and not too many characters. Returns it."""
+    if len(text) > limits.text_characters:
+        message = f"{field} has {len(text)} characters and this server takes {limits.text_characters}; shorten it"
+        raise InvalidArgument(field, message, "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not text or text.isspace():
+        raise InvalidArgument(field, f"{field} is empty; leave it out or write some text", "EMPTY_TEXT")
+    return text
+
+
+def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: RequestLimits) -> None:
+    """Checks that all rows of an interactive request together have at most `limits.tokens` tokens."""
+    tokens = sum(map(len, sequences))
+    if tokens > limits.tokens:
+        message = f"{field} make {tokens} tokens of work and this server takes {limits.tokens} in a request; send them in parts"
+        raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=limits.tokens)
+
+
+def check_input(entry: common_pb2.TextInput, field: str, limits: RequestLimits) -> tuple[str, str | None]:
+    """Checks a text, and the second one of a pair. Returns both."""
+    text = check_text(entry.text, f"{field}.text", limits)
+    return text, check_text(entry.text_pair, f"{field}.text_pair", limits) if entry.HasField("text_pair") else None
+
+
+def check_inputs(entries: Sequence[common_pb2.TextInput], limits: RequestLimits) -> tuple[tuple[str, str | None], ...]:
+    """Checks the texts and pairs of a request, in its field `inputs`. Returns them."""
+    check_texts(entries, "inputs", limits)
+    return tuple(check_input(entry, f"inputs[{index}]", limits) for index, entry in enumerate(entries))
+
+
+def check_numbers(numbers: Sequence[int], field: str, what: str, count: int, model: str) -> tuple[int, ...]:
+    """Checks that layer or head numbers are distinct, each 0 to count - 1. Returns them, or all if there are none."""
+    seen: set[int] = set()
+    for index, number in enumerate(numbers):
+        check_number(number, f"{field}[{index}]", what, count, model)
+        if number in seen:
+            message = f"{what} {number} is listed twice in {field}; list each once"
+            raise InvalidArgument(f"{field}[{index}]", message, "DUPLICATE")
+        seen.add(number)
+    return tuple(numbers) or tuple(range(count))
+
+
+def check_number(number: int, field: str, what: str, count: int, model: str) -> None:
+    """Checks that a layer or head number is 0 to count - 1."""
+    if number >= count:
+        message = f"{what} {number} is out of range: {model} has {what}s 0 to {count - 1}"
+        raise InvalidArgument(field, message, f"{what.upper()}_OUT_OF_RANGE", model=model)
+
+
+def parse_layer_heads(entries: Sequence[common_pb2.LayerHeads], field: str, shape: Shape, model: str) -> HeadSet:
+    """Returns heads by layer, all of them spelled out, both ascending."""
+    heads: dict[int, tuple[int, ...]] = {}
+    for index, entry in enumerate(entries):
+        check_number(entry.layer, f"{field}[{index}].layer", "layer", shape.layers, model)
+        if entry.layer in heads:
+            message = f"layer {entry.layer} is listed twice in {field}; list each once"
+            raise InvalidArgument(f"{field}[{index}].layer", message, "DUPLICATE")
+        numbers = check_numbers(entry.heads, f"{field}[{index}].heads", "head", shape.heads, model)
+        heads[entry.layer] = tuple(sorted(numbers))
+    return tuple(sorted(heads.items()))
+
+
+def check_items(entries: Sequence[object], field: str) -> None:
+    """Checks that an objective has 1 to MAX_ITEMS items."""
+    if not entries:
+        raise InvalidArgument(field, f"{field} is empty; give at least one", "NO_ITEM")
+    if len(entries) > MAX_ITEMS:
+        message = f"{field} has {len(entries)} entries and one call takes {MAX_ITEMS}; leave some out"
+        raise InvalidArgument(field, message, "TOO_MANY_ITEMS", limit=MAX_ITEMS)
+
+
+def check_model_id(model_id: str) -> str:
+    """Checks a model's id. Raises InvalidArgument if it is malformed or empty."""
+    if not MODEL_ID.fullmatch(model_id):
+        rule = "1 to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        message = f"model_id {model_id!r} is malformed; use {rule}"
+        raise InvalidArgument("model_id", message, "MALFORMED_MODEL_ID")
+    return model_id
+
+
+def check_folder(folder: str) -> Path | None:
+    """Returns the folder to save a new model in; None for "". Raises InvalidArgument if it is not absolute."""
+    if not folder:
+        return None
+    if "\0" in folder or not Path(folder).is_absolute():
+        message = f"folder {folder!r} is not an absolute path; begin it with '/', or leave it out not to save the model"
+        raise InvalidArgument("folder", message, "FOLDER_NOT_ABSOLUTE")
+    return Path(folder)

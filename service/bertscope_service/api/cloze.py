@@ -1,0 +1,106 @@
+"""The ClozeService."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from bertscope.v1 import cloze_pb2, cloze_pb2_grpc
+
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledMask
+from bertscope_service.analyses.observers.masks import MaskScores
+from bertscope_service.api.answer import Backend, Context, answer
+from bertscope_service.api.checks import check_text, check_texts
+from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_cloze
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import Shape
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+DEFAULT_TOP_K = 5
+
+
+class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
+    """Serves ClozeService: queries masked language models."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    async def FillMask(self, request: cloze_pb2.FillMaskRequest, context: Context) -> cloze_pb2.FillMaskResponse:
+        # Every text tokenizes the candidates.
+        size = sum(map(len, request.texts)) + len(request.texts) * sum(map(len, request.candidates))
+        return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=size)
+
+
+def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> ClozePlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
+    require_cloze(model)
+    return ClozePlan(parse_fill_mask(request, model.encoder.shape, limits), model.tokenizer)
+
+
+def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> ClozeQuery:
+    """Converts the request to a query. Raises InvalidArgument."""
+    check_texts(request.texts, "texts", limits)
+    texts = tuple(check_text(text, f"texts[{index}]", limits) for index, text in enumerate(request.texts))
+    candidates = _candidates(request.candidates, limits)
+    if candidates and request.HasField("top_k"):
+        raise InvalidArgument("top_k", "top_k and candidates exclude each other; set one of them", "TOP_K_WITH_CANDIDATES")
+    top_k = 0 if candidates else request.top_k if request.HasField("top_k") else min(DEFAULT_TOP_K, shape.vocabulary_size)
+    if not candidates and not 1 <= top_k <= shape.vocabulary_size:
+        message = f"top_k is {top_k}; ask for 1 to {shape.vocabulary_size}, the size of the vocabulary"
+        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
+    return ClozeQuery(texts, top_k, candidates, request.truncate, limits.tokens)
+
+
+def _candidates(candidates: Sequence[str], limits: RequestLimits) -> tuple[str, ...]:
+    if len(candidates) > limits.candidates:
+        message = f"candidates has {len(candidates)} entries and this server takes {limits.candidates}; ask in parts"
+        raise InvalidArgument("candidates", message, "TOO_MANY_CANDIDATES", limit=limits.candidates)
+    seen: set[str] = set()
+    for index, word in enumerate(candidates):
+        if len(word) > MAX_CANDIDATE_CHARACTERS:
+            message = f"candidates[{index}] has {len(word)} characters; a candidate may have {MAX_CANDIDATE_CHARACTERS}"
+            raise InvalidArgument(f"candidates[{index}]", message, "CANDIDATE_TOO_LARGE")
+        check_text(word, f"candidates[{index}]", limits)
+        if word in seen:
+            message = f"candidates[{index}] is listed twice; list each once"
+            raise InvalidArgument(f"candidates[{index}]", message, "DUPLICATE")
+        seen.add(word)
+    return tuple(candidates)
+
+
+def render_fill_mask(plan: ClozePlan, scores: Sequence[MaskScores], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
+    return cloze_pb2.FillMaskResponse(
+        results=[
+            cloze_pb2.FilledText(
+                masks=[_render_mask(mask, model.tokenizer) for mask in masks],
+                tokens=len(text),
+                truncated_tokens=text.truncated,
+            )
+            for text, masks in zip(plan.texts, plan.answer(scores), strict=True)
+        ],
+        provenance=render_provenance(model),
+    )
+
+
+def _render_mask(mask: FilledMask, tokenizer: TextTokenizer) -> cloze_pb2.FilledMask:
+    start, end = mask.span
+    shares = [None] * len(mask.words) if mask.shares is None else mask.shares.tolist()
+    columns = zip(
+        mask.words, mask.pieces, mask.logs.tolist(), np.exp(mask.logs).tolist(), shares, mask.ranks.tolist(), strict=True
+    )
+    predictions = [
+        cloze_pb2.Prediction(
+            token=word,
+            pieces=map(tokenizer.piece, pieces),
+            piece_ids=pieces,
+            log_probability=log,
+            probability=probability,
+            candidate_probability=share,
+            rank=rank or None,
+        )
+        for word, pieces, log, probability, share, rank in columns
+    ]
+    return cloze_pb2.FilledMask(token_index=mask.position, start=start, end=end, predictions=predictions)

@@ -1,0 +1,162 @@
+"""Requests and replies of CompressModel: converts bertscope.v1.CompressionStep to steps, and renders their progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertscope.v1 import common_pb2, compression_pb2, model_pb2
+
+from bertscope_service.api.checks import check_folder, check_model_id, check_numbers, check_text, parse_layer_heads
+from bertscope_service.api.limits import MAX_CORPUS_TEXTS, MAX_ITEMS, MAX_STEPS, RequestLimits
+from bertscope_service.checkpoints.steps import (
+    Criterion,
+    EliminateTokens,
+    Half,
+    Int8,
+    KeepLayers,
+    OnnxExport,
+    PruneMagnitude,
+    ReduceVocabulary,
+    RemoveFeedForward,
+    RemoveHeads,
+    Step,
+    StepProgress,
+    WeightOnly,
+)
+from bertscope_service.encoders.base import Shape
+from bertscope_service.errors import InvalidArgument
+
+USUAL_BITS = 4
+HALF_PRECISIONS = {common_pb2.PRECISION_FLOAT16: "fp16", common_pb2.PRECISION_BFLOAT16: "bf16"}
+Given = compression_pb2.FeedForwardRemoval
+CRITERIA = {
+    Given.CRITERION_UNSPECIFIED: Criterion.MAGNITUDE,
+    Given.CRITERION_MAGNITUDE: Criterion.MAGNITUDE,
+    Given.CRITERION_IMPORTANCE: Criterion.IMPORTANCE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompressQuery:
+    """A CompressModel request: the id of the new model, the steps, and its folder."""
+
+    model_id: str
+    steps: tuple[Step, ...]
+    folder: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The context of a step: its field, and the shape, limits and model that it is checked against."""
+
+    field: str
+    shape: Shape
+    limits: RequestLimits
+    model: str
+
+    def texts(self, texts: Sequence[str], most: int) -> tuple[str, ...]:
+        """Checks that there are 1 to `most` texts. Returns them."""
+        field = f"{self.field}.texts"
+        if not texts:
+            raise InvalidArgument(field, f"{field} is empty; give at least one text", "NO_TEXT")
+        if len(texts) > most:
+            message = f"{field} has {len(texts)} entries and a step takes {most}; leave some out"
+            raise InvalidArgument(field, message, "TOO_MANY_TEXTS", limit=most)
+        return tuple(check_text(text, f"{field}[{index}]", self.limits) for index, text in enumerate(texts))
+
+    def no_texts(self, texts: Sequence[str], why: str) -> None:
+        if texts:
+            field = f"{self.field}.texts"
+            raise InvalidArgument(field, f"{field} is only {why}; leave it out", "TEXTS_UNUSED")
+
+
+def parse_compress(request: model_pb2.CompressModelRequest, shape: Shape, limits: RequestLimits, model: str) -> CompressQuery:
+    """Converts the request, checking each step by itself; `shape` is that of the model named `model`.
+
+    Raises InvalidArgument.
+    """
+    model_id, folder = check_model_id(request.model_id), check_folder(request.folder)
+    if not 1 <= len(request.steps) <= MAX_STEPS:
+        message = f"steps has {len(request.steps)} entries; give 1 to {MAX_STEPS}"
+        raise InvalidArgument("steps", message, "STEPS_OUT_OF_RANGE", limit=MAX_STEPS)
+    steps: dict[str, Step] = {}
+    for index, entry in enumerate(request.steps):
+        field, kind = f"steps[{index}]", entry.WhichOneof("step")
+        if kind is None:
+            raise InvalidArgument(field, f"{field} is empty; set one of {', '.join(KINDS)}", "STEP_MISSING")
+        if kind in steps:
+            message = f"{field} is a second step {kind}; give each kind at most once"
+            raise InvalidArgument(field, message, "DUPLICATE_STEP")
+        steps[kind] = KINDS[kind](getattr(entry, kind), Where(f"{field}.{kind}", shape, limits, model))
+    return CompressQuery(model_id, tuple(steps.values()), folder)
+
+
+def _weight_only(given: compression_pb2.WeightOnlyQuantization, _: Where) -> Step:
+    return WeightOnly(given.bits or USUAL_BITS, given.block_size)
+
+
+def _half(given: compression_pb2.HalfPrecision, where: Where) -> Step:
+    if given.precision not in HALF_PRECISIONS:
+        field = f"{where.field}.precision"
+        message = f"{field} is {given.precision}; set PRECISION_FLOAT16 or PRECISION_BFLOAT16"
+        raise InvalidArgument(field, message, "UNKNOWN_PRECISION")
+    return Half(HALF_PRECISIONS[given.precision])
+
+
+def _layers(given: compression_pb2.LayerSelection, where: Where) -> Step:
+    field = f"{where.field}.layers"
+    if not given.layers:
+        raise InvalidArgument(field, f"{field} is empty; list the layers to keep", "NO_LAYERS")
+    return KeepLayers(check_numbers(given.layers, field, "layer", where.shape.layers, where.model))
+
+
+def _heads(given: compression_pb2.HeadRemoval, where: Where) -> Step:
+    if not given.HasField("share"):
+        if not given.heads:
+            message = f"{where.field} names no heads; set heads, or share and texts"
+            raise InvalidArgument(f"{where.field}.heads", message, "NO_HEADS")
+        where.no_texts(given.texts, "for share")
+        return RemoveHeads(dict(parse_layer_heads(given.heads, f"{where.field}.heads", where.shape, where.model)))
+    if given.heads:
+        message = f"{where.field}.heads and share exclude each other; set one of them"
+        raise InvalidArgument(f"{where.field}.share", message, "HEADS_WITH_SHARE")
+    return RemoveHeads(share=given.share, texts=where.texts(given.texts, MAX_ITEMS))
+
+
+def _feed_forward(given: compression_pb2.FeedForwardRemoval, where: Where) -> Step:
+    if given.criterion not in CRITERIA:
+        field = f"{where.field}.criterion"
+        message = f"{field} is {given.criterion}; set CRITERION_MAGNITUDE or CRITERION_IMPORTANCE"
+        raise InvalidArgument(field, message, "UNKNOWN_CRITERION")
+    criterion = CRITERIA[given.criterion]
+    if criterion is Criterion.IMPORTANCE:
+        return RemoveFeedForward(given.share, criterion, where.texts(given.texts, MAX_ITEMS))
+    where.no_texts(given.texts, "for CRITERION_IMPORTANCE")
+    return RemoveFeedForward(given.share, criterion)
+
+
+def _vocabulary(given: compression_pb2.VocabularyReduction, where: Where) -> Step:
+    return ReduceVocabulary(where.texts(given.texts, MAX_CORPUS_TEXTS), given.min_count or 1)
+
+
+KINDS: dict[str, Callable[[Any, Where], Step]] = {
+    "onnx": lambda _, __: OnnxExport(),
+    "int8": lambda _, __: Int8(),
+    "weight_only": _weight_only,
+    "half": _half,
+    "layers": _layers,
+    "heads": _heads,
+    "feed_forward": _feed_forward,
+    "magnitude": lambda given, _: PruneMagnitude(given.share),
+    "tokens": lambda given, _: EliminateTokens(tuple(given.kept_shares)),
+    "vocabulary": _vocabulary,
+}
+
+
+def render_steps(progress: StepProgress) -> model_pb2.CompressModelResponse:
+    return model_pb2.CompressModelResponse(
+        progress=model_pb2.CompressionProgress(done_steps=progress.done, total_steps=progress.total, detail=progress.detail)
+    )

@@ -1,0 +1,103 @@
+"""Interventions on heads in a request, and the texts for their mean contexts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from bertscope.v1 import common_pb2
+
+from bertscope_service.analyses.ablation import Mode
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.texts import read_input
+from bertscope_service.api.checks import check_number, check_numbers, check_text
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.requirements import require_observable
+from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+MODES: dict[int, Mode] = {
+    common_pb2.HeadIntervention.MODE_ZERO: Mode.ZERO,
+    common_pb2.HeadIntervention.MODE_UNIFORM: Mode.UNIFORM,
+    common_pb2.HeadIntervention.MODE_MEAN: Mode.MEAN,
+    common_pb2.HeadIntervention.MODE_SCALE: Mode.SCALE,
+}
+MAX_SCALE = 1000.0
+
+
+def read_interventions(interventions: Sequence[common_pb2.HeadIntervention], model: LoadedModel) -> Interventions:
+    """Converts a request's interventions. Raises InvalidArgument, and Unsupported for a model whose heads can't be changed."""
+    require_observable(model, asked=bool(interventions))
+    return parse_interventions(interventions, model.encoder.shape, model.name)
+
+
+def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str) -> Interventions:
+    """Returns the contribution of each head. Each head may be named once."""
+    parsed = Interventions.none(shape.layers, shape.heads)
+    if len(interventions) > shape.layers * shape.heads:
+        total = shape.layers * shape.heads
+        message = f"interventions has {len(interventions)} entries and {model} {total} heads; name each head once"
+        raise InvalidArgument("interventions", message, "TOO_MANY_INTERVENTIONS")
+    changed = np.zeros((shape.layers, shape.heads), dtype=bool)
+    for index, intervention in enumerate(interventions):
+        field, layer = f"interventions[{index}]", intervention.layer
+        check_number(layer, f"{field}.layer", "layer", shape.layers, model)
+        heads = check_numbers(intervention.heads, f"{field}.heads", "head", shape.heads, model)
+        mode, scale = parse_change(intervention.mode, intervention.scale if intervention.HasField("scale") else None, field)
+        if changed[layer, list(heads)].any():
+            twice = next(head for head in heads if changed[layer, head])
+            message = f"{field} changes head {twice} of layer {layer} a second time; name each head once"
+            raise InvalidArgument(field, message, "DUPLICATE_INTERVENTION")
+        changed[layer, list(heads)] = True
+        parsed = parsed.change(((layer, heads),), mode, scale)
+    return parsed
+
+
+def parse_change(mode: int, scale: float | None, path: str = "") -> tuple[Mode, float]:
+    """Returns a mode and its factor, 1 for modes without one. `path` is the path of the message that holds them."""
+    prefix = f"{path}." if path else ""
+    if mode not in MODES:
+        message = f"{prefix}mode is {mode}; set MODE_ZERO, MODE_UNIFORM, MODE_MEAN or MODE_SCALE"
+        raise InvalidArgument(f"{prefix}mode", message, "UNKNOWN_MODE")
+    field = f"{prefix}scale"
+    if MODES[mode] is not Mode.SCALE:
+        if scale is not None:
+            raise InvalidArgument(field, f"{field} is only for MODE_SCALE; leave it out", "SCALE_UNUSED")
+        return MODES[mode], 1.0
+    if scale is None:
+        raise InvalidArgument(field, f"{field} is missing; MODE_SCALE needs a factor", "SCALE_MISSING")
+    if not math.isfinite(scale) or abs(scale) > MAX_SCALE:
+        message = f"{field} is {scale}; use a number from {-MAX_SCALE:.0f} to {MAX_SCALE:.0f}"
+        raise InvalidArgument(field, message, "SCALE_OUT_OF_RANGE")
+    return Mode.SCALE, scale
+
+
+def check_reference_texts(
+    texts: Sequence[str], limits: RequestLimits, check_count: Callable[[Sequence[object], str], None], *, needed: bool
+) -> None:
+    """Checks that reference texts are given if, and only if, they are `needed`, for MODE_MEAN.
+
+    `check_count` refuses too many of them. Raises InvalidArgument.
+    """
+    if needed and not texts:
+        message = (
+            "reference_texts is empty and MODE_MEAN takes the heads' means over them; give texts like those of the request"
+        )
+        raise InvalidArgument("reference_texts", message, "REFERENCE_TEXTS_MISSING")
+    if texts and not needed:
+        message = "reference_texts is only for MODE_MEAN; leave it out"
+        raise InvalidArgument("reference_texts", message, "REFERENCE_TEXTS_UNUSED")
+    if needed:
+        check_count(texts, "reference_texts")
+    for index, text in enumerate(texts):
+        check_text(text, f"reference_texts[{index}]", limits)
+
+
+def read_references(texts: Sequence[str], model: LoadedModel) -> list[TokenSequence]:
+    """Tokenizes reference texts. Raises InvalidArgument for one that is too long for the model."""
+    return [
+        read_input(model.tokenizer, text, None, f"reference_texts[{index}]", truncate=None).sequence
+        for index, text in enumerate(texts)
+    ]

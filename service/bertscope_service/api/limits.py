@@ -1,0 +1,29 @@
+"""Limits of one request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_CANDIDATE_CHARACTERS = 1000
+MAX_ITEMS = 10_000
+"""Maximum number of items of an objective, and of its reference texts."""
+MAX_STEPS = 16
+MAX_CORPUS_TEXTS = 100_000
+MAX_SETS = 10_000
+MAX_ANSWERS = 1000
+MIN_RESAMPLES = 100
+MAX_RESAMPLES = 100_000
+MAX_DRAWS = 100_000_000
+"""Maximum of items times resamples: more would take seconds for every effect."""
+MIN_CONFIDENCE = 0.5
+MAX_CONFIDENCE = 0.999
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """Maximum texts in a request, characters in a text, candidates in a request, and tokens of all its texts."""
+
+    texts: int
+    text_characters: int
+    candidates: int
+    tokens: int

@@ -1,0 +1,136 @@
+"""The ModelService."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Hashable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from bertscope.v1 import common_pb2, model_pb2, model_pb2_grpc
+from numpy.typing import NDArray
+
+from bertscope_service.ablation.ranking import rank_heads
+from bertscope_service.api.answer import Backend, Call, Context
+from bertscope_service.api.checks import check_model_id
+from bertscope_service.api.compression import parse_compress, render_steps
+from bertscope_service.api.model_rendering import render_model, render_page, render_progress
+from bertscope_service.api.pages import parse_page
+from bertscope_service.api.progress import progress_of
+from bertscope_service.api.provenance import ASKABLE_PRECISIONS, PRECISIONS, parse_runtime
+from bertscope_service.checkpoints.sources import Progress
+from bertscope_service.checkpoints.steps import RemoveHeads, StepProgress
+from bertscope_service.compression.importance import masked_lm_objective
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel, LoadSpec
+from bertscope_service.models.registry import Report
+
+
+class LoadDefaults(Protocol):
+    """The settings for how a model runs, used where a request leaves it open."""
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @property
+    def runtime(self) -> str: ...
+
+
+class ModelServicer(model_pb2_grpc.ModelServiceServicer):
+    """Serves ModelService: lists, loads, unloads and compresses models."""
+
+    def __init__(self, backend: Backend, settings: LoadDefaults) -> None:
+        self._backend = backend
+        self._settings = settings
+
+    async def ListModels(self, request: model_pb2.ListModelsRequest, context: Context) -> model_pb2.ListModelsResponse:
+        return render_page(self._backend.registry.entries(), *parse_page(request))
+
+    async def GetModel(self, request: model_pb2.GetModelRequest, context: Context) -> model_pb2.GetModelResponse:
+        return model_pb2.GetModelResponse(model=render_model(self._backend.registry.find(request.name)))
+
+    async def LoadModel(
+        self, request: model_pb2.LoadModelRequest, context: Context
+    ) -> AsyncIterator[model_pb2.LoadModelResponse]:
+        spec = parse_load(request, self._settings)
+        confinement = await asyncio.to_thread(self._backend.policy.confine, spec.source, spec.revision)
+        spec = replace(spec, confinement=confinement)
+        registry = self._backend.registry
+
+        loaded: list[model_pb2.Model] = []
+
+        async def load(report: Report) -> None:
+            await registry.load(spec, report, replacing=request.replace)
+            # Rendered now: by the time the client has read the progress, another call may have unloaded or replaced it.
+            loaded.append(render_model(registry.find(spec.name)))
+
+        async with aclosing(progress_of(load, stage_of)) as reports:
+            async for progress in reports:
+                if isinstance(progress, Progress):
+                    yield render_progress(progress)
+        yield model_pb2.LoadModelResponse(model=loaded[0])
+
+    async def CompressModel(
+        self, request: model_pb2.CompressModelRequest, context: Context
+    ) -> AsyncIterator[model_pb2.CompressModelResponse]:
+        backend = self._backend
+        with backend.registry.use(request.model) as model:
+            call = Call.of(backend, model, context)
+            asked = await asyncio.to_thread(parse_compress, request, model.encoder.shape, backend.limits, model.name)
+            await asyncio.to_thread(backend.policy.check_folder, asked.folder)
+
+            async def rank(step: RemoveHeads, field: str) -> NDArray[np.float64]:
+                objective = await asyncio.to_thread(masked_lm_objective, step.texts, model.tokenizer, field)
+                encoder = (await backend.registry.with_gradients(model)).encoder
+                return (await rank_heads(encoder, objective, None, call.bulk(encoder))).importance
+
+            def compress(report: Report) -> Coroutine[Any, Any, LoadedModel]:
+                return backend.registry.compress(model, asked.model_id, asked.steps, asked.folder, report, rank=rank)
+
+            async with aclosing(progress_of(compress, stage_of)) as reports:
+                async for progress in reports:
+                    if isinstance(progress, StepProgress):
+                        yield render_steps(progress)
+            new = backend.registry.find(f"models/{asked.model_id}")
+            yield model_pb2.CompressModelResponse(model=render_model(new))
+
+    async def UnloadModel(self, request: model_pb2.UnloadModelRequest, context: Context) -> model_pb2.UnloadModelResponse:
+        await self._backend.registry.unload(parse_unload(request))
+        return model_pb2.UnloadModelResponse()
+
+
+def parse_load(request: model_pb2.LoadModelRequest, settings: LoadDefaults) -> LoadSpec:
+    """Converts the request to a specification. Raises InvalidArgument."""
+    if not request.source.strip():
+        raise InvalidArgument("source", "source is empty; give a hub id or a folder on the server", "NO_SOURCE")
+    precisions = {PRECISIONS[precision]: precision for precision in ASKABLE_PRECISIONS}
+    precisions[common_pb2.PRECISION_UNSPECIFIED] = settings.precision
+    if request.precision not in precisions:
+        message = f"precision is {request.precision}; set PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16"
+        raise InvalidArgument("precision", message, "UNKNOWN_PRECISION")
+    device, precision = request.device or settings.device, precisions[request.precision]
+    runtime = parse_runtime(request.runtime, settings.runtime)
+    return load_spec(request.model_id, request.source, device, precision, runtime, request.revision)
+
+
+def load_spec(model_id: str, source: str, device: str, precision: str, runtime: str, revision: str = "") -> LoadSpec:
+    """Builds a specification; `model_id` "" becomes the last part of the source. Raises InvalidArgument for a malformed id."""
+    chosen = check_model_id(model_id or source.rstrip("/").rpartition("/")[2].removesuffix(".onnx"))
+    return LoadSpec(chosen, source, device, precision, revision, runtime=runtime)
+
+
+def parse_unload(request: model_pb2.UnloadModelRequest) -> str:
+    """Returns the model's name; unlike elsewhere, an empty one does not mean the default model. Raises InvalidArgument."""
+    if not request.name:
+        raise InvalidArgument("name", 'name is empty; say which model to unload, "models/{id}"', "NO_NAME")
+    return request.name
+
+
+def stage_of(progress: Progress | StepProgress) -> Hashable:
+    """Returns the stage of a report; only the newest report of a stage is kept."""
+    return progress.stage if isinstance(progress, Progress) else progress

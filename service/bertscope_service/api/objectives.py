@@ -1,0 +1,123 @@
+"""Objectives in requests: converts bertscope.v1.Objective to a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2
+
+from bertscope_service.analyses.objectives.base import Objective
+from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
+from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
+from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
+from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
+from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
+from bertscope_service.api.checks import check_input, check_items, check_text
+from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, RequestLimits
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+DEFAULT_MASK_SHARE = 0.15
+WITHIN_WORD = {
+    common_pb2.PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED: True,
+    common_pb2.PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD: True,
+    common_pb2.PSEUDO_LOG_LIKELIHOOD_ORIGINAL: False,
+}
+
+
+def parse_objective(
+    request: ablation_pb2.SweepHeadsRequest | ablation_pb2.RankHeadsRequest | benchmark_pb2.BenchmarkModelsRequest,
+    limits: RequestLimits,
+) -> ObjectiveQuery:
+    """Converts the objective, checking what can be checked without the model. Raises InvalidArgument."""
+    kind = request.objective.WhichOneof("kind") if request.HasField("objective") else None
+    if kind is None:
+        message = f"objective is missing or empty; set one of {', '.join(KINDS)}"
+        raise InvalidArgument("objective", message, "OBJECTIVE_MISSING")
+    return KINDS[kind](request.objective, limits)
+
+
+def build(query: ObjectiveQuery, model: LoadedModel) -> Objective:
+    """Tokenizes and checks all items, which takes seconds for many of them. Raises InvalidArgument."""
+    return build_objective(query, model.tokenizer, model.encoder.shape.labels, model.name)
+
+
+def _masked_lm(objective: ablation_pb2.Objective, limits: RequestLimits) -> MaskedLmQuery:
+    field, given = "objective.masked_lm_loss", objective.masked_lm_loss
+    check_items(given.texts, f"{field}.texts")
+    share = given.mask_share if given.HasField("mask_share") else DEFAULT_MASK_SHARE
+    # In this form the condition refuses NaN too.
+    if not 0 < share <= 1:
+        message = f"{field}.mask_share is {share}; use a number over 0, at most 1"
+        raise InvalidArgument(f"{field}.mask_share", message, "MASK_SHARE_OUT_OF_RANGE")
+    texts = tuple(check_text(text, f"{field}.texts[{index}]", limits) for index, text in enumerate(given.texts))
+    return MaskedLmQuery(texts, given.seed, share, objective.truncate)
+
+
+def _cloze(objective: ablation_pb2.Objective, limits: RequestLimits) -> ClozePromptsQuery:
+    field, given = "objective.cloze.prompts", objective.cloze
+    check_items(given.prompts, field)
+    prompts = tuple(_prompt(prompt, f"{field}[{index}]", limits) for index, prompt in enumerate(given.prompts))
+    return ClozePromptsQuery(prompts, given.skip_multi_piece, objective.truncate)
+
+
+def _prompt(prompt: ablation_pb2.ClozePrompt, field: str, limits: RequestLimits) -> Prompt:
+    text = check_text(prompt.text, f"{field}.text", limits)
+    if not 1 <= len(prompt.answers) <= MAX_ANSWERS:
+        message = f"{field}.answers has {len(prompt.answers)} entries; give 1 to {MAX_ANSWERS}"
+        raise InvalidArgument(f"{field}.answers", message, "ANSWERS_OUT_OF_RANGE", limit=MAX_ANSWERS)
+    for index, answer in enumerate(prompt.answers):
+        answer_field = f"{field}.answers[{index}]"
+        if len(answer) > MAX_CANDIDATE_CHARACTERS:
+            message = f"{answer_field} has {len(answer)} characters; an answer may have {MAX_CANDIDATE_CHARACTERS}"
+            raise InvalidArgument(answer_field, message, "ANSWER_TOO_LARGE", limit=MAX_CANDIDATE_CHARACTERS)
+        check_text(answer, answer_field, limits)
+    return Prompt(text, tuple(prompt.answers))
+
+
+def _minimal_pairs(objective: ablation_pb2.Objective, limits: RequestLimits) -> MinimalPairsQuery:
+    field, given = "objective.minimal_pairs", objective.minimal_pairs
+    check_items(given.pairs, f"{field}.pairs")
+    if given.scoring not in WITHIN_WORD:
+        message = f"{field}.scoring is {given.scoring}; set PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD or PSEUDO_LOG_LIKELIHOOD_ORIGINAL"
+        raise InvalidArgument(f"{field}.scoring", message, "UNKNOWN_SCORING")
+    pairs = tuple(
+        (
+            check_text(pair.good, f"{field}.pairs[{index}].good", limits),
+            check_text(pair.bad, f"{field}.pairs[{index}].bad", limits),
+        )
+        for index, pair in enumerate(given.pairs)
+    )
+    return MinimalPairsQuery(pairs, WITHIN_WORD[given.scoring], objective.truncate)
+
+
+def _labelled(objective: ablation_pb2.Objective, limits: RequestLimits) -> LabelledQuery:
+    field, given = "objective.classification.texts", objective.classification
+    check_items(given.texts, field)
+    texts = tuple(_labelled_text(text, f"{field}[{index}]", limits) for index, text in enumerate(given.texts))
+    return LabelledQuery(texts, objective.truncate)
+
+
+def _labelled_text(entry: ablation_pb2.LabelledText, field: str, limits: RequestLimits) -> LabelledText:
+    text, pair = check_input(entry.input, f"{field}.input", limits)
+    kind = entry.WhichOneof("gold")
+    if kind is None:
+        raise InvalidArgument(f"{field}.label", f"{field} has no label; set label or label_index", "LABEL_MISSING")
+    return LabelledText(text, pair, entry.label if kind == "label" else entry.label_index)
+
+
+def _divergence(objective: ablation_pb2.Objective, limits: RequestLimits) -> DivergenceQuery:
+    field, given = "objective.divergence.inputs", objective.divergence
+    check_items(given.inputs, field)
+    inputs = tuple(check_input(entry, f"{field}[{index}]", limits) for index, entry in enumerate(given.inputs))
+    return DivergenceQuery(inputs, objective.truncate)
+
+
+KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuery]] = {
+    "masked_lm_loss": _masked_lm,
+    "cloze": _cloze,
+    "minimal_pairs": _minimal_pairs,
+    "classification": _labelled,
+    "divergence": _divergence,
+}

@@ -1,0 +1,53 @@
+"""Checks of a model's capabilities."""
+
+from __future__ import annotations
+
+from bertscope_service.analyses.objectives.build import ObjectiveQuery
+from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.labelled import LabelledQuery
+from bertscope_service.errors import Unsupported
+from bertscope_service.models.loaded import LoadedModel
+
+
+def require_cloze(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that can't fill masks."""
+    if not model.encoder.capabilities.masked_lm:
+        message = f"{model.name} has no masked-LM head in its checkpoint, so it can't fill masks; load one that has"
+        raise Unsupported(message, "NO_MASKED_LM_HEAD", model=model.name)
+    if model.tokenizer.mask_id is None:
+        raise Unsupported(f"{model.name} has no mask token, so it can't fill masks", "NO_MASK_TOKEN", model=model.name)
+
+
+def require_classification(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that can't choose a label."""
+    if not model.encoder.capabilities.classification:
+        message = f"{model.name} has no classification head in its checkpoint, so it can't choose a label; load one that has"
+        raise Unsupported(message, "NO_CLASSIFICATION_HEAD", model=model.name)
+
+
+def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
+    """Raises Unsupported for a model without the head that an objective needs."""
+    if isinstance(query, LabelledQuery):
+        require_classification(model)
+    elif not (isinstance(query, DivergenceQuery) and model.encoder.capabilities.classification):
+        require_cloze(model)
+
+
+def require_observable(model: LoadedModel, *, asked: bool = True) -> None:
+    """Raises Unsupported for a model whose attention can't be observed or changed, if that is `asked`."""
+    if asked and not model.encoder.capabilities.observable:
+        message = (
+            f"{model.name} shows no attention maps and takes no interventions: it drops tokens, has no attention, or was "
+            "exported elsewhere; use the model that it was made from"
+        )
+        raise Unsupported(message, "NOT_OBSERVABLE", model=model.name)
+
+
+def require_gradients(model: LoadedModel) -> None:
+    """Raises Unsupported for a model whose runtime has no gradients."""
+    if not model.encoder.capabilities.differentiable:
+        message = (
+            f"{model.name} has no gradients, as it runs in {model.encoder.runtime} with {model.encoder.precision}; use "
+            "the model that it was made from, loaded from safetensors"
+        )
+        raise Unsupported(message, "NO_GRADIENTS", model=model.name)

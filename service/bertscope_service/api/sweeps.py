@@ -1,0 +1,152 @@
+"""Requests and replies of AblationService; its objectives are in api/objectives.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertscope.v1 import ablation_pb2
+
+from bertscope_service.analyses.ablation import Greedy, HeadSet, Order, SweepQuery, every_head, every_layer, head_count
+from bertscope_service.analyses.objectives.build import ObjectiveQuery
+from bertscope_service.api import limits as bounds
+from bertscope_service.api.checks import parse_layer_heads
+from bertscope_service.api.intervals import METRICS, parse_bootstrap
+from bertscope_service.api.interventions import parse_change
+from bertscope_service.encoders.base import Shape
+from bertscope_service.errors import InvalidArgument
+
+Response = ablation_pb2.SweepHeadsResponse
+Sweep = ablation_pb2.SweepHeadsRequest
+
+SCOPES = {
+    Sweep.SCOPE_UNSPECIFIED: every_head,
+    Sweep.SCOPE_EVERY_HEAD: every_head,
+    Sweep.SCOPE_EVERY_LAYER: every_layer,
+}
+ORDERS = {
+    ablation_pb2.Greedy.ORDER_UNSPECIFIED: Order.EFFECT,
+    ablation_pb2.Greedy.ORDER_EFFECT: Order.EFFECT,
+    ablation_pb2.Greedy.ORDER_IMPORTANCE: Order.IMPORTANCE,
+    ablation_pb2.Greedy.ORDER_BEST_REMAINING: Order.BEST_REMAINING,
+}
+
+
+def parse_sweep(
+    request: ablation_pb2.SweepHeadsRequest,
+    objective: ObjectiveQuery,
+    shape: Shape,
+    model: str,
+    memory_bytes: int,
+) -> SweepQuery:
+    """Converts the request without its interventions; a curve's order depends on the objective.
+
+    `memory_bytes` is the server's setting. Raises InvalidArgument.
+    """
+    mode, scale = parse_change(request.mode, request.scale if request.HasField("scale") else None)
+    sets = _sets(request, shape, model)
+    greedy = _greedy(request.greedy, objective, len(sets)) if request.HasField("greedy") else None
+    done = _done(request.done, sets, greedy, shape, model)
+    gone = set(done)
+    return SweepQuery(
+        tuple(heads for heads in sets if heads not in gone),
+        mode,
+        scale,
+        parse_bootstrap(request.bootstrap, "bootstrap"),
+        _memory_bytes(request, memory_bytes),
+        greedy,
+        done,
+    )
+
+
+def check_rankable(objective: ObjectiveQuery) -> None:
+    """Raises InvalidArgument for an objective without a loss to differentiate."""
+    if not objective.has_loss:
+        message = "objective has no loss to differentiate; set masked_lm_loss, cloze or classification"
+        raise InvalidArgument("objective", message, "OBJECTIVE_WITHOUT_LOSS")
+
+
+def _sets(request: ablation_pb2.SweepHeadsRequest, shape: Shape, model: str) -> tuple[HeadSet, ...]:
+    if request.scope not in SCOPES:
+        message = f"scope is {request.scope}; set SCOPE_EVERY_HEAD or SCOPE_EVERY_LAYER"
+        raise InvalidArgument("scope", message, "UNKNOWN_SCOPE")
+    if not request.sets:
+        return _existing(SCOPES[request.scope](shape.layers, shape.heads), shape, model)
+    if request.scope:
+        raise InvalidArgument("scope", "scope and sets exclude each other; set one of them", "SCOPE_WITH_SETS")
+    if len(request.sets) > bounds.MAX_SETS:
+        message = f"sets has {len(request.sets)} entries and one call takes {bounds.MAX_SETS}; send them in parts"
+        raise InvalidArgument("sets", message, "TOO_MANY_SETS", limit=bounds.MAX_SETS)
+    places: dict[HeadSet, int] = {}
+    for index, entry in enumerate(request.sets):
+        field = f"sets[{index}]"
+        if not entry.layers:
+            raise InvalidArgument(f"{field}.layers", f"{field}.layers is empty; name at least one layer", "EMPTY_SET")
+        heads = parse_layer_heads(entry.layers, f"{field}.layers", shape, model)
+        if heads in places:
+            message = f"{field} has the same heads as sets[{places[heads]}]; list each set once"
+            raise InvalidArgument(field, message, "DUPLICATE")
+        places[heads] = index
+    return tuple(places)
+
+
+def _done(
+    entries: Sequence[ablation_pb2.HeadSet], sets: Sequence[HeadSet], greedy: Greedy | None, shape: Shape, model: str
+) -> tuple[HeadSet, ...]:
+    """Returns the sets that an earlier call has measured or, for a curve, removed, in the order given."""
+    left = set(sets)
+    most = len(sets) if greedy is None else greedy.max_removed
+    if len(entries) > most:
+        message = f"done has {len(entries)} entries and this sweep is over after {most}; give the fields of the earlier call"
+        raise InvalidArgument("done", message, "TOO_MANY_DONE", limit=most)
+    found = []
+    for index, entry in enumerate(entries):
+        field = f"done[{index}]"
+        heads = parse_layer_heads(entry.layers, f"{field}.layers", shape, model)
+        if heads not in left:
+            twice = heads in found
+            message = f"{field} is listed twice" if twice else f"{field} is none of the sets that this sweep measures"
+            raise InvalidArgument(
+                field, f"{message}; give what the earlier call measured", "DUPLICATE" if twice else "UNKNOWN_SET"
+            )
+        left.remove(heads)
+        found.append(heads)
+    return tuple(found)
+
+
+def _existing(sets: Sequence[HeadSet], shape: Shape, model: str) -> tuple[HeadSet, ...]:
+    """Returns the sets that have a head which was not pruned away."""
+    pruned = {(layer, head) for layer, heads in shape.pruned.items() for head in heads}
+    left = tuple(heads for heads in sets if head_count([heads], pruned))
+    if not left:
+        raise InvalidArgument("scope", f"{model} has no heads left to change; use another model", "NO_HEADS")
+    return left
+
+
+def _memory_bytes(request: ablation_pb2.SweepHeadsRequest, most: int) -> int:
+    if not request.HasField("memory_bytes"):
+        return most
+    if not 1 <= request.memory_bytes <= most:
+        message = f"memory_bytes is {request.memory_bytes} and this server allows 1 to {most}; leave it out to take all of that"
+        raise InvalidArgument("memory_bytes", message, "MEMORY_OUT_OF_RANGE", limit=most)
+    return request.memory_bytes
+
+
+def _greedy(given: ablation_pb2.Greedy, objective: ObjectiveQuery, sets: int) -> Greedy:
+    if given.order not in ORDERS:
+        message = f"greedy.order is {given.order}; set ORDER_EFFECT, ORDER_IMPORTANCE or ORDER_BEST_REMAINING"
+        raise InvalidArgument("greedy.order", message, "UNKNOWN_ORDER")
+    order = ORDERS[given.order]
+    if order is Order.IMPORTANCE and not objective.has_loss:
+        message = "greedy.order is ORDER_IMPORTANCE and the objective has no loss; set ORDER_EFFECT or ORDER_BEST_REMAINING"
+        raise InvalidArgument("greedy.order", message, "OBJECTIVE_WITHOUT_LOSS")
+    for field, number in (("greedy.step", given.step), ("greedy.max_removed", given.max_removed)):
+        if number > sets:
+            message = f"{field} is {number} and there are {sets} sets to remove; use 1 to {sets}"
+            raise InvalidArgument(field, message, f"{field.partition('.')[2].upper()}_OUT_OF_RANGE")
+    metrics = {METRICS[metric]: metric for metric in objective.metrics}
+    if given.metric and given.metric not in metrics:
+        names = ", ".join(ablation_pb2.Metric.Name(number) for number in metrics)
+        asked = ablation_pb2.Metric.Name(given.metric) if given.metric in ablation_pb2.Metric.values() else given.metric
+        message = f"greedy.metric is {asked}, which this objective does not measure; set one of {names}"
+        raise InvalidArgument("greedy.metric", message, "UNKNOWN_METRIC")
+    return Greedy(order, given.step or 1, given.max_removed or sets, metrics.get(given.metric))

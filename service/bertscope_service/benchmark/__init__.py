@@ -1,0 +1,1 @@
+"""Speed, memory and losses of models, measured side by side."""

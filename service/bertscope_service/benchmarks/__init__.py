@@ -1,1 +1,0 @@
-"""Published compressed models: what their papers say, and how each is built to be measured here."""

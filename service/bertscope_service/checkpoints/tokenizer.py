@@ -1,0 +1,271 @@
+"""Conversion of texts to token sequences, with the tokens' data for replies: spans, words, masks, truncation.
+
+Positions are Unicode code points of the caller's text, also if "[MASK]" became the model's own mask token.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tokenizers import Encoding, Tokenizer
+from transformers import AutoTokenizer
+
+from bertscope_service.checkpoints.external_references import check_tokenizer
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import FailedPrecondition, InvalidArgument, LoadAbandonedError, ServiceError
+
+TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
+PANICS = "pyo3_runtime"
+"""Module of the exception that a panic of Rust code becomes."""
+
+SAMPLE = "a"
+"""A text that every working tokenizer accepts."""
+
+MASK = "[MASK]"
+"""The mask in texts for every model, whatever its own mask token is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One token of a text; see bertscope.v1.Token. `word` is None for special tokens."""
+
+    text: str
+    id: int
+    start: int
+    end: int
+    special: bool
+    word: int | None
+    segment: int
+
+
+@dataclass(frozen=True)
+class TokenizedText:
+    """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
+
+    encoding: Encoding
+    texts: tuple[str, ...]
+    moves: tuple[tuple[tuple[int, int], ...], ...]
+    truncated: int
+
+    @cached_property
+    def sequence(self) -> TokenSequence:
+        return TokenSequence(self.encoding.ids, self.encoding.type_ids)
+
+    def __len__(self) -> int:
+        return len(self.encoding)
+
+    def span(self, index: int) -> tuple[int, int]:
+        """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
+        blanks."""
+        which = self.encoding.token_to_sequence(index)
+        characters = self.encoding.token_to_chars(index)
+        if which is None or characters is None:
+            return 0, 0
+        start, end = (_move(place, self.moves[which]) for place in characters)
+        covered = self.texts[which][start:end]
+        start += len(covered) - len(covered.lstrip())
+        return start, max(start, end - (len(covered) - len(covered.rstrip())))
+
+    def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
+        """Returns all tokens, in order."""
+        found, segment = [], 0
+        columns = zip(self.encoding.ids, self.encoding.word_ids, self.encoding.sequence_ids, strict=True)
+        for index, (token, word, which) in enumerate(columns):
+            # A special token belongs to the text it closes; the first one opens the first text.
+            segment = segment if which is None else which
+            start, end = self.span(index)
+            word = None if which is None else word
+            found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
+        return found
+
+
+class _Blamed:
+    """Converts errors of the tokenizer's library to FailedPrecondition. A class, because a generator would cost each text
+    more."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, (ServiceError, LoadAbandonedError, MemoryError)):
+            return
+        # A panic of Rust code is not an Exception.
+        if isinstance(error, Exception) or type(error).__module__ == PANICS:
+            why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            message = f"the tokenizer of {self._owner} fails on this text ({why}); repair it, and load the model again"
+            raise FailedPrecondition(message, "TOKENIZER_FAILED", model=self._owner, error=why) from error
+
+
+@dataclass
+class TextTokenizer:
+    """A model's own tokenizer. Safe to use from several threads: its only cache holds values that each of them would compute.
+
+    `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded.
+    """
+
+    backend: Tokenizer
+    truncating: Tokenizer
+    mask_token: str | None
+    mask_id: int | None
+    unknown_id: int | None
+    max_tokens: int
+    owner: str = "the model"
+    _words: dict[int, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def load(cls, folder: Path, max_tokens: int, *, owner: str = "the model") -> TextTokenizer:
+        """Reads the tokenizer of a checkpoint folder. Raises FailedPrecondition if it has no usable one."""
+        if not any(path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)):
+            # transformers would invent a vocabulary of special tokens only.
+            message = f"{folder} has no tokenizer; add its tokenizer.json"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+        try:
+            check_tokenizer(folder)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            backend = tokenizer.backend_tokenizer
+        except FailedPrecondition:
+            raise
+        except Exception as error:
+            message = f"the tokenizer in {folder} can't be read ({type(error).__name__}): it needs a tokenizer.json"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error
+        backend.no_truncation()
+        backend.no_padding()
+        longest = min(max_tokens, int(tokenizer.model_max_length))
+        return cls(
+            backend,
+            Tokenizer.from_str(backend.to_str()),
+            tokenizer.mask_token,
+            tokenizer.mask_token_id,
+            tokenizer.unk_token_id,
+            longest,
+            owner,
+        )
+
+    def check(self, folder: Path, entries: int, segments: int) -> None:
+        """Checks that this tokenizer works and fits a model with so many vocabulary `entries` and `segments`.
+
+        `folder` is where it was read. Raises FailedPrecondition.
+        """
+        if self.size > entries:
+            message = f"the tokenizer in {folder} has {self.size} entries and the model {entries}; they don't belong together"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+        try:
+            sample, pair = self.encode(SAMPLE), self.encode(SAMPLE, SAMPLE)
+        except FailedPrecondition as error:
+            message = (
+                f"the tokenizer in {folder} can't be used: {error.metadata['error']}; it needs a tokenizer.json that works"
+            )
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error
+        last = max(self.backend.get_vocab(with_added_tokens=True).values(), default=0)
+        last = max(last, *sample.encoding.ids, *pair.encoding.ids)
+        if last >= entries:
+            message = (
+                f"the tokenizer in {folder} gives id {last} and the model has 0 to {entries - 1}; they don't belong together"
+            )
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+        segment = max(pair.encoding.type_ids, default=0)
+        if 1 < segments <= segment:
+            message = f"the tokenizer in {folder} gives segment {segment} and the model has 0 to {segments - 1}"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+        around = self.backend.num_special_tokens_to_add(is_pair=False)
+        if self.max_tokens <= around:
+            message = (
+                f"the tokenizer in {folder} gives {around} special tokens around a text, and the model reads {self.max_tokens}"
+            )
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+
+    def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False, reserve: int = 0) -> TokenizedText:
+        """Tokenizes a text or a pair. With `truncate`, cuts it to `max_tokens - reserve`, the longer text first."""
+        texts = (text,) if text_pair is None else (text, text_pair)
+        written = [self._with_own_mask(part) for part in texts]
+        moves = tuple(part_moves for _, part_moves in written)
+        first, second = written[0][0], written[1][0] if text_pair is not None else None
+        with self.blamed():
+            encoding = self.backend.encode(first, second)
+            excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
+            if excess:
+                with self._lock:
+                    self.truncating.enable_truncation(self.max_tokens - reserve, strategy="longest_first")
+                    encoding = self.truncating.encode(first, second)
+        return TokenizedText(encoding, texts, moves, excess)
+
+    @property
+    def size(self) -> int:
+        """Number of entries, added ones included."""
+        return self.backend.get_vocab_size(with_added_tokens=True)
+
+    def piece(self, token: int) -> str:
+        """Returns the vocabulary entry; "[id]" for one that only the model's rounded-up vocabulary has."""
+        return self.backend.id_to_token(token) or f"[{token}]"
+
+    def word(self, token: int) -> str:
+        """Returns the entry as it is written in texts: "Ġthe" is "the", "##s" is "s"."""
+        found = self._words.get(token)
+        if found is None:
+            with self.blamed():
+                written = self.backend.decode([token], skip_special_tokens=False).strip()
+            # Half a code point decodes to the replacement character: then the entry itself is better.
+            found = self.piece(token) if not written or "\ufffd" in written else written.removeprefix("##")
+            self._words[token] = found
+        return found
+
+    def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
+        """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).
+
+        In byte-level and sentence-piece vocabularies "Paris" and " Paris" are different entries, so the character before
+        matters. Empty if the word has no pieces of its own (blanks, control characters).
+        """
+        if not word.strip():
+            return ()
+        context = f"x{before}".rstrip()
+        with self.blamed():
+            ahead = self.backend.encode(context, add_special_tokens=False).ids
+            together = self.backend.encode(f"x{before}{word}", add_special_tokens=False).ids
+            if not before or together[: len(ahead)] != ahead:
+                # At the start of a text, or if the word merges with the characters before it, it is tokenized alone.
+                return tuple(self.backend.encode(word, add_special_tokens=False).ids)
+        return tuple(together[len(ahead) :])
+
+    def blamed(self) -> _Blamed:
+        """Converts errors of the tokenizer's library inside the block to errors of the model."""
+        return _Blamed(self.owner)
+
+    def _with_own_mask(self, text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Returns the text with this model's mask token for "[MASK]", and the shifts of positions: (first position, shift)."""
+        own = self.mask_token
+        if own is None or own == MASK or MASK not in text:
+            return text, ()
+        moves, shift, start = [], 0, text.find(MASK)
+        while start >= 0:
+            shift += len(MASK) - len(own)
+            moves.append((start + len(MASK) - shift, shift))
+            start = text.find(MASK, start + len(MASK))
+        return text.replace(MASK, own), tuple(move for move in moves if len(MASK) != len(own))
+
+
+def _move(place: int, moves: Sequence[tuple[int, int]]) -> int:
+    """Converts a position in the rewritten text to a position in the caller's text."""
+    shift = 0
+    for begin, by in moves:
+        if place < begin:
+            break
+        shift = by
+    return place + shift
+
+
+def check_length(tokenized: TokenizedText, field: str, max_tokens: int, *, cuttable: bool = True) -> None:
+    """Raises InvalidArgument if a text is longer than the model reads. `cuttable`: `truncate` would have cut it."""
+    if len(tokenized) > max_tokens:
+        remedy = "shorten it, or set truncate" if cuttable else "shorten it"
+        message = f"{field} has {len(tokenized)} tokens and the model reads {max_tokens}; {remedy}"
+        raise InvalidArgument(field, message, "TEXT_TOO_LONG", tokens=len(tokenized), max_tokens=max_tokens)

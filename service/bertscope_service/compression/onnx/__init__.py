@@ -1,0 +1,1 @@
+"""Checkpoints as ONNX graphs: traced, quantised and written."""

@@ -1,0 +1,37 @@
+"""Defines observers: reductions that run on the device beside a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+
+from bertscope_service.encoders.base import BatchGates, Encoder, State
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """The output of a batch: tensors still on the device, and a function that splits them by row once they are on the host.
+
+    `deal` gets the tensors as numpy arrays, in order, and returns one result for each row of the batch.
+    """
+
+    tensors: tuple[torch.Tensor, ...]
+    deal: Callable[[tuple[np.ndarray[Any, Any], ...]], list[Any]]
+
+
+class Observer(Protocol):
+    """Observes one row while it runs. Rows whose observers have the same class and `group` may share a batch.
+
+    Only the tensors that `run` returns are copied to the host, so a reduction that can run on the device belongs there.
+    """
+
+    @property
+    def group(self) -> Hashable: ...
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        """Runs the layers that these observers need, from the layer of `state`, and returns their output."""

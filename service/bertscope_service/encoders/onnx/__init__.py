@@ -1,0 +1,1 @@
+"""Encoders that run in ONNX Runtime."""

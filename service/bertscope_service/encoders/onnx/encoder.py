@@ -1,0 +1,247 @@
+"""Runs exported graphs in steps, with ONNX Runtime.
+
+Rows without gates and watchers run the fast graph, from their ids to the requested positions. All other rows run the analysis
+graph layer by layer, cut in two where the gates act: contexts from hidden states, the next hidden states from gated contexts.
+Attention is fused in both; maps are computed beside it. Parts are made when they are first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.base import (
+    BatchGates,
+    Capabilities,
+    Context,
+    Gates,
+    See,
+    Shape,
+    State,
+    Tap,
+    TokenSequence,
+    place_ids,
+    to_device,
+    valid_mask,
+)
+from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.onnx.details import read_details
+from bertscope_service.encoders.onnx.parts import Parts, read_graph
+from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
+from bertscope_service.encoders.onnx.values import (
+    ANALYSIS,
+    FAST,
+    GATED,
+    HIDDEN,
+    IDS,
+    LABELS,
+    LAST,
+    LOGITS,
+    MAPS,
+    MEAN,
+    OWN,
+    POSITIONS,
+    SEGMENTS,
+    VALID,
+    at,
+)
+
+INT8 = "int8"
+"""The precision whose activations are integers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Embedding:
+    """Embeds rows when it is called. The fast graph runs them from `feeds` to the end, and needs no call."""
+
+    feeds: Mapping[str, torch.Tensor]
+    embed: Callable[[Mapping[str, torch.Tensor]], torch.Tensor]
+
+    def __call__(self) -> torch.Tensor:
+        return self.embed(self.feeds)
+
+
+class OnnxEncoder:
+    """A folder that bertscope exported; the `Encoder` of the ONNX runtime."""
+
+    runtime = "onnx"
+    dtype = torch.float32
+
+    def __init__(
+        self,
+        parts: Parts,
+        shape: Shape,
+        capabilities: Capabilities,
+        settings: SessionSettings,
+        precision: str,
+        *,
+        head_size: int,
+        reads_first: bool,
+    ) -> None:
+        self.shape = shape
+        self.capabilities = capabilities
+        self.device = settings.device
+        self.precision = precision
+        self.reads_first = reads_first
+        self._head_size = head_size
+        self._parts = parts
+        self._last = at(HIDDEN, shape.layers)
+        # A model that is read at chosen positions runs its last layer only there; one that is read whole does not need to.
+        self._chooses = capabilities.masked_lm or (capabilities.classification and reads_first)
+        inputs, self._end = ((IDS, SEGMENTS, VALID, POSITIONS), LAST) if self._chooses else ((IDS, SEGMENTS, VALID), self._last)
+        # Made now, so that a broken file fails at loading. For a small model, one session from ids to the end is a third faster
+        # than one to the embeddings and another from there.
+        self._body = parts.make(FAST, inputs, (self._end,))
+
+    @classmethod
+    def load(cls, folder: Path, details: Mapping[str, Any], settings: SessionSettings, precision: str) -> OnnxEncoder:
+        """Reads an exported folder; `details` are its manifest's. Raises FailedPrecondition if it can't be read or run."""
+        try:
+            shape, capabilities = read_details(details)
+            head_size, reads_first = int(details["head_size"]), bool(details["reads_first"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise unreadable(folder, error) from error
+        parts = Parts({name: read_graph(folder, name) for name in (FAST, ANALYSIS)}, settings)
+        return cls(parts, shape, capabilities, settings, precision, head_size=head_size, reads_first=reads_first)
+
+    @property
+    def resident_bytes(self) -> int:
+        """The memory of the weights of all parts made so far."""
+        return self._parts.bytes
+
+    def begin(self, sequences: Sequence[TokenSequence]) -> State:
+        lengths = tuple(len(sequence) for sequence in sequences)
+        ids, segments = place_ids(sequences, self.device)
+        valid = valid_mask(lengths, self.device)
+        feeds = {IDS: ids, SEGMENTS: segments, VALID: self._valid(valid, ids.shape)}
+        return State(_Embedding(feeds, self._embed), lengths, valid)
+
+    def _embed(self, feeds: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Returns the hidden states before the first layer."""
+        first = at(HIDDEN, 0)
+        embeddings = self._parts.get(FAST, (IDS, SEGMENTS, VALID), (first,))
+        return embeddings.run(feeds, {first: (*feeds[IDS].shape, self.shape.hidden_size)})[first]
+
+    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
+        return place_gates(gates, self.shape, self._place)
+
+    def _place(self, values: NDArray[np.float32]) -> torch.Tensor:
+        return to_device(torch.from_numpy(values), self.device)
+
+    def advance(
+        self,
+        state: State,
+        stop: int,
+        gates: BatchGates | None = None,
+        watch: Mapping[int, See] | None = None,
+        *,
+        taps: Mapping[int, Tap] | None = None,
+        only: torch.Tensor | None = None,
+    ) -> None:
+        touched = bool(watch or taps or (gates is not None and gates.layers))
+        if not touched and stop == self.shape.layers and isinstance(state.pending, _Embedding):
+            self._run_body(state, state.pending.feeds, only)
+        while state.layer < stop:
+            layer = state.layer
+            run = LayerRun.of(layer, gates, watch, taps)
+            if layer in self._kept:
+                run = run.without_pruned(self._kept[layer], self.shape.heads)
+            state.hidden = self._run_layer(state, run, only if layer == stop - 1 else None)
+            state.context = None
+            state.layer += 1
+
+    def _run_body(self, state: State, feeds: Mapping[str, torch.Tensor], only: torch.Tensor | None) -> None:
+        """Runs all layers from ids, the last one only at the requested positions."""
+        rows, length = feeds[IDS].shape
+        wanted = length
+        if self._chooses:
+            if only is None:
+                only = torch.arange(length, dtype=torch.int64, device=self.device).expand(rows, length)
+            wanted = only.shape[1]
+            if wanted == 1 and self.precision == INT8:
+                # A product of one query has a separate kernel, which rounds differently; a last digit may change an integer.
+                only = only.expand(rows, 2)
+            feeds, length = {**feeds, POSITIONS: only}, only.shape[1]
+        found = self._body.run(feeds, {self._end: (rows, length, self.shape.hidden_size)})[self._end]
+        state.hidden = found[:, :wanted] if self._chooses else pick(found, only)
+        state.layer = self.shape.layers
+
+    def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None) -> torch.Tensor:
+        """Returns a layer's output at the positions `only` [rows, n], None for all."""
+        layer, hidden = state.layer, state.hidden
+        rows, length, size = hidden.shape
+        after = at(HIDDEN, layer + 1)
+        if not self._count(layer):
+            run.show_nothing(rows, length, self._head_size, self.device)
+            whole = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), (after,))
+            feeds = {at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}
+            return pick(whole.run(feeds, {after: hidden.shape})[after], only)
+        watched = run.see is not None or run.tap is not None
+        context = self._read(state, run) if state.context is None or watched else state.context
+        own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None]).transpose(1, 2)
+        finish = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (after,))
+        feeds = {at(GATED, layer): own, at(HIDDEN, layer): pick(hidden, only)}
+        return finish.run(feeds, {after: (rows, own.shape[1], size)})[after]
+
+    def _read(self, state: State, run: LayerRun) -> Context:
+        """Returns the contexts of the state's layer, after passing them to watchers."""
+        layer, hidden = state.layer, state.hidden
+        rows, length = hidden.shape[:2]
+        count, size = self._count(layer), self._head_size
+        fetch: dict[str, tuple[int, ...]] = {at(OWN, layer): (rows, length, count, size), at(MEAN, layer): (rows, count, size)}
+        if run.see is not None:
+            fetch[at(MAPS, layer)] = (rows, count, length, length)
+        attention = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), tuple(fetch))
+        found = attention.run({at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}, fetch)
+        if run.see is not None:
+            run.see(found[at(MAPS, layer)])
+        if run.tap is not None:
+            run.tap(found[at(OWN, layer)].transpose(1, 2))
+        return Context(found[at(OWN, layer)], found[at(MEAN, layer)])
+
+    def attend(self, state: State) -> None:
+        if self._count(state.layer):
+            state.context = self._read(state, LayerRun())
+
+    def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        chosen = state.hidden[rows, positions][None]
+        return self._head.run({LAST: chosen}, {LOGITS: (len(rows), self.shape.vocabulary_size)})[LOGITS]
+
+    def classify(self, state: State) -> torch.Tensor:
+        rows, length = state.hidden.shape[:2]
+        feeds = {LAST: state.hidden}
+        if not self.reads_first:
+            feeds = {self._last: state.hidden, VALID: self._valid(state.valid, (rows, length))}
+        return self._labels.run(feeds, {LABELS: (rows, len(self.shape.labels))})[LABELS]
+
+    @cached_property
+    def _head(self) -> Session:
+        return self._parts.make(FAST, (LAST,), (LOGITS,))
+
+    @cached_property
+    def _labels(self) -> Session:
+        return self._parts.make(FAST, (LAST,) if self.reads_first else (self._last, VALID), (LABELS,))
+
+    @cached_property
+    def _kept(self) -> dict[int, torch.Tensor]:
+        """Numbers of the remaining heads, int64 on the device, of layers that lost some."""
+        heads = range(self.shape.heads)
+        lost = self.shape.pruned.items()
+        return {layer: self._index([head for head in heads if head not in gone]) for layer, gone in lost}
+
+    def _index(self, numbers: list[int]) -> torch.Tensor:
+        return to_device(torch.tensor(numbers, dtype=torch.int64, device="cpu"), self.device)
+
+    def _count(self, layer: int) -> int:
+        """Returns the number of heads of a layer."""
+        return self.shape.heads - len(self.shape.pruned.get(layer, ()))
+
+    def _valid(self, valid: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
+        return torch.ones(tuple(shape), dtype=torch.bool, device=self.device) if valid is None else valid

@@ -1,0 +1,189 @@
+"""Runs parts of exported graphs as ONNX Runtime sessions that read and write torch tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+
+from bertscope_service.errors import FailedPrecondition
+
+FORMATS: dict[str, tuple[torch.dtype, Any]] = {
+    "tensor(float)": (torch.float32, np.float32),
+    "tensor(int64)": (torch.int64, np.int64),
+    "tensor(int32)": (torch.int32, np.int32),
+    "tensor(bool)": (torch.bool, np.bool_),
+}
+"""Number formats of inputs, by ONNX Runtime's names: PyTorch's and numpy's. Outputs are read as float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """The settings of ONNX Runtime.
+
+    weights: the folder that graphs refer to. threads: of a CPU, 0 for one per physical core. optimisation: the level of
+    rewriting, one of `LEVELS`.
+    """
+
+    device: torch.device
+    weights: Path
+    threads: int = 0
+    optimisation: str = "all"
+
+
+NO_MEMORY = ("Failed to allocate memory", "std::bad_alloc", "bad allocation")
+"""Phrases in ONNX Runtime's errors when there is not enough memory."""
+
+LEVELS = {
+    "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
+
+SLOW_FUSIONS = "SkipLayerNormFusion;BiasGeluFusion"
+"""Rewritings that ONNX Runtime does not do on a CPU: the fused operators take more time there than those that they replace, and
+round otherwise, so that a graph and its parts, which have other operators at their ends, would differ."""
+
+
+_shrinking: list[None] = []
+"""Not empty inside `shrinking`."""
+
+
+@contextmanager
+def shrinking() -> Iterator[None]:
+    """Makes every run of any session inside the block return its memory, and memory kept from runs before, at its end;
+    otherwise sessions keep it for their next run."""
+    _shrinking.append(None)
+    try:
+        yield
+    finally:
+        _shrinking.pop()
+
+
+def onnxruntime_version() -> str:
+    """Returns the version of the library itself: its package is called onnxruntime or onnxruntime-gpu."""
+    return str(onnxruntime.__version__)
+
+
+class Session:
+    """A graph, ready to run on a device."""
+
+    def __init__(self, graph: onnx.ModelProto | Path, settings: SessionSettings, *, hoards: bool = True) -> None:
+        """`hoards`: whether it keeps the memory of a run for the next one; on a CPU.
+
+        Raises FailedPrecondition for a graph that can't be run, or a GPU that ONNX Runtime can't use.
+        """
+        options = onnxruntime.SessionOptions()
+        # As many as PyTorch's by default. The number is always given, or ONNX Runtime would pin its threads to cores, in every
+        # session of every process to the same ones.
+        options.intra_op_num_threads = settings.threads or torch.get_num_threads()
+        options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = hoards
+        options.graph_optimization_level = LEVELS[settings.optimisation]
+        options.log_severity_level = 4  # errors are raised
+        # PyTorch's threads need the cores between two runs.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        if settings.device.type == "cpu":
+            options.add_session_config_entry("optimization.disable_specified_optimizers", SLOW_FUSIONS)
+        content: bytes | str = str(graph)
+        if isinstance(graph, onnx.ModelProto):
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", f"{settings.weights}{os.sep}"
+            )
+            content = graph.SerializeToString()
+        self._shrink = onnxruntime.RunOptions()
+        arena = "cpu:0" if settings.device.type == "cpu" else f"gpu:{settings.device.index or 0}"
+        self._shrink.add_run_config_entry("memory.enable_memory_arena_shrinkage", arena)
+        self._device = settings.device
+        self._source = graph if isinstance(graph, Path) else settings.weights
+        try:
+            self._session = onnxruntime.InferenceSession(content, options, providers=providers(settings.device))
+        except Exception as error:  # one class for each of its status codes, all handled alike
+            raise unreadable(self._source, error) from error
+        check_provider(self._session.get_providers(), settings.device)
+        self.outputs = {value.name: tuple(value.shape) for value in self._session.get_outputs()}
+        self.inputs = {value.name: FORMATS.get(value.type) for value in self._session.get_inputs()}
+        strange = [value for value in self._session.get_inputs() if value.type not in FORMATS]
+        strange += [value for value in self._session.get_outputs() if value.type != "tensor(float)"]
+        if strange:
+            message = f"{strange[0].name} is {strange[0].type}, which bertscope does not pass; use int64 and float32"
+            raise unreadable(self._source, TypeError(message))
+
+    def run(self, feeds: Mapping[str, torch.Tensor], fetch: Mapping[str, Sequence[int]]) -> dict[str, torch.Tensor]:
+        """Returns some outputs, by name, for some inputs; all are on the device. `fetch` gives the outputs' shapes; they are
+        float32. ONNX Runtime gets addresses: it rejects an output of another shape, but does not know its size in bytes.
+
+        Inputs that the graph does not have are ignored. Raises FailedPrecondition if the graph can't be run,
+        torch.OutOfMemoryError.
+        """
+        binding, index = self._session.io_binding(), self._device.index or 0
+        placed = {}
+        outputs = {name: torch.empty(tuple(shape), dtype=torch.float32, device=self._device) for name, shape in fetch.items()}
+        for name, tensor in feeds.items():
+            form = self.inputs.get(name)
+            if form is not None:
+                # Kept until the run is over: ONNX Runtime holds only the address.
+                placed[name] = tensor = tensor.to(self._device, form[0]).contiguous()
+                binding.bind_input(name, self._device.type, index, form[1], tensor.shape, tensor.data_ptr())
+        for name, tensor in outputs.items():
+            binding.bind_output(name, self._device.type, index, np.float32, tensor.shape, tensor.data_ptr())
+        if self._device.type == "cuda":
+            # ONNX Runtime has its own stream: its inputs must be complete before the run, and its outputs after it.
+            torch.cuda.current_stream(self._device).synchronize()
+        try:
+            self._session.run_with_iobinding(binding, self._shrink if _shrinking else None)
+        except Exception as error:
+            if any(words in str(error) for words in NO_MEMORY):
+                raise torch.OutOfMemoryError(f"ONNX Runtime found no memory on {self._device}") from error
+            raise unreadable(self._source, error) from error
+        if self._device.type == "cuda":
+            binding.synchronize_outputs()
+        return outputs
+
+    def shapes(self, feeds: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes of the outputs for some inputs, which a file need not declare. Raises FailedPrecondition if it
+        can't be run."""
+        placed = {name: feeds[name].to(form[0]).numpy() for name, form in self.inputs.items() if form is not None}
+        try:
+            found = self._session.run(None, placed)
+        except Exception as error:
+            raise unreadable(self._source, error) from error
+        return {name: tuple(values.shape) for name, values in zip(self.outputs, found, strict=True)}
+
+
+def providers(device: torch.device) -> list[Any]:
+    """Returns ONNX Runtime's provider for a device, without a fallback."""
+    if device.type == "cuda":
+        return [("CUDAExecutionProvider", {"device_id": device.index or 0}), "CPUExecutionProvider"]
+    return ["CPUExecutionProvider"]
+
+
+def check_provider(running: Sequence[str], device: torch.device) -> None:
+    """Raises FailedPrecondition if a session does not run on its device.
+
+    ONNX Runtime lists CUDA wherever it was built with it, and silently falls back to the CPU if it can't start it, as with
+    libraries of another CUDA version; only a session knows.
+    """
+    if device.type == "cuda" and "CUDAExecutionProvider" not in running:
+        message = (
+            f"ONNX Runtime {onnxruntime.__version__} can't use {device}: its CUDA libraries are missing or of another version "
+            "(it is built for CUDA 13 and cuDNN 9); install those, or use runtime torch or device cpu"
+        )
+        raise FailedPrecondition(message, "DEVICE_NOT_FOUND", device=device, runtime="onnx")
+
+
+def unreadable(source: Path, error: Exception) -> FailedPrecondition:
+    """Returns the error for a graph or its weights."""
+    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    message = f"the ONNX graphs in {source} can't be run: {line}; export them again"
+    return FailedPrecondition(message, "SOURCE_UNREADABLE", source=source)

@@ -1,0 +1,1 @@
+"""Encoders that run in PyTorch, and the checkpoints that they read."""

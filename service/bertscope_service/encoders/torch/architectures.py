@@ -1,0 +1,269 @@
+"""Defines the architectures that can be hosted: for each, where transformers keeps its embeddings, layers and heads.
+
+To add one: subclass `Architecture`, name its parts, list it in `ARCHITECTURES`, add its tiny config to
+`tests/support/tiny.py`; the parity tests then run on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+
+from bertscope_service.encoders.gating import LayerRun
+
+
+class Architecture:
+    """BERT's layout, which most of the family shares; subclasses override what differs.
+
+    `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
+    `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` is true if `projections` and
+    `finish` exist, so that a layer can be run in two parts. `kept` names the remaining heads of layers that lost some.
+    """
+
+    masked_lm: type[Any] = transformers.BertForMaskedLM
+    sequence_classification: type[Any] = transformers.BertForSequenceClassification
+    base = "bert"
+    head = "cls"
+    reads_segments = True
+    reads_weights: frozenset[str] = frozenset()
+    in_parts = True
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.encoder = getattr(model, self.base)
+        self.layers: list[Any] = self.find_layers()
+        self.kept: dict[int, tuple[int, ...]] = {}
+
+    def find_layers(self) -> list[Any]:
+        """Returns the modules to run, in order, one for every layer that has attention maps."""
+        return list(self.encoder.encoder.layer)
+
+    def max_tokens(self) -> int:
+        """The longest sequence that the position embeddings allow."""
+        return int(self.model.config.max_position_embeddings)
+
+    def segments(self) -> int:
+        """The number of segments in the embeddings."""
+        return max(1, int(self.model.config.type_vocab_size)) if self.reads_segments else 1
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        """Embeds ids, segments: int64 [rows, length] -> [rows, length, hidden_size]; `valid` as in `run_layer`."""
+        if self.segments() < 2:
+            return self.encoder.embeddings(input_ids=ids)
+        return self.encoder.embeddings(input_ids=ids, token_type_ids=segments)
+
+    def run_layer(
+        self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Runs one layer; `valid` is bool [rows, length], None if no row is padded. `places`, int64 [rows, length], gives each
+        vector's position in its text; None if all are there."""
+        mask = None if valid is None else valid[:, None, None, :]
+        return self.layers[index](hidden, attention_mask=mask, run=run)
+
+    def projections(self, index: int) -> tuple[Any, Any, Any]:
+        """Returns the query, key and value projections of a layer, each [rows, n, hidden_size] -> [rows, n, heads *
+        head_size]."""
+        attention = self.layers[index].attention.self
+        return attention.query, attention.key, attention.value
+
+    def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """Runs the rest of a layer after its heads: context [rows, n, heads * head_size], hidden as at the layer's start."""
+        layer = self.layers[index]
+        return layer.feed_forward_chunk(layer.attention.output(context, hidden))
+
+    @property
+    def head_size(self) -> int:
+        """The length of a head's context."""
+        return int(self.model.config.hidden_size) // int(self.model.config.num_attention_heads)
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Applies the masked-LM head: [n, hidden_size] -> [n, vocabulary_size]."""
+        return getattr(self.model, self.head)(hidden)
+
+    @property
+    def reads_first(self) -> bool:
+        """True if `classify` reads the first position alone."""
+        return True
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        """Applies the classification head: [rows, length, hidden_size] -> [rows, labels]."""
+        return self.model.classifier(self.encoder.pooler(hidden))
+
+
+class Roberta(Architecture):
+    """RoBERTa: positions count from the padding index, and two of them are never used."""
+
+    masked_lm = transformers.RobertaForMaskedLM
+    sequence_classification = transformers.RobertaForSequenceClassification
+    base = "roberta"
+    head = "lm_head"
+
+    def max_tokens(self) -> int:
+        return int(self.model.config.max_position_embeddings) - int(self.model.config.pad_token_id) - 1
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(hidden)
+
+
+class XlmRoberta(Roberta):
+    """RoBERTa in many languages."""
+
+    masked_lm = transformers.XLMRobertaForMaskedLM
+    sequence_classification = transformers.XLMRobertaForSequenceClassification
+
+
+class DistilBert(Architecture):
+    """DistilBERT: no segments; the head's parts lie beside each other."""
+
+    masked_lm = transformers.DistilBertForMaskedLM
+    sequence_classification = transformers.DistilBertForSequenceClassification
+    base = "distilbert"
+    reads_segments = False
+
+    def find_layers(self) -> list[Any]:
+        return list(self.encoder.transformer.layer)
+
+    def projections(self, index: int) -> tuple[Any, Any, Any]:
+        attention = self.layers[index].attention
+        return attention.q_lin, attention.k_lin, attention.v_lin
+
+    def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[index]
+        attended = layer.sa_layer_norm(layer.attention.out_lin(context) + hidden)
+        return layer.output_layer_norm(layer.ffn(attended) + attended)
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        model = self.model
+        return model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(hidden))))
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(torch.relu(self.model.pre_classifier(hidden[:, 0])))
+
+
+class Albert(Architecture):
+    """ALBERT: layers come in groups, and a group runs many times; each run is a layer of its own here."""
+
+    masked_lm = transformers.AlbertForMaskedLM
+    sequence_classification = transformers.AlbertForSequenceClassification
+    base = "albert"
+    head = "predictions"
+
+    def find_layers(self) -> list[Any]:
+        config, groups = self.model.config, self.encoder.encoder.albert_layer_groups
+        runs = config.num_hidden_layers
+        return [layer for run in range(runs) for layer in groups[run * config.num_hidden_groups // runs].albert_layers]
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid))
+
+    def projections(self, index: int) -> tuple[Any, Any, Any]:
+        attention = self.layers[index].attention
+        return attention.query, attention.key, attention.value
+
+    def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[index]
+        attended = layer.attention.LayerNorm(hidden + layer.attention.dense(context))
+        return layer.full_layer_layer_norm(layer.ff_chunk(attended) + attended)
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(self.encoder.pooler_activation(self.encoder.pooler(hidden[:, 0])))
+
+
+class Electra(Architecture):
+    """ELECTRA's generator; its embeddings are narrower than its layers."""
+
+    masked_lm = transformers.ElectraForMaskedLM
+    sequence_classification = transformers.ElectraForSequenceClassification
+    base = "electra"
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        hidden = super().embed(ids, segments, valid)
+        return self.encoder.embeddings_project(hidden) if hasattr(self.encoder, "embeddings_project") else hidden
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.model.generator_lm_head(self.model.generator_predictions(hidden))
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        return self.model.classifier(hidden)
+
+
+class MobileBert(Architecture):
+    """MobileBERT: bottlenecks lie inside the layers, and each embedding is made of three neighbouring ones."""
+
+    masked_lm = transformers.MobileBertForMaskedLM
+    sequence_classification = transformers.MobileBertForSequenceClassification
+    base = "mobilebert"
+    reads_weights = frozenset({"MobileBertLMPredictionHead"})
+    in_parts = False
+
+    @property
+    def head_size(self) -> int:
+        return int(self.model.config.true_hidden_size) // int(self.model.config.num_attention_heads)
+
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        words = self.encoder.embeddings.word_embeddings(ids)
+        if valid is not None:
+            # The last token's right neighbour is zero when a text runs alone; padding must not change that.
+            words = words * valid[:, :, None]
+        return self.encoder.embeddings(inputs_embeds=words, token_type_ids=segments)
+
+
+class ModernBert(Architecture):
+    """ModernBERT: rotary positions; most layers attend only within a window of `sliding_window` tokens to each side. The norm
+    behind the last layer counts as its end, so that its output is transformers' last hidden states."""
+
+    masked_lm = transformers.ModernBertForMaskedLM
+    sequence_classification = transformers.ModernBertForSequenceClassification
+    base = "model"
+    reads_segments = False
+    in_parts = False
+
+    def find_layers(self) -> list[Any]:
+        return list(self.encoder.layers)
+
+    def run_layer(
+        self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        layer = self.layers[index]
+        if places is None:
+            places = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
+        mask = None if valid is None else valid[:, None, None, :]
+        if layer.attention_type == "sliding_attention":
+            near = (places[:, :, None] - places[:, None, :]).abs() <= self.model.config.sliding_window
+            # A padded position may have no real token in its window; it attends to all of them, since a row of the map
+            # that is masked everywhere would be NaN and spread.
+            mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
+        rotary = self.encoder.rotary_emb(hidden, places, layer.attention_type)
+        output = layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
+        return self.encoder.final_norm(output) if index == len(self.layers) - 1 else output
+
+    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.model.decoder(self.model.head(hidden))
+
+    @property
+    def reads_first(self) -> bool:
+        return bool(self.model.config.classifier_pooling == "cls")
+
+    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        if self.reads_first:
+            pooled = hidden[:, 0]
+        elif valid is None:
+            pooled = hidden.mean(dim=1)
+        else:
+            pooled = (hidden * valid[:, :, None]).sum(dim=1) / valid.sum(dim=1, keepdim=True)
+        return self.model.classifier(self.model.head(pooled))
+
+
+ARCHITECTURES: dict[str, type[Architecture]] = {
+    "albert": Albert,
+    "bert": Architecture,
+    "distilbert": DistilBert,
+    "electra": Electra,
+    "mobilebert": MobileBert,
+    "modernbert": ModernBert,
+    "roberta": Roberta,
+    "xlm-roberta": XlmRoberta,
+}
+"""Architectures by `model_type` in a checkpoint's config.json."""

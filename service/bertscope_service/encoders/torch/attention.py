@@ -1,0 +1,79 @@
+"""Implements the attention function that transformers' layers call: gates for every row, maps for watchers.
+
+Registered with `transformers.AttentionInterface`, so one function serves every architecture: its keyword arguments reach it
+through the layer's own forward.
+"""
+
+from __future__ import annotations
+
+import torch
+from transformers import AttentionInterface
+
+from bertscope_service.encoders.gating import LayerRun
+from bertscope_service.encoders.torch.exact_attention import exact_attention
+
+NAME = "bertscope"
+
+
+def _layer_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    *,
+    run: LayerRun,
+    **_: object,
+) -> tuple[torch.Tensor, None]:
+    """Adapts `gated_attention` to the form in which transformers' layers call it."""
+    return gated_attention(query, key, value, attention_mask, scaling, run=run), None
+
+
+def gated_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    *,
+    run: LayerRun,
+) -> torch.Tensor:
+    """Returns the gated context of every head: [rows, n, heads, head_size].
+
+    query: [rows, heads, n, head_size]; key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may
+    be attended to, broadcastable to the maps; None if all may.
+    """
+    if run.exact:
+        if run.see is not None:
+            run.see(attention_maps(query, key, attention_mask, scaling))
+        context = exact_attention(query, key, value, attention_mask, scaling)
+    elif run.see is None:
+        context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
+    else:
+        maps = attention_maps(query, key, attention_mask, scaling)
+        run.see(maps)
+        context = torch.matmul(maps.to(value.dtype), value)
+        del maps
+    if run.tap is not None:
+        run.tap(context)
+    mean = None if run.uniform is None or run.average is None else (value * run.average).sum(dim=2, keepdim=True)
+    return run.gate(context, mean).transpose(1, 2).contiguous()
+
+
+def attention_maps(
+    query: torch.Tensor, key: torch.Tensor, attention_mask: torch.Tensor | None, scaling: float | None
+) -> torch.Tensor:
+    """Returns softmax(Q K^T * scaling), float32 whatever the model computes in, so that rows sum closely to 1."""
+    factor = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if query.dtype is torch.float16:
+        # Scaled before the product, or a long dot product would leave the range of fp16.
+        scores = torch.matmul(query * factor, key.transpose(2, 3))
+    else:
+        scores = torch.matmul(query, key.transpose(2, 3)).mul_(factor)
+    if attention_mask is not None:
+        scores.masked_fill_(~attention_mask, torch.finfo(scores.dtype).min)
+    return torch.softmax(scores, dim=-1, dtype=torch.float32)
+
+
+AttentionInterface.register(NAME, _layer_attention)

@@ -1,0 +1,129 @@
+"""Reads a checkpoint folder into a transformers model: its class, its labels, its removed heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.building import Assembly, fill_missing, outline
+from bertscope_service.encoders.torch.pruning import read_pruned, shrunk
+from bertscope_service.encoders.torch.quantization import (
+    QUANTIZATION_KEY,
+    IntegerMatrix,
+    Quantization,
+    decode_weights,
+    read_quantization,
+)
+from bertscope_service.encoders.torch.token_elimination import read_kept_shares
+from bertscope_service.encoders.torch.weight_readers import find_tensors, read_tensors
+from bertscope_service.encoders.weight_files import weight_files
+from bertscope_service.errors import FailedPrecondition
+
+CLASSIFIER = "ForSequenceClassification"
+"""The suffix of `architectures` in the config.json of a fine-tuned classifier."""
+
+PARTS_PER_TENSOR, HEAD_PARTS = 4, 64
+"""Most parameters of a model for each tensor of its checkpoint, and of a head that it may lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model as it was read, on the CPU.
+
+    classifies: whether it is a sequence classifier, not a masked-LM. missing: names of the parameters that the weights lack, so
+    that they are random; only parameters of a head. labels: those of its head, in order; empty without such a head. pruned: the
+    removed heads. kept_shares: the kept share of a text's tokens after each layer; empty if none is dropped. quantization: how
+    the weights were stored, which are decoded here; integers: weights that were integers, by name.
+    """
+
+    model: Any
+    classifies: bool
+    missing: frozenset[str]
+    labels: tuple[str, ...]
+    pruned: dict[int, tuple[int, ...]]
+    kept_shares: tuple[float, ...] = ()
+    quantization: Quantization | None = None
+    integers: Mapping[str, IntegerMatrix] = field(default_factory=dict)
+
+    @property
+    def has_masked_lm_head(self) -> bool:
+        return not self.classifies and not self.missing
+
+
+def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
+    """Reads config.json and safetensors; never pickle, never code. `name` is the `model_type` of the config.
+
+    Weights in few bits are decoded, and the model's config does not mention them. An incomplete head counts as none. Raises
+    FailedPrecondition if other weights are missing, or any are broken or don't fit the config.
+    """
+    kind = ARCHITECTURES[name]
+    config = _read_config(kind.masked_lm.config_class, folder)
+    try:
+        pruned, kept_shares, quantization = read_pruned(config), read_kept_shares(config), read_quantization(config)
+    except ValueError as error:
+        raise FailedPrecondition(f"{folder / 'config.json'}: {error}", "SOURCE_UNREADABLE", source=folder) from error
+    classifies = any(str(written).endswith(CLASSIFIER) for written in config.architectures or ())
+    if getattr(config, "quantization_config", None) is not None:
+        message = f"the weights in {folder} are quantised by another program, which bertscope can't read; load the original"
+        raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+    integers: Mapping[str, IntegerMatrix] = {}
+    try:
+        stored = find_tensors(weight_files(folder))
+        weights: Iterable[tuple[str, torch.Tensor]] = read_tensors(stored)
+        if quantization is not None:
+            decoded, integers = decode_weights(dict(weights), quantization)
+            weights = decoded.items()
+            delattr(config, QUANTIZATION_KEY)
+        what = shrunk(kind.sequence_classification if classifies else kind.masked_lm, pruned)
+        # Removed heads have no weights; apart from them, a model has little more than its checkpoint.
+        model = outline(what, config, dtype, PARTS_PER_TENSOR * len(stored) + HEAD_PARTS)
+        assembly = Assembly(model, dtype)
+        for name, tensor in weights:
+            assembly.put(name, tensor)
+        found = assembly.finish()
+        needed, pooler = f"{kind.base}.", f"{kind.base}.pooler."
+        lost = sorted(key for key in found.missing if key.startswith(needed) and not key.startswith(pooler))
+        lost += found.misshapen
+        if not lost:
+            fill_missing(model, sum(tensor.numel() for tensor in model.parameters() if tensor.device.type != "meta"))
+    except FailedPrecondition:
+        raise
+    except Exception as error:
+        # transformers and PyTorch raise a dozen classes here; for all of them this folder can't be read.
+        raise _unreadable(folder, f"the weights in {folder}", error) from error
+    if lost:
+        message = f"the weights in {folder} don't fit its config.json: {len(lost)} are missing or misshapen, first {lost[0]}"
+        raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+    if not model.config.num_hidden_layers:
+        raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
+    labels = _labels(model.config) if classifies and not found.missing else ()
+    return Checkpoint(model, classifies, found.missing, labels, pruned, kept_shares, quantization, integers)
+
+
+def _read_config(kind: Any, folder: Path) -> Any:
+    try:
+        return kind.from_json_file(folder / "config.json")
+    except Exception as error:  # each field has its own errors
+        raise _unreadable(folder, str(folder / "config.json"), error) from error
+
+
+def _labels(config: Any) -> tuple[str, ...]:
+    """Returns the labels of a single-label head; a regression or multi-label head has none."""
+    if config.num_labels < 2 or config.problem_type not in (None, "single_label_classification"):
+        return ()
+    return tuple(str(config.id2label.get(number, f"LABEL_{number}")) for number in range(config.num_labels))
+
+
+def _unreadable(folder: Path, what: str, error: Exception) -> FailedPrecondition:
+    message = f"{what} can't be read: {type(error).__name__}: {one_line(error)}"
+    return FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+
+
+def one_line(error: Exception) -> str:
+    """Returns the first line of a library's error, which may have many."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,294 @@
+"""Runs a transformers model in steps, with PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.base import (
+    BatchGates,
+    Capabilities,
+    Context,
+    Gates,
+    KeptTokens,
+    See,
+    Shape,
+    State,
+    Tap,
+    TokenSequence,
+    place_ids,
+    to_device,
+    valid_mask,
+)
+from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
+from bertscope_service.encoders.torch.attention import gated_attention
+from bertscope_service.encoders.torch.checkpoints import read_checkpoint
+from bertscope_service.encoders.torch.int8 import settle_precision, use_integers
+from bertscope_service.encoders.torch.packing import can_pack, pack_linears
+from bertscope_service.encoders.torch.pruning import PARTS, remaining
+from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
+from bertscope_service.encoders.torch.token_elimination import (
+    all_tokens,
+    choose,
+    find,
+    go_on,
+    kept_counts,
+    look_up,
+    protect,
+    received,
+)
+from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes
+from bertscope_service.errors import FailedPrecondition
+
+DTYPES = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    INT8: torch.float32,
+    WEIGHT_ONLY: torch.float32,
+}
+"""The number format of hidden states in each precision."""
+
+
+class TorchEncoder:
+    """A checkpoint of one of `ARCHITECTURES`; the `Encoder` of the torch runtime."""
+
+    runtime = "torch"
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        name: str,
+        device: torch.device,
+        precision: str,
+        has_head: bool,
+        labels: tuple[str, ...] = (),
+        *,
+        pruned: Mapping[int, tuple[int, ...]] | None = None,
+        kept_shares: tuple[float, ...] = (),
+    ) -> None:
+        """`has_head` says whether there is a masked-LM head, `labels` are the labels of a classification head, `pruned` the
+        heads that the weights lack, `kept_shares` the share of a text's tokens that continues after each layer (empty: all)."""
+        config, pruned = architecture.model.config, pruned or {}
+        self.architecture = architecture
+        self.device = device
+        self.precision = precision
+        self.dtype = DTYPES[precision]
+        self.shape = Shape(
+            architecture=name,
+            layers=len(architecture.layers),
+            heads=config.num_attention_heads,
+            hidden_size=config.hidden_size,
+            vocabulary_size=config.vocab_size,
+            max_tokens=architecture.max_tokens(),
+            parameters=architecture.model.num_parameters(),
+            labels=labels,
+            pruned=pruned,
+            segments=architecture.segments(),
+        )
+        self.capabilities = Capabilities(
+            masked_lm=has_head,
+            classification=bool(labels),
+            prunable=name in PARTS and precision not in QUANTIZED and not kept_shares,
+            differentiable=precision != INT8 and not kept_shares,
+            observable=not kept_shares,
+            drops_tokens=bool(kept_shares),
+        )
+        architecture.kept = {layer: remaining(self.shape.heads, gone) for layer, gone in pruned.items()}
+        # If inputs become integers, a last digit may change one of them, and the next layers amplify that.
+        self._exact = precision == INT8
+        self._padding_id = int(config.pad_token_id or 0)
+        self._kept_shares = kept_shares
+        self._mask_id: int | None = getattr(config, "mask_token_id", None)
+
+    @classmethod
+    def load(cls, folder: Path, name: str, *, device: torch.device, precision: str, pack: bool = True) -> TorchEncoder:
+        """Reads a checkpoint folder: config.json and safetensors, never pickle, never code.
+
+        `name` is the `model_type` of its config. `pack` packs the linear layers on a CPU. Weights that are stored in few bits
+        determine the precision; `precision` must be "fp32" then, or theirs. Raises FailedPrecondition if weights are missing,
+        broken, or don't fit the config, or if the device's memory does not hold them, Unsupported for a precision or a device
+        that stored integers can't use.
+        """
+        kind, checkpoint = ARCHITECTURES[name], read_checkpoint(folder, name, DTYPES[precision])
+        precision = settle_precision(checkpoint.quantization, precision, device)
+        try:
+            checkpoint.model.to(device)
+        except torch.OutOfMemoryError as error:
+            message = (
+                f"{folder} does not fit into the memory of {device} now; unload a model, or use another device or precision"
+            )
+            raise FailedPrecondition(message, "DEVICE_MEMORY", source=folder) from error
+        encoder = cls(
+            kind(checkpoint.model),
+            name,
+            device,
+            precision,
+            checkpoint.has_masked_lm_head,
+            checkpoint.labels,
+            pruned=checkpoint.pruned,
+            kept_shares=checkpoint.kept_shares,
+        )
+        use_integers(checkpoint.model, checkpoint.integers, kind.reads_weights)
+        if pack and device.type == "cpu" and can_pack(encoder.dtype):
+            pack_linears(checkpoint.model, kind.reads_weights)
+        return encoder
+
+    @property
+    def resident_bytes(self) -> int:
+        return resident_bytes(self.architecture.model)
+
+    def nonzero_parameters(self) -> int:
+        model = self.architecture.model
+        return nonzero_parameters(model, model.get_output_embeddings() if model.config.tie_word_embeddings else None)
+
+    def begin(self, sequences: Sequence[TokenSequence]) -> State:
+        lengths = tuple(len(sequence) for sequence in sequences)
+        ids, segments = place_ids(sequences, self.device, self._padding_id)
+        valid = valid_mask(lengths, self.device)
+        kept_tokens = all_tokens(ids, valid, lengths, self._mask_id) if self._kept_shares else None
+        return State(self.architecture.embed(ids, segments, valid), lengths, valid, kept_tokens=kept_tokens)
+
+    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
+        return place_gates(gates, self.shape, self._place)
+
+    def _place(self, values: NDArray[np.float32]) -> torch.Tensor:
+        return to_device(torch.from_numpy(values).to(self.dtype), self.device)
+
+    def advance(
+        self,
+        state: State,
+        stop: int,
+        gates: BatchGates | None = None,
+        watch: Mapping[int, See] | None = None,
+        *,
+        taps: Mapping[int, Tap] | None = None,
+        only: torch.Tensor | None = None,
+    ) -> None:
+        if state.kept_tokens is not None:
+            if gates is not None or watch or taps:
+                raise ValueError("a model that drops tokens takes neither gates nor watchers")
+            if only is not None:
+                state.kept_tokens = protect(state.kept_tokens, only)
+        average = self._average(state) if gates is not None and gates.uniform_layers else None
+        while state.layer < stop:
+            layer = state.layer
+            chosen = only if layer == stop - 1 else None
+            if chosen is None and state.kept_tokens is not None and self._drop(state, state.kept_tokens):
+                continue
+            run = LayerRun.of(layer, gates, watch, taps)
+            run.exact = self._exact
+            if run.uniform is not None:
+                run.average = average
+            if layer in self.architecture.kept:
+                run = run.without_pruned(self._kept[layer], self.shape.heads)
+            if chosen is not None and state.kept_tokens is not None:
+                chosen = find(state.kept_tokens, chosen)
+            state.hidden = self._run_layer(state, run, chosen)
+            state.context = None
+            state.layer += 1
+        if only is not None:
+            state.kept_tokens = None
+
+    def _drop(self, state: State, kept_tokens: KeptTokens) -> bool:
+        """Runs a layer that drops tokens, between its two parts if it has them. Returns False, and does nothing, if it drops
+        none."""
+        layer, hidden = state.layer, state.hidden
+        counts = kept_counts(kept_tokens, state.lengths, self._kept_shares[layer])
+        if counts is None:
+            return False
+        seen: list[torch.Tensor] = []
+        run = LayerRun(see=lambda maps: seen.append(received(maps, state.valid)), exact=self._exact)
+        if in_parts := self._in_parts(layer):
+            query, key, value = self._project(layer, hidden, hidden)
+            output = gated_attention(query, key, value, self._mask(state), run=run).flatten(2)
+        else:
+            output = self._run_layer(state, run, None)
+        # Without heads no token receives attention.
+        scores = seen[0] if seen else hidden.new_zeros(hidden.shape[:2], dtype=torch.float32)
+        index, left = choose(kept_tokens, state.valid, scores, counts)
+        output = pick(output, index)
+        go_on(state, self.architecture.finish(layer, output, pick(hidden, index)) if in_parts else output, left, counts)
+        state.layer += 1
+        return True
+
+    def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None) -> torch.Tensor:
+        """Returns a layer's output at the positions `only` [rows, n], None for all; runs it in two parts if that saves time."""
+        layer, hidden, context = state.layer, state.hidden, state.context
+        if run.see is None and run.tap is None:
+            if context is not None:
+                own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None])
+                return self.architecture.finish(layer, own.transpose(1, 2).flatten(2), pick(hidden, only))
+            if only is not None and only.shape[1] < hidden.shape[1] and self._in_parts(layer):
+                narrow = pick(hidden, only)
+                query, key, value = self._project(layer, narrow, hidden)
+                gated = gated_attention(query, key, value, self._mask(state), run=run)
+                return self.architecture.finish(layer, gated.flatten(2), narrow)
+        places = None if state.kept_tokens is None else state.kept_tokens.places
+        output = self.architecture.run_layer(layer, hidden, state.valid, run, places)
+        if not self.architecture.kept.get(layer, (0,)):
+            rows, length = hidden.shape[:2]
+            run.show_nothing(rows, length, self.architecture.head_size, self.device)
+        return pick(output, only)
+
+    @cached_property
+    def _kept(self) -> dict[int, torch.Tensor]:
+        """Numbers of the remaining heads, int64 on the device, of layers that lost some."""
+        # Autograd rejects tensors that were made in inference mode, in which most batches run.
+        with torch.inference_mode(False):
+            kept = self.architecture.kept.items()
+            return {
+                layer: to_device(torch.tensor(heads, dtype=torch.int64, device="cpu"), self.device) for layer, heads in kept
+            }
+
+    def _in_parts(self, layer: int) -> bool:
+        return self.architecture.in_parts and bool(self.architecture.kept.get(layer, (0,)))
+
+    def _project(
+        self, layer: int, queries: torch.Tensor, hidden: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns queries of some positions, keys and values of all: [rows, heads, n, head_size] each."""
+
+        def by_head(projected: torch.Tensor) -> torch.Tensor:
+            return projected.view(*projected.shape[:2], -1, self.architecture.head_size).transpose(1, 2)
+
+        query, key, value = self.architecture.projections(layer)
+        return by_head(query(queries)), by_head(key(hidden)), by_head(value(hidden))
+
+    @staticmethod
+    def _mask(state: State) -> torch.Tensor | None:
+        return None if state.valid is None else state.valid[:, None, None, :]
+
+    def attend(self, state: State) -> None:
+        if not self._in_parts(state.layer):
+            return
+        query, key, value = self._project(state.layer, state.hidden, state.hidden)
+        own = gated_attention(query, key, value, self._mask(state), run=LayerRun(exact=self._exact))
+        state.context = Context(own, (value * self._average(state)).sum(dim=2))
+
+    def _average(self, state: State) -> torch.Tensor:
+        """Returns 1/L at each row's real tokens, 0 at its padding: [rows, 1, length, 1]."""
+        if state.valid is None:
+            length = state.hidden.shape[1]
+            return state.hidden.new_full((len(state.lengths), 1, length, 1), 1.0 / length)
+        real = state.valid.to(torch.float32)
+        return (real / real.sum(dim=1, keepdim=True)).to(self.dtype)[:, None, :, None]
+
+    def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        if state.kept_tokens is None:
+            return self.architecture.predict(state.hidden[rows, positions]).float()
+        index, there = look_up(state.kept_tokens, rows, positions)
+        return self.architecture.predict(state.hidden[rows, index]).float().masked_fill(~there[:, None], torch.nan)
+
+    def classify(self, state: State) -> torch.Tensor:
+        return self.architecture.classify(state.hidden, state.valid).float()
+
+    @property
+    def reads_first(self) -> bool:
+        return self.architecture.reads_first

@@ -1,0 +1,94 @@
+"""Runs many rows for one caller behind everybody's interactive rows, a bounded number of tokens at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rows import Priority, Row
+
+AHEAD_BATCHES = 4
+"""This many full batches wait at a time: enough to sort rows by length and to keep the device busy, and too few to fill the
+queue."""
+
+K = TypeVar("K")
+
+
+class BulkRunner:
+    """Submits the rows of one caller to the engine. Only its first rows can be rejected by a full queue: begun work is
+    finished."""
+
+    def __init__(self, engine: Engine, encoder: Encoder, client: str, deadline: float | None) -> None:
+        """`deadline` is a time.monotonic()."""
+        self._engine = engine
+        self._client = client
+        self._deadline = deadline
+        self._batch_tokens = engine.batch_tokens(encoder.device)
+        self._admitted = False
+
+    def slices(self, lengths: Sequence[int]) -> Iterator[slice]:
+        """Yields groups of consecutive rows with these numbers of tokens, about a batch each."""
+        return within(lengths, self._batch_tokens)
+
+    async def results(self, lengths: Sequence[int], row: Callable[[int], Row]) -> AsyncGenerator[Any, None]:
+        """Yields the result of each row, in order. `row` makes one by its number; `lengths` are the rows' tokens."""
+        numbers = range(len(lengths))
+        groups = ((None, [row(number) for number in numbers[part]]) for part in self.slices(lengths))
+        async with aclosing(self.map(groups)) as found:
+            async for _, results in found:
+                for result in results:
+                    yield result
+
+    async def map(self, groups: Iterable[tuple[K, Sequence[Row]]]) -> AsyncGenerator[tuple[K, list[Any]], None]:
+        """Yields the results of each group under its key, in order; a group is requested only when its rows may run soon.
+
+        Closing the generator drops rows that have not run.
+        """
+        running: deque[tuple[K, int, asyncio.Task[list[Any]]]] = deque()
+        ahead = 0
+        try:
+            for key, rows in groups:
+                tokens = sum(len(row.sequence) for row in rows)
+                while running and ahead + tokens > AHEAD_BATCHES * self._batch_tokens:
+                    done, freed, task = running.popleft()
+                    yield done, await task
+                    ahead -= freed
+                task = asyncio.create_task(self.run(rows))
+                running.append((key, tokens, task))
+                ahead += tokens
+                if not self._admitted:
+                    await asyncio.sleep(0)  # until these rows wait or are rejected; after a rejection no others may follow
+                    if task.done():
+                        task.result()
+            while running:
+                done, _, task = running.popleft()
+                yield done, await task
+        finally:
+            for _, _, task in running:
+                task.cancel()
+            # Only the error of the awaited task is raised.
+            await asyncio.gather(*(task for _, _, task in running), return_exceptions=True)
+
+    async def run(self, rows: Sequence[Row]) -> list[Any]:
+        """Runs some rows at once and returns one result each."""
+        admitted, self._admitted = self._admitted, True
+        return await self._engine.run(
+            rows, client=self._client, deadline=self._deadline, priority=Priority.BULK, admitted=admitted
+        )
+
+
+def within(sizes: Sequence[int], limit: int) -> Iterator[slice]:
+    """Yields consecutive groups of at most `limit` together, or of a single larger one."""
+    begin = total = 0
+    for index, size in enumerate(sizes):
+        if index > begin and total + size > limit:
+            yield slice(begin, index)
+            begin, total = index, 0
+        total += size
+    if begin < len(sizes):
+        yield slice(begin, len(sizes))

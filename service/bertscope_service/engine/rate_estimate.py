@@ -1,0 +1,108 @@
+"""Estimates how fast a device runs rows of each kind, to charge clients for them and to predict waiting times."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.engine.rows import Priority, Row
+
+BATCH_SECONDS = {Priority.INTERACTIVE: 0.2, Priority.BULK: 0.05}
+"""A batch should not take longer: the next interactive call may have to wait for it. Larger batches are a little faster, so
+interactive rows get more time."""
+
+MIN_BATCH_TOKENS = 128
+"""Smaller batches than this waste the device."""
+
+NOMINAL_TOKEN_SECONDS = 1e-4
+"""The assumed cost of a token as long as no row of its encoder ran."""
+
+KINDS = 64
+"""The number of kinds of rows remembered per encoder; callers choose what makes a kind."""
+
+NEWS_SHARE = 0.2
+"""The weight of a batch that left others waiting in the average rate of a backlog."""
+
+DOUBT = 20
+"""A batch may take this many times its tokens' expected time before its device counts as stalled: the machine may be busy with
+other work, and attention takes more for a token of a long text."""
+
+UNKNOWN_TOKEN_SECONDS = 0.002
+"""The expected time of a token for that purpose as long as no row of its encoder ran."""
+
+Key: TypeAlias = tuple[Priority, Hashable]
+
+
+@dataclass(slots=True)
+class Rate:
+    """Tokens per second: of the last batches, of the best of them, and of batches that left others waiting (0: none did
+    yet)."""
+
+    last: float
+    best: float
+    busy: float = 0.0
+
+    def note(self, rate: float, *, busy: bool) -> None:
+        """Records a batch that ran at this rate."""
+        self.last = rate + 0.5 * (self.last - rate)
+        self.best = max(rate, self.best)
+        if busy:
+            self.busy += (NEWS_SHARE if self.busy else 1.0) * (rate - self.busy)
+
+
+class RateEstimate:
+    """The rates of each encoder's rows, by priority and kind, for bulk batches are larger. It keeps no encoder alive."""
+
+    def __init__(self) -> None:
+        self._rates: WeakKeyDictionary[Encoder, dict[Key, Rate]] = WeakKeyDictionary()
+
+    def note(self, encoder: Encoder, priority: Priority, kind: Hashable, rate: float, *, busy: bool = False) -> None:
+        """Records a batch of such rows that ran at `rate` tokens per second; `busy`: other rows waited meanwhile."""
+        rates = self._rates.setdefault(encoder, {})
+        known = rates.pop((priority, kind), None) or Rate(rate, rate)
+        known.note(rate, busy=busy)
+        rates[priority, kind] = known  # the kind used last is forgotten last
+        if len(rates) > KINDS:
+            del rates[next(iter(rates))]
+
+    def batch_tokens(self, row: Row) -> int:
+        """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches.
+
+        Rows that run one layer are ten times as fast as rows that run all; a new kind is assumed as slow as the slowest kind.
+        """
+        own = row.job.priority
+        rates = self._rates.get(row.encoder, {})
+        known = rates.get((own, row.kind))
+        slowest = min((rate.last for (priority, _), rate in rates.items() if priority is own), default=0.0)
+        return max(MIN_BATCH_TOKENS, int((known.last if known else slowest) * BATCH_SECONDS[own]))
+
+    def charge(self, row: Row) -> float:
+        """Returns the seconds that a token of such rows costs, from their last batches; a new kind costs as much as the slowest
+        kind."""
+        rates = self._rates.get(row.encoder)
+        if not rates:
+            return NOMINAL_TOKEN_SECONDS
+        known = rates.get((row.job.priority, row.kind))
+        return 1 / (known.last if known else min(rate.last for rate in rates.values()))
+
+    def longest(self, encoder: Encoder, tokens: int, key: Key | None = None) -> float:
+        """Returns the most seconds that these tokens of an encoder (padding included) may take, from rows of this kind or of
+        the slowest kind."""
+        rates = self._rates.get(encoder)
+        if not rates:
+            return DOUBT * tokens * UNKNOWN_TOKEN_SECONDS
+        known = rates.get(key) if key else None
+        return DOUBT * tokens / (known.last if known else min(rate.last for rate in rates.values()))
+
+    def expect(self, row: Row) -> float:
+        """Returns the seconds that a token of such rows takes while others wait, or 0 if none ran yet: nobody is rejected on a
+        guess.
+
+        The estimate uses batches of a backlog, and the best rate if there was no backlog yet: when few rows wait, batches are
+        small and slow, and a backlog runs in large ones.
+        """
+        known = self._rates.get(row.encoder, {}).get((row.job.priority, row.kind))
+        return 1 / (known.busy or known.best) if known else 0.0

@@ -1,0 +1,1 @@
+"""Models of a server: read, warmed up, listed, replaced and unloaded."""

@@ -1,0 +1,98 @@
+"""Exported graphs of checkpoints, made once and kept in a cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bertscope import __version__
+
+from bertscope_service.checkpoints.atomic_folder import UNFINISHED_PREFIX, atomic_folder
+from bertscope_service.checkpoints.manifest import FORMAT, Manifest, exporter_versions, read_manifest, write_manifest
+from bertscope_service.checkpoints.sources import Source, calling
+from bertscope_service.compression.onnx.isolated_export import export_onnx
+from bertscope_service.compression.working_copy import copy_description
+from bertscope_service.errors import AlreadyExists, FailedPrecondition
+
+logger = logging.getLogger(__name__)
+
+NAME = "the cache of exported graphs"
+"""The cache's name in errors: its path concerns the operator, not callers."""
+
+LOCK = "lock"
+"""File in the cache that its writer locks; the system unlocks it when that process ends, for any reason."""
+
+
+def exported(source: Source, digest: str, cache: Path, check: Callable[[], None] = lambda: None) -> Path:
+    """Returns the folder with the graphs of a checkpoint whose weights have this digest; writes it into the cache if it is
+    missing.
+
+    The key names the digest and the versions of all libraries that shape a graph, so that an upgrade exports anew. Blocks for
+    seconds, longer while another process writes into the cache; `check` is called several times a second during the export and
+    may raise, to abandon it. Raises FailedPrecondition for a source that can't be exported, or a cache that can't be written.
+    """
+    versions = {"bertscope": __version__, **exporter_versions()}
+    config = (source.folder / "config.json").read_bytes()
+    key = json.dumps([FORMAT, digest, hashlib.sha256(config).hexdigest(), sorted(versions.items())])
+    try:
+        graphs = cache.expanduser().absolute() / "onnx"
+    except RuntimeError as error:  # a user without a home directory
+        raise _unwritable(cache, error) from error
+    folder = graphs / hashlib.sha256(key.encode()).hexdigest()[:32]
+    if _is_whole(folder):
+        return folder
+    with _alone_in(graphs):
+        if _is_whole(folder):  # another process wrote it meanwhile
+            return folder
+        for remains in (folder, *graphs.glob(f"{UNFINISHED_PREFIX}*")):
+            discard(remains)
+        logger.info("exporting %s for ONNX Runtime, which takes some seconds; kept in %s", source.folder, graphs)
+        try:
+            with calling((graphs, NAME)), atomic_folder(folder) as beside:
+                applied, details = export_onnx(source.folder, source.architecture, beside, check=check)
+                copy_description(source.folder, beside)
+                write_manifest(beside, Manifest("onnx", digest, applied, versions, details))
+        except AlreadyExists as error:
+            raise _unwritable(folder, error) from error
+    return folder
+
+
+def discard(folder: Path) -> None:
+    """Removes graphs that can't be used, or that a killed server left unfinished."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        return read_manifest(folder) is not None
+    except FailedPrecondition:
+        return False
+
+
+@contextmanager
+def _alone_in(graphs: Path) -> Iterator[None]:
+    """Locks the cache, waiting for other writers. Raises FailedPrecondition if it can't be written."""
+    try:
+        graphs.mkdir(parents=True, exist_ok=True)
+        file = (graphs / LOCK).open("ab")
+    except OSError as error:
+        raise _unwritable(graphs, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise _unwritable(graphs, error) from error
+        yield
+
+
+def _unwritable(folder: Path, error: Exception) -> FailedPrecondition:
+    why = getattr(error, "strerror", None) or error
+    logger.warning("%s, %s, can't be written: %s", NAME, folder, why)
+    message = f"{NAME} can't be written: {why}; choose another folder with --cache-folder"
+    return FailedPrecondition(message, "FOLDER_UNWRITABLE")

@@ -1,0 +1,72 @@
+"""A model on a server, at any point of its life."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bertscope_service.errors import FailedPrecondition, NotFound
+from bertscope_service.models.loaded import LoadedModel, LoadSpec
+
+
+class ModelState(Enum):
+    """The states of a model's life cycle."""
+
+    LOADING = "loading"
+    READY = "ready"
+    UNLOADING = "unloading"
+
+
+@dataclass(slots=True, eq=False)
+class HostedModel:
+    """A model that loads, answers, or is being unloaded; while it loads, `loaded` is None and `ready_time` (seconds since
+    1970) 0.
+
+    `users` counts the calls that run on it; `gradients` reads or has read the same model with a runtime that has gradients;
+    `successor` is the model that is being loaded to replace it.
+    """
+
+    spec: LoadSpec
+    state: ModelState = ModelState.LOADING
+    loaded: LoadedModel | None = None
+    ready_time: float = 0.0
+    users: int = 0
+    gradients: asyncio.Task[LoadedModel] | None = None
+    successor: HostedModel | None = None
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @contextmanager
+    def use(self) -> Iterator[LoadedModel]:
+        """Holds the model while a call runs on it. Raises NotFound while it is unloaded, FailedPrecondition while it loads."""
+        name = self.spec.name
+        if self.state is ModelState.UNLOADING:
+            raise NotFound(f"{name} is being unloaded; use another model", "MODEL_NOT_FOUND", model=name)
+        if self.loaded is None:
+            message = f"{name} is {self.state.value}; wait until it is ready, or use another model"
+            raise FailedPrecondition(message, "MODEL_NOT_READY", model=name, state=self.state.value)
+        self.users += 1
+        try:
+            yield self.loaded
+        finally:
+            self.users -= 1
+            if not self.users:
+                self.idle.set()
+
+    async def drained(self) -> None:
+        """Waits until no call runs on it."""
+        while self.users:
+            self.idle.clear()
+            await self.idle.wait()
+
+    def require_settled(self) -> None:
+        """Raises FailedPrecondition unless it is ready and not being replaced: only one change at a time is allowed."""
+        name = self.spec.name
+        if self.successor is not None:
+            message = f"{name} is being replaced; wait until that is done, or cancel it"
+            raise FailedPrecondition(message, "MODEL_BEING_REPLACED", model=name)
+        if self.state is not ModelState.READY:
+            what = "already being unloaded" if self.state is ModelState.UNLOADING else "still loading; wait until it is ready"
+            raise FailedPrecondition(f"{name} is {what}", "MODEL_NOT_READY", model=name, state=self.state.value)

@@ -1,0 +1,131 @@
+"""Reads a model from its source; makes the source first if the specification has a derivation."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from bertscope_service.checkpoints.atomic_folder import check_vacant
+from bertscope_service.checkpoints.check import check_source, check_source_weights
+from bertscope_service.checkpoints.confinement import Confinement
+from bertscope_service.checkpoints.manifest import read_manifest
+from bertscope_service.checkpoints.sources import Kind, Progress, Source, Stage, calling, inspect, locate
+from bertscope_service.checkpoints.steps import StepProgress
+from bertscope_service.checkpoints.temporary_folder import TemporaryFolder
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression.compress import compress
+from bertscope_service.compression.half import chosen_precision
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
+from bertscope_service.models.registry import Report
+from bertscope_service.models.runtime_choice import ChoiceSlot
+from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_candidates
+
+
+def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings) -> LoadedModel:
+    """Finds, checks and reads a model; makes it first if its specification has a derivation.
+
+    Blocks for seconds, or for a download; `report` may raise to abandon it. Raises InvalidArgument, AlreadyExists,
+    FailedPrecondition, PermissionDenied, Unsupported, Unavailable.
+    """
+    device = choose_device(spec.device)
+    if spec.derivation is None:
+        source = locate(spec.source, spec.revision, report, spec.confinement)
+        with source.named():
+            return _read(spec, source, device, report, runtimes)
+    made, steps = spec.derivation, len(spec.derivation.steps)
+
+    def report_loading(_: object) -> None:
+        report(StepProgress(steps, steps + 1, "loading"))
+
+    if made.folder is not None:
+        with _made(made, made.folder, report) as source:
+            loaded = _read(spec, source, device, report_loading, runtimes)
+            # The last check at which abandoning the load also deletes the folder.
+            report_loading(None)
+            return loaded
+    with ExitStack() as stack:
+        temporary = stack.enter_context(TemporaryFolder())
+        with calling((temporary.folder, "the new model")), _made(made, temporary.folder / "made", report) as source:
+            # Graphs of a model that is not saved are not cached.
+            loaded = _read(spec, source, device, report_loading, replace(runtimes, cache=temporary.folder))
+            report_loading(None)
+        if all(encoder.runtime == "torch" for encoder in (loaded.encoder, *loaded.alternatives)):
+            return replace(loaded, source=None)  # the model is in memory
+        # Graphs are read in parts, on demand, so their folder is deleted with the model.
+        stack.pop_all()
+        return replace(loaded, temporary=temporary)
+
+
+@contextmanager
+def _made(made: Derivation, folder: Path, report: Report) -> Iterator[Source]:
+    """Makes a compressed checkpoint in a folder, to be read; deletes it if it can't be read."""
+
+    def report_reading(_: object) -> None:
+        report(StepProgress(0, len(made.steps) + 1, "reading"))
+
+    check_vacant(folder)
+    whole = locate(made.source, made.revision, report_reading, made.confinement)
+    with whole.named():
+        if whole.digest(report_reading) != made.digest:
+            message = f"the weights in {whole.folder} have changed since they were loaded; load them again, and use that model"
+            raise FailedPrecondition(message, "SOURCE_CHANGED", source=made.source)
+        check_source(whole)
+        compress(whole, made.steps, folder, report, made.digest)
+    try:
+        with whole.named():
+            whole.confinement.check(whole.folder)
+        yield inspect(folder, Confinement((folder,)))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, runtimes: RuntimeSettings) -> LoadedModel:
+    weights = check_source(source)
+    manifest = read_manifest(source.folder)
+    steps = manifest.steps if manifest else ()
+    precision = chosen_precision(steps) if spec.precision == "auto" else spec.precision
+    check_source_weights(weights, precision)
+    digest = source.digest(report)
+    size = source.weight_bytes
+
+    def report_reading() -> None:
+        report(Progress(Stage.READING, size, size, "weights"))
+
+    report_reading()
+    candidates = read_candidates(source, digest, Asked(spec.runtime, precision, device), runtimes, report_reading)
+    encoder, *alternatives = candidates.encoders
+    tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name)
+    tokenizer.check(source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)
+    # Checked again, because links may have changed during the reading.
+    source.confinement.check(source.folder)
+    checkpoint = source.kind is Kind.CHECKPOINT
+    loaded = LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes, steps, checkpoint, source, tuple(alternatives))
+    slot = ChoiceSlot(runtimes.choices, candidates.key) if runtimes.choices is not None and candidates.key is not None else None
+    return replace(loaded, choice=candidates.choice, remember=slot)
+
+
+def choose_device(asked: str) -> torch.device:
+    """Returns the device for "auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N".
+
+    Raises InvalidArgument, FailedPrecondition.
+    """
+    if asked == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    if asked == "cpu":
+        return torch.device("cpu")
+    match = re.fullmatch(r"cuda(?::(\d{1,3}))?", asked)
+    if match is None:
+        raise InvalidArgument("device", f"device {asked!r} is unknown; write auto, cpu or cuda:N", "UNKNOWN_DEVICE")
+    index, count = int(match[1] or 0), torch.cuda.device_count()
+    if index >= count:
+        found = f"this server has {count} GPU{'s' * (count != 1)}"
+        raise FailedPrecondition(f"{asked} does not exist: {found}; use cpu or auto", "DEVICE_NOT_FOUND", device=asked)
+    return torch.device(f"cuda:{index}")

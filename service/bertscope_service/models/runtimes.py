@@ -1,0 +1,216 @@
+"""Reads a model with its library: torch, ONNX Runtime, or the faster one."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from bertscope_service.checkpoints.check import check_source
+from bertscope_service.checkpoints.manifest import Manifest, read_manifest
+from bertscope_service.checkpoints.sources import Kind, Source, calling, inspect, read_config
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
+from bertscope_service.encoders.onnx.parts import weights_of
+from bertscope_service.encoders.onnx.sessions import SessionSettings, unreadable
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.pruning import PARTS
+from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
+from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
+from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, ServiceError, Unsupported
+from bertscope_service.models.export_cache import NAME, discard, exported
+from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices, only
+
+logger = logging.getLogger(__name__)
+
+Check = Callable[[], None]
+"""Raises if nobody waits for the model any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """Settings of the libraries. cache: folder of exported graphs. threads, optimisation: for ONNX Runtime, see
+    SessionSettings.
+
+    choices: the stored choices of runtime "auto"; None stores nothing.
+    """
+
+    cache: Path
+    threads: int = 0
+    optimisation: str = "all"
+    choices: RuntimeChoices | None = None
+
+    def sessions(self, device: torch.device, weights: Path) -> SessionSettings:
+        return SessionSettings(device, weights, self.threads, self.optimisation)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The requested runtime ("torch", "onnx" or "auto"), precision ("fp32", "bf16" or "fp16") and device."""
+
+    runtime: str
+    precision: str
+    device: torch.device
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The encoders that can serve a source, and the choice between them.
+
+    `choice` is set if it is made, `key` if it is to be stored; both are None if a runtime was requested.
+    """
+
+    encoders: Sequence[Encoder]
+    choice: RuntimeChoice | None = None
+    key: ChoiceKey | None = None
+
+
+def read_candidates(
+    source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check = lambda: None
+) -> Candidates:
+    """Reads encoders as read_encoders does; for runtime "auto" only the chosen one if there is a stored choice."""
+    if asked.runtime != "auto":
+        return Candidates(read_encoders(source, digest, asked, settings, check))
+    reason = why_not_both(source, asked)
+    if reason:
+        (encoder,) = read_encoders(source, digest, asked, settings, check)
+        return Candidates((encoder,), only(encoder.runtime, asked.device, reason))
+    key = ChoiceKey(digest, config_digest(source), str(asked.device), settings.threads, settings.optimisation)
+    chosen = settings.choices.recall(key) if settings.choices is not None else None
+    if chosen is not None:
+        try:
+            return Candidates(
+                read_encoders(source, digest, replace(asked, runtime=chosen.runtime), settings, check), chosen, key
+            )
+        except ServiceError as error:
+            logger.warning(
+                "%s can't be run by %s as before; its library is chosen anew: %s", source.folder, chosen.runtime, error
+            )
+    encoders = read_encoders(source, digest, asked, settings, check)
+    if len(encoders) == 1:
+        reason = "it could not be exported for ONNX Runtime; the log says why"
+        return Candidates(encoders, only(encoders[0].runtime, asked.device, reason))
+    return Candidates(encoders, key=key)
+
+
+def why_not_both(source: Source, asked: Asked) -> str:
+    """Returns why only one library can run a source, "" if both can."""
+    if source.kind is not Kind.CHECKPOINT:
+        return "it holds ONNX graphs"
+    return _why_not_exported(source, asked)
+
+
+def config_digest(source: Source) -> str:
+    """Returns the digest of a checkpoint's configuration, which shapes its graphs as its weights do."""
+    return hashlib.sha256((source.folder / "config.json").read_bytes()).hexdigest()
+
+
+def read_encoders(
+    source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check = lambda: None
+) -> list[Encoder]:
+    """Returns the encoders that can serve a source as requested; several only for runtime "auto", which has to choose.
+
+    Blocks for seconds, longer if a checkpoint is exported for the first time; `check` is called several times a second then
+    and may raise, to abandon it. Raises Unsupported for a runtime that can't run this source, FailedPrecondition.
+    """
+    if source.kind is not Kind.CHECKPOINT:
+        return [_read_graphs(source, asked, settings, check)]
+    if asked.runtime == "torch":
+        return [_read_torch(source, asked)]
+    reason = _why_not_exported(source, asked)
+    if asked.runtime == "onnx":
+        if reason:
+            message = f"{source.folder} can't be run by onnx: {reason}; use runtime torch"
+            raise Unsupported(message, "RUNTIME_UNSUPPORTED", runtime="onnx", source=source.folder)
+        return [_read_exported(source, digest, asked, settings, check)]
+    found: list[Encoder] = [_read_torch(source, asked)]
+    if not reason:
+        try:
+            found.append(_read_exported(source, digest, asked, settings, check))
+        except LoadAbandonedError:
+            raise
+        except ServiceError as error:
+            logger.warning("%s is served by torch: %s", source.folder, error.message)
+        except Exception:  # the exporter raises classes of its own; torch can serve the model
+            logger.warning("%s is served by torch: it can't be exported", source.folder, exc_info=True)
+    return found
+
+
+def _read_torch(source: Source, asked: Asked) -> Encoder:
+    return TorchEncoder.load(source.folder, source.architecture, device=asked.device, precision=asked.precision)
+
+
+def _why_not_exported(source: Source, asked: Asked) -> str:
+    """Returns why a checkpoint can't be exported, "" if it can."""
+    if asked.precision != "fp32":
+        return f"its graphs compute in fp32, not {asked.precision}"
+    config = read_config(source.folder)
+    for key, what in (
+        (QUANTIZATION_KEY, "its weights are quantised for torch"),
+        (KEPT_SHARES_KEY, "it drops tokens"),
+    ):
+        if key in config:
+            return what
+    return ""
+
+
+def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check) -> Encoder:
+    """Reads a checkpoint as graphs. Gradients and pruning, which only torch has, use the checkpoint."""
+    folder = exported(source, digest, settings.cache, check)
+    try:
+        encoder = _load(folder, read_manifest(folder), asked, settings)
+    except FailedPrecondition as error:
+        if error.reason != "SOURCE_UNREADABLE":
+            raise
+        # A file may be cut short if the machine crashed.
+        logger.warning("%s is exported again: %s", source.folder, error.message)
+        discard(folder)
+        folder = exported(source, digest, settings.cache, check)
+        with calling((folder.parent, NAME)):
+            encoder = _load(folder, read_manifest(folder), asked, settings)
+    gained = {"differentiable": True, "prunable": source.architecture in PARTS}
+    encoder.capabilities = replace(encoder.capabilities, **gained)
+    return encoder
+
+
+def _read_graphs(source: Source, asked: Asked, settings: RuntimeSettings, check: Check) -> Encoder:
+    if asked.runtime == "torch":
+        message = f"{source.folder} holds ONNX graphs, which torch can't run; use runtime onnx or auto"
+        raise Unsupported(message, "RUNTIME_UNSUPPORTED", runtime="torch", source=source.folder)
+    if asked.precision != "fp32":
+        message = f"{source.folder} computes in the number format it was exported in, not in {asked.precision}; ask for fp32"
+        raise Unsupported(message, "PRECISION_UNSUPPORTED", precision=asked.precision, source=source.folder)
+    if source.kind is Kind.EXPORT:
+        return _load(source.folder, read_manifest(source.folder), asked, settings)
+    file = source.weight_files[0]
+    return ForeignOnnxEncoder.load(file, read_config(source.folder), settings.sessions(asked.device, file.parent), check)
+
+
+def _load(folder: Path, manifest: Manifest | None, asked: Asked, settings: RuntimeSettings) -> OnnxEncoder:
+    if manifest is None or manifest.runtime != "onnx":
+        raise unreadable(folder, ValueError("there is no manifest (bertscope.json) that says what they are"))
+    # Precisions are named after the steps that choose them.
+    precision = next((step.step for step in manifest.steps if step.step in QUANTIZED), "fp32")
+    details: Mapping[str, object] = manifest.details
+    return OnnxEncoder.load(folder, details, settings.sessions(asked.device, weights_of(folder).parent), precision)
+
+
+def gradient_encoder(source: Source, digest: str, asked: Asked) -> Encoder:
+    """Reads the same model with torch, for gradients.
+
+    Raises FailedPrecondition for a source that is no checkpoint, or whose weights have another digest now.
+    """
+    with source.named():
+        if source.kind is not Kind.CHECKPOINT:
+            raise FailedPrecondition(f"{source.folder} holds no weights for torch", "NO_GRADIENTS", source=source.folder)
+        source = inspect(source.folder, source.confinement)
+        if source.digest(lambda _: None) != digest:
+            message = f"the weights in {source.folder} have changed since they were loaded; load them again and use that model"
+            raise FailedPrecondition(message, "SOURCE_CHANGED", source=source.folder)
+        check_source(source)
+        return _read_torch(source, replace(asked, runtime="torch"))

@@ -1,0 +1,197 @@
+"""Timed runs of models on leased devices: one at a time, in alternation, in batches."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.cloze import NOTHING_ASKED
+from bertscope_service.analyses.observers.masks import MaskObserver
+from bertscope_service.analyses.observers.probes import LabelProbe
+from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.engine.lease import Lease
+from bertscope_service.models.working_memory import working_bytes
+
+Batch = Sequence[TokenSequence]
+Times = Sequence[Sequence[NDArray[np.float64]]]
+"""Seconds, [models][rounds][runs]."""
+
+TOP_K = 5
+SLICE_SECONDS = 0.2
+"""Maximum seconds of runs that the worker gets at a time: the device is returned as fast after a cancellation."""
+
+MIN_ROUNDS = 3
+WARM_UP_ROUNDS = 10
+WARM_UP_RUNS = 5
+WARM_UP_SECONDS = 0.05
+STEADY_ROUNDS = 3
+STEADY = 1.05
+"""A model is warm when the medians of its last rounds differ by no more than this factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A model on a leased device."""
+
+    encoder: Encoder
+    lease: Lease
+
+    async def times(self, batches: Sequence[Batch]) -> list[float]:
+        """Runs each batch once. Returns the seconds of each."""
+        found: list[float] = []
+        while len(found) < len(batches):
+            found += await self.times_within(batches[len(found) :], SLICE_SECONDS)
+        return found
+
+    async def times_within(self, batches: Sequence[Batch], seconds: float) -> list[float]:
+        """Does the same with the batches that begin within `seconds`; at least one."""
+        work = partial(timed, self.encoder, batches, seconds)
+        return await self.lease.call(work, encoder=self.encoder, tokens=max(map(_padded_tokens, batches)))
+
+    async def working_bytes(self, batch: Batch) -> int:
+        """Measures the memory that running a batch takes beyond the weights, bytes."""
+        work = partial(working_bytes, self.encoder.device, partial(run, self.encoder, batch))
+        return await self.lease.call(work, encoder=self.encoder, tokens=2 * _padded_tokens(batch))
+
+
+def _padded_tokens(batch: Batch) -> int:
+    return len(batch) * max(map(len, batch))
+
+
+def run(encoder: Encoder, batch: Batch) -> None:
+    """Runs the same work as a FillMask or Classify request.
+
+    These are all layers, then the masked-LM head at one position of each sequence with its likeliest pieces, or the
+    classification head; the results are on the host at the end.
+    """
+    state, shape = encoder.begin(batch), encoder.shape
+    tensors: tuple[torch.Tensor, ...] = ()
+    if encoder.capabilities.masked_lm:
+        top_k = min(TOP_K, shape.vocabulary_size)
+        observers = [MaskObserver((len(sequence) // 2,), top_k, NOTHING_ASKED) for sequence in batch]
+        tensors = MaskObserver.run(encoder, state, None, observers).tensors
+    elif encoder.capabilities.classification:
+        tensors = LabelProbe.run(encoder, state, None, [LabelProbe()] * len(batch)).tensors
+    else:
+        encoder.advance(state, shape.layers)
+    for tensor in tensors:
+        tensor.to("cpu")
+    if encoder.device.type == "cuda":
+        torch.cuda.synchronize(encoder.device)
+
+
+def timed(encoder: Encoder, batches: Sequence[Batch], seconds: float) -> list[float]:
+    """Runs batches for `seconds`, on the worker's thread. Returns the seconds of each.
+
+    Disables garbage collection meanwhile, which would collect the whole process's garbage.
+    """
+    found: list[float] = []
+    if encoder.device.type == "cuda":
+        torch.cuda.synchronize(encoder.device)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        ends = time.perf_counter() + seconds
+        for batch in batches:
+            began = time.perf_counter()
+            run(encoder, batch)
+            now = time.perf_counter()
+            found.append(now - began)
+            if now >= ends:
+                break
+    finally:
+        if collects:
+            gc.enable()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The runs of one model in each round: `batches(round)`; `lead` runs the first of them untimed before."""
+
+    trial: Trial
+    batches: Callable[[int], Sequence[Batch]]
+    lead: bool = False
+
+    async def take(self, number: int) -> list[float]:
+        batches = self.batches(number)
+        if not self.lead:
+            return await self.trial.times(batches)
+        return (await self.trial.times([batches[0], *batches]))[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """The end of a measurement: rounds, and runs and seconds of each model, or the time `ends` (time.monotonic())."""
+
+    rounds: int
+    runs: int
+    seconds: float
+    ends: float
+
+    def part(self, rounds: int, runs: int, seconds: float) -> float:
+        """Returns the finished part, 0 to 1; runs and seconds are those of the model with the fewest."""
+        parts = (rounds / max(MIN_ROUNDS, self.rounds), runs / self.runs, seconds / self.seconds if self.seconds else 1.0)
+        return min(1.0, *parts)
+
+
+async def alternate(turns: Sequence[Turn], enough: Enough, seed: int, tick: Callable[[float], None]) -> tuple[Times, bool]:
+    """Times models in turn, in the order of `orders`. Returns the times, and whether `enough` was reached before its end.
+
+    `tick` receives the finished part, 0 to 1.
+    """
+    order = orders(len(turns), seed)
+    times: list[list[NDArray[np.float64]]] = [[] for _ in turns]
+    runs, seconds = np.zeros(len(turns), dtype=np.int64), np.zeros(len(turns))
+    part = 0.0
+    while part < 1:
+        tick(part)
+        number = len(times[0])
+        if number >= MIN_ROUNDS and time.monotonic() >= enough.ends:
+            return times, False
+        for index in next(order):
+            found = np.array(await turns[index].take(number))
+            times[index].append(found)
+            runs[index] += len(found)
+            seconds[index] += found.sum()
+        part = enough.part(number + 1, int(runs.min()), float(seconds.min()))
+    tick(part)
+    return times, True
+
+
+def orders(count: int, seed: int) -> Iterator[list[int]]:
+    """Yields the order of models in each round, without end: a random order and then its reverse, so that all are early
+    equally often."""
+    generator = np.random.default_rng(seed)
+    while True:
+        drawn: list[int] = generator.permutation(count).tolist()
+        yield drawn
+        yield drawn[::-1]
+
+
+async def warm_up(trials: Sequence[Trial], batches: Sequence[Sequence[Batch]], ends: float) -> list[float]:
+    """Runs models in turn until each is steady, for ten rounds at most, or until `ends`, a time.monotonic(); at least once.
+
+    `batches` are the batches of each model, [models][batches]. Returns the seconds of one run of each in the last round.
+    """
+    medians: list[list[float]] = [[] for _ in trials]
+    for _ in range(WARM_UP_ROUNDS):
+        for trial, own, found in zip(trials, batches, medians, strict=True):
+            repeated = [*own] * -(-WARM_UP_RUNS // len(own))
+            found.append(float(np.median(await trial.times_within(repeated, WARM_UP_SECONDS))))
+        if time.monotonic() >= ends or all(map(steady, medians)):
+            break
+    return [found[-1] for found in medians]
+
+
+def steady(medians: Sequence[float]) -> bool:
+    """Checks that the last medians are about the same."""
+    last = medians[-STEADY_ROUNDS:]
+    return len(last) == STEADY_ROUNDS and max(last) <= STEADY * min(last)

@@ -1,0 +1,96 @@
+"""The first runs of a model, before any call: they choose kernels, fill memory pools, and choose between several libraries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
+from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
+from bertscope_service.checkpoints.tokenizer import MASK
+from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.observer import Observer
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rows import Row
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.models.runtime_choice import RuntimeChoice, only
+from bertscope_service.models.runtime_timing import choose
+
+WORDS = (2, 20, 100)
+"""Lengths of the texts, in words; a model with fewer positions gets them cut."""
+
+logger = logging.getLogger(__name__)
+
+Inputs = list[tuple[TokenSequence, Observer]]
+
+
+async def warm_up(engine: Engine, model: LoadedModel) -> LoadedModel:
+    """Runs every kind of row at some lengths; if the model has alternatives, one encoder is chosen to serve it from then on.
+
+    Raises the errors of a model that can't run here.
+    """
+    if not model.alternatives:
+        try:
+            await _run(engine, model.encoder, _inputs(model))
+        except Exception:
+            # The stored choice can't run: the next load tries both.
+            if model.remember is not None:
+                await asyncio.to_thread(model.remember.clear)
+            raise
+        return model
+    usable: list[Encoder] = []
+    failed: dict[str, Exception] = {}
+    for encoder in (model.encoder, *model.alternatives):
+        try:
+            await _run(engine, encoder, _inputs(model))
+        except Exception as error:  # noqa: BLE001 - whatever it is, there is another one
+            logger.warning("%s can't be served by %s: %s", model.name, encoder.runtime, error)
+            failed[encoder.runtime] = error
+        else:
+            usable.append(encoder)
+    if not usable:
+        raise next(iter(failed.values()))
+    if failed:
+        choice = only(usable[0].runtime, model.encoder.device, f"it can't be run by {', '.join(failed)}; the log says why")
+    else:
+        choice = await _choose(engine, model, usable)
+    chosen = next(encoder for encoder in usable if encoder.runtime == choice.runtime)
+    model = replace(model, encoder=chosen, alternatives=(), choice=choice)
+    if chosen.runtime == "torch" and model.temporary is not None:
+        # The model is in memory; its temporary folder is deleted, so that it can't be read again.
+        return replace(model, temporary=None, source=None)
+    return model
+
+
+def _inputs(model: LoadedModel) -> Inputs:
+    """Returns rows for every path: the model's heads, and fused and explicit attention."""
+    capabilities, tokenizer = model.encoder.capabilities, model.tokenizer
+    texts = tuple(MASK + " a" * words for words in WORDS)
+    pairs = tuple((text, None) for text in texts)
+    inputs: Inputs = []
+    if capabilities.masked_lm and tokenizer.mask_id is not None:
+        inputs += ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer).rows
+    if capabilities.classification:
+        inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, model.encoder.shape.labels).rows
+    if capabilities.observable:
+        query = AttentionQuery(pairs, (0,), (0,), 4, words=False, truncate=True)
+        inputs += AttentionPlan(query, tokenizer).rows
+    return inputs
+
+
+async def _choose(engine: Engine, model: LoadedModel, encoders: list[Encoder]) -> RuntimeChoice:
+    """Measures the libraries, chooses one, and stores the choice."""
+    choice = await choose(engine, encoders, _inputs(model)[1][0])
+    if model.remember is not None:
+        choice = await asyncio.to_thread(model.remember.keep, choice)
+    other = next(encoder.runtime for encoder in encoders if encoder.runtime != choice.preferred)
+    words = f"{other} is {choice.speedup:.2f} [{choice.low:.2f}, {choice.high:.2f}] times as fast as {choice.preferred}"
+    logger.info("%s is served by %s: %s over %d rounds", model.name, choice.runtime, words, choice.rounds)
+    return choice
+
+
+async def _run(engine: Engine, encoder: Encoder, inputs: Inputs) -> None:
+    rows = [Row(encoder, sequence, observer) for sequence, observer in inputs]
+    await engine.run(rows, client="warm-up", admitted=True)

@@ -1,0 +1,1 @@
+"""The gRPC server of a process: sockets, interceptors, health, and how it stops."""

@@ -1,0 +1,110 @@
+"""Hosts the models of a process and the engine that runs them: a server without its sockets."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import bertscope
+import torch
+
+from bertscope_service.api.answer import Backend
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.models import load_spec
+from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.embedded import EMBEDDED
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.worker import Limits
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel, LoadSpec
+from bertscope_service.models.loading import choose_device, read_model
+from bertscope_service.models.registry import Registry, Report
+from bertscope_service.models.runtime_choice import RuntimeChoices
+from bertscope_service.models.runtimes import RuntimeSettings
+from bertscope_service.models.warm_up import warm_up
+from bertscope_service.observability.metrics import Metrics
+from bertscope_service.security.model_sources import SourcePolicy
+from bertscope_service.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+CPU_BATCH_TOKENS = 1024
+GPU_BATCH_TOKENS = 16_384
+
+
+class Hosting:
+    """Loads the models of the settings and runs them. It belongs to the event loop."""
+
+    def __init__(
+        self, settings: Settings, on_broken: Callable[[torch.device], None], on_stalled: Callable[[torch.device, bool], None]
+    ) -> None:
+        """`on_broken` and `on_stalled`: see Engine."""
+        self.settings = settings
+        self.metrics = Metrics()
+        self.metrics.build_info.labels(bertscope.__version__).set(1)
+        self.engine = Engine(self._limits, self.metrics, on_broken, on_stalled)
+        runtimes = RuntimeSettings(
+            settings.cache_folder, settings.threads, settings.onnx_optimisation, RuntimeChoices(settings.cache_folder)
+        )
+        self.read = partial(read_model, runtimes=runtimes)
+        self.registry = Registry(self.metrics, self._read, self._warm_up)
+        limits = RequestLimits(
+            settings.max_texts, settings.max_text_characters, settings.max_candidates, settings.max_request_tokens
+        )
+        policy, reply_memory = SourcePolicy.of(settings), ReplyMemory(self.metrics)
+        self.backend = Backend(self.engine, self.registry, limits, policy, reply_memory)
+
+    def _limits(self, device: torch.device) -> Limits:
+        default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
+        settings = self.settings
+        return Limits(
+            settings.batch_tokens or default,
+            settings.queue_tokens,
+            queue_seconds=settings.queue_seconds,
+            threads=settings.threads,
+            stall_seconds=settings.stall_seconds,
+        )
+
+    def _read(self, spec: LoadSpec, report: Report) -> LoadedModel:
+        with _timed(f"{spec.name} was read"):
+            return self.read(spec, report)
+
+    async def _warm_up(self, model: LoadedModel) -> LoadedModel:
+        with _timed(f"{model.name} ran for the first time"):
+            return await warm_up(self.engine, model)
+
+    async def load_models(self) -> None:
+        """Loads the models of the settings, one after the other. Raises ServiceError."""
+        settings = self.settings
+        threads = settings.threads or torch.get_num_threads()
+        runtime = "the faster runtime" if settings.runtime == "auto" else settings.runtime
+        device = choose_device(settings.device)
+        logger.info("models run on %s with %d thread%s, by %s", device, threads, "s" * (threads != 1), runtime)
+        for entry in settings.model or [EMBEDDED]:
+            spec = parse_model(entry, settings)
+            logger.info("loading %s from %s", spec.name, spec.source)
+            model = await self.registry.load(spec, lambda _: None)
+            encoder = model.encoder
+            logger.info("%s is ready on %s in %s, run by %s", model.name, encoder.device, encoder.precision, encoder.runtime)
+
+
+@contextmanager
+def _timed(what: str) -> Iterator[None]:
+    """Logs how long a step took, unless it failed."""
+    began = time.perf_counter()
+    yield
+    logger.info("%s in %.2f s", what, time.perf_counter() - began)
+
+
+def parse_model(entry: str, settings: Settings) -> LoadSpec:
+    """Parses [NAME=]SOURCE; the name defaults to the source's last part. Raises InvalidArgument."""
+    name, equals, source = entry.partition("=")
+    # A folder may have "=" in its name; then the part before it is no name.
+    if not equals or "/" in name:
+        name, source = "", entry
+    if not source.strip():
+        raise InvalidArgument("model", f"--model {entry!r} names no source; write NAME=SOURCE or SOURCE", "NO_SOURCE")
+    return load_spec(name, source, settings.device, settings.precision, settings.runtime)

@@ -1,0 +1,22 @@
+"""Prepares a process that runs models, before it imports PyTorch."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+
+
+def prepare() -> None:
+    """Sets environment variables that native libraries read once, when they are loaded; variables that are set already stay.
+    From now on a crash in native code prints every thread's stack on standard error."""
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__, all_threads=True)
+    # oneDNN keeps a kernel, about 0.3 MB, for every number of tokens that a batch ever had, by default 1024 of them.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+    # PyTorch's threads spin for milliseconds after each operation, and ONNX Runtime's threads can't use their cores meanwhile.
+    # Such long spinning gains nothing; without any, every operation would have to wake them.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    # gRPC's core writes a line for each malformed header and each failed handshake, which any client that reaches the port can
+    # send without end.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,0 +1,208 @@
+"""Assembles the server, runs it, and stops it without losing running calls."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import signal
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import bertscope
+import grpc
+import torch
+from grpc_health.v1 import health
+
+from bertscope_service.contract import FILES, SERVICES
+from bertscope_service.errors import Unavailable
+from bertscope_service.observability.tracer import make_tracer
+from bertscope_service.rpc import channelz
+from bertscope_service.rpc.addresses import joined
+from bertscope_service.rpc.connections import server_options
+from bertscope_service.rpc.exposure import exposure
+from bertscope_service.rpc.health import Health
+from bertscope_service.rpc.hosting import Hosting
+from bertscope_service.rpc.interceptors import CallInterceptor
+from bertscope_service.rpc.listeners import Ports, listen, serve_metrics, write_ports
+from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder
+from bertscope_service.rpc.malformed import Malformed
+from bertscope_service.rpc.reflection import add_reflection
+from bertscope_service.rpc.server_security import ServerSecurity
+from bertscope_service.rpc.services import add_services
+from bertscope_service.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+SETTLE_SECONDS = 1.0
+"""The time for calls to end before connections are told that the server stops. gRPC cancels, without a reason, calls that it
+has not handed over when it is stopped, and calls that arrive before their clients learn of it: so all calls are rejected for a
+while first."""
+
+HOLD_SECONDS = 0.02
+"""Replies are held this long around gRPC's stop, so that clients do not retry on a closing connection."""
+
+CLOSE_SECONDS = 2.0
+"""The time for a device to finish its running batch, whose results are dropped. Native code can't be interrupted."""
+
+FAREWELL_SECONDS = 0.5
+"""The time for the last messages to arrive."""
+
+
+class Server:
+    """A bertscope server on the running event loop.
+
+    >>> server = Server(Settings(port=0, metrics_port=0))
+    >>> ports = await server.start()        # listens; health says NOT_SERVING
+    >>> await server.load_models()          # then SERVING
+    >>> await server.stop(grace_seconds=5)
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._hosting = Hosting(settings, self._device_broke, self._device_stalled)
+        self._security = ServerSecurity(settings, self._hosting.metrics)
+        self.metrics, self.engine, self.registry = self._hosting.metrics, self._hosting.engine, self._hosting.registry
+        self.metrics.serving.set_function(lambda: self._health.serving)
+        limits = CallLimits(settings.max_calls, settings.max_client_calls)
+        load_shedder = LoadShedder(limits, self.metrics, self.engine.crowded)
+        self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
+        self._malformed = Malformed(self.metrics)
+        self._interceptor = CallInterceptor(
+            self.metrics,
+            load_shedder,
+            settings.client_identity,
+            self._malformed,
+            self._hosting.backend.reply_memory,
+            self._tracer,
+        )
+        self._hurried = asyncio.Event()
+        self._health = Health(SERVICES)
+        self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
+        self._watching: asyncio.Task[None] | None = None
+        self._server = grpc.aio.server(
+            interceptors=[*self._security.interceptors, self._interceptor],
+            options=server_options(settings),
+        )
+        add_services(self._server, self._hosting, lambda: self._health.serving)
+        self._health.add_to(self._server)
+        names = (*SERVICES, health.SERVICE_NAME)
+        if settings.channelz:
+            channelz.add_channelz(self._server)
+            names = (*names, channelz.SERVICE.full_name)
+        add_reflection(self._server, names, FILES)
+
+    def _device_broke(self, device: torch.device) -> None:
+        """Called from a device's thread: makes load balancers use another server, and supervisors start a new one."""
+        logger.critical("%s has failed for good; health says NOT_SERVING from now on", device)
+        self._loop.call_soon_threadsafe(self._health.end)
+
+    def _device_stalled(self, device: torch.device, stalled: bool) -> None:
+        """Called on the loop when a batch takes far too long, or has ended after all."""
+        if stalled:
+            self._health.pause(str(device))
+        else:
+            self._health.resume(str(device))
+
+    async def start(self) -> Ports:
+        """Opens the ports. Raises OSError if a port is taken."""
+        self._loop = asyncio.get_running_loop()
+        port = listen(self._server, self._settings.address, self._security.credentials)
+        metrics_port, self._metrics_server = serve_metrics(self.metrics.registry, self._settings.metrics_address)
+        self._watching = asyncio.create_task(self._security.watch())
+        self._malformed.begin()
+        await self._server.start()
+        return Ports(port, metrics_port)
+
+    async def load_models(self) -> None:
+        """Loads the models of the settings, one after the other; then health says SERVING. Raises ServiceError."""
+        await self._hosting.load_models()
+        self._health.begin()
+
+    async def serve_on(self) -> None:
+        """Waits until gRPC stops taking calls though nobody stopped it, because of an error in gRPC. Raises Unavailable
+        then."""
+        with contextlib.suppress(Exception):  # gRPC has logged the error
+            # With a limit, cancelling this wait does not cancel gRPC's own wait.
+            await self._server.wait_for_termination(math.inf)
+        raise Unavailable("gRPC has stopped to serve by itself; start the server again", "GRPC_ENDED")
+
+    async def stop(self, grace_seconds: float, drain_seconds: float = 0.0) -> None:
+        """Sets NOT_SERVING, rejects new calls with UNAVAILABLE after `drain_seconds`, and ends running calls after the grace
+        period."""
+        was_serving = self._health.serving
+        self._health.end()
+        if was_serving:
+            await _unless(self._hurried, asyncio.sleep(drain_seconds))
+        self._interceptor.draining = True
+        calls, end = self._interceptor.calls, time.monotonic() + grace_seconds
+        await _unless(self._hurried, self._interceptor.settle(min(grace_seconds, SETTLE_SECONDS)))
+        async with self._interceptor.holding():
+            await asyncio.sleep(HOLD_SECONDS)
+            # From here on connections take no more calls: their clients use another server. Running calls continue, and this
+            # method decides when they have ended. Without an unlimited grace period gRPC would also break idle connections,
+            # which their clients report on standard error.
+            farewell = asyncio.create_task(self._server.stop(math.inf))
+            await asyncio.sleep(HOLD_SECONDS)
+        await _unless(self._hurried, calls.finish(end - time.monotonic()))
+        await calls.cut_off()
+        await self._health.end_watches()
+        await self._server.stop(FAREWELL_SECONDS)
+        await farewell
+        self._malformed.end()
+        if self._watching is not None:
+            self._watching.cancel()
+        await self.engine.close(CLOSE_SECONDS)
+        await self._tracer.close()
+        await asyncio.to_thread(self._metrics_server.close)
+
+    def hurry(self) -> None:
+        """Cuts short the waits of a stop."""
+        self._hurried.set()
+
+
+async def serve(settings: Settings, began: float) -> None:
+    """Runs a server until SIGTERM or SIGINT; a second one ends it at once. Raises OSError and ServiceError if it can't start.
+
+    `began` is the start of the process, time.monotonic(), from which the log measures.
+    """
+    server, stopped = Server(settings), asyncio.Event()
+
+    def signalled() -> None:
+        if stopped.is_set():
+            server.hurry()
+        stopped.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled)
+    ports = await server.start()
+    listening = time.monotonic()
+    try:
+        write_ports(settings.port_file, ports)
+        place = joined(settings.host, ports.grpc)
+        logger.info("listening on %s, metrics on port %d, after %.2f s", place, ports.metrics, listening - began)
+        logger.log(*exposure(settings))
+        if await _unless(stopped, server.load_models()):
+            logger.info("serving, %.2f s after the start", time.monotonic() - began)
+            await _unless(stopped, server.serve_on())
+        logger.info("stopping: running calls have %g s to finish", settings.grace_seconds)
+    finally:
+        await server.stop(settings.grace_seconds, settings.drain_seconds)
+        logger.info("stopped, after %.2f s of service", time.monotonic() - listening)
+
+
+async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Runs a coroutine until the server is told to stop, or to hurry. Returns whether it finished."""
+    doing, stopping = asyncio.create_task(work), asyncio.create_task(stopped.wait())
+    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if doing.done():
+        await doing
+        return True
+    doing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await doing
+    return False

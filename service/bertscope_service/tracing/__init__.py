@@ -1,1 +1,0 @@
-"""Traces: for each call a span, and where its time went."""

@@ -1,0 +1,1 @@
+"""Tests: unit, integration and end to end, and what they share in support/."""

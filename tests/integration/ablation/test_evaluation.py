@@ -1,0 +1,271 @@
+"""Values with heads changed are those of transformers run once per text and set, however they are computed."""
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from bertscope_service.ablation.evaluation import Change, Evaluation
+from bertscope_service.analyses.ablation import HeadSet, Mode, every_head, every_layer
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.observers.means import ContextObserver
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rows import Priority, Row
+from bertscope_service.errors import InvalidArgument
+from numpy.typing import NDArray
+
+from tests.support.hosted import (
+    PLENTY,
+    SCALE,
+    DivergenceObjective,
+    GoldObjective,
+    Hosted,
+    LabelObjective,
+    Run,
+    needed_bytes,
+    running,
+)
+from tests.support.oracle import Edits, edit
+from tests.support.subjects import THREE
+
+pytestmark = pytest.mark.asyncio
+Found = dict[HeadSet, NDArray[np.float64]]
+MODES = [Mode.ZERO, Mode.UNIFORM, Mode.MEAN, Mode.SCALE]
+
+
+@pytest.fixture(scope="module")
+def expected(hosted: Hosted) -> Callable[[Mode], Found]:
+    """By set, () the untouched model; computed once."""
+    objective = GoldObjective(hosted.sequences)
+
+    @cache
+    def values(mode: Mode) -> Found:
+        return {heads: objective.expected(hosted, hosted.edits(heads, mode)) for heads in ((), *hosted.sets())}
+
+    return values
+
+
+def check(found: Found, wanted: Found, tolerance: float = 1e-5) -> None:
+    """Equal to `tolerance`, beside the size of the losses where they are over 1."""
+    assert set(found) == set(wanted)
+    for heads, values in wanted.items():
+        np.testing.assert_allclose(found[heads], values, rtol=tolerance, atol=tolerance, err_msg=str(heads))
+
+
+async def sweep(run: Run, sets: tuple[HeadSet, ...] | None = None) -> Found:
+    async with running(run.batch_tokens) as engine:
+        return await run.values(engine, sets or run.hosted.sets())
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+async def test_every_mode(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
+    """Single heads, whole layers and sets over several layers. Every set has an effect of its own."""
+    found = await sweep(Run(hosted, GoldObjective(hosted.sequences), mode))
+    check(found, expected(mode))
+    losses = [values[0] for values in found.values()]
+    assert all(np.abs(one - other).max() > 1e-3 for index, one in enumerate(losses) for other in losses[:index])
+
+
+def budgets(hosted: Hosted) -> dict[str, int]:
+    """Memory for all rows' states; for all but one; for two or three; for no more than the longest one's."""
+    # The hidden states of a layer, its contexts and the mean of its values.
+    sizes = [4 * hosted.encoder.shape.hidden_size * (2 * len(sequence) + 1) for sequence in hosted.sequences]
+    return {"everything": PLENTY, "some": sum(sizes) - 1, "few": max(sizes) * 5 // 4 + sizes[0], "one": max(sizes)}
+
+
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize(
+    ("memory", "batch_tokens"),
+    [
+        ("everything", 16),
+        ("everything", 64),
+        ("some", 1024),
+        ("few", 64),
+        ("one", 16),
+        ("one", 1024),
+        ("no reuse", 16),
+        ("no reuse", 64),
+    ],
+)
+async def test_memory_and_batches_change_no_number(
+    hosted: Hosted, expected: Callable[[Mode], Found], memory: str, batch_tokens: int
+) -> None:
+    reuse, bytes_ = memory != "no reuse", budgets(hosted).get(memory, PLENTY)
+    mode = MODES[(len(memory) + batch_tokens + len(hosted.architecture)) % 4]
+    run = Run(hosted, GoldObjective(hosted.sequences), mode, reuse=reuse, memory_bytes=bytes_, batch_tokens=batch_tokens)
+    check(await sweep(run), expected(mode))
+
+
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("mode", [Mode.ZERO, Mode.MEAN], ids=lambda mode: mode.value)
+async def test_other_callers_change_no_number(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
+    """Beside another sweep of another mode, interactive rows with other gates and rows with another observer; they too get
+    their own."""
+    other = MODES[(MODES.index(mode) + 1) % 4]
+    one = Run(hosted, GoldObjective(hosted.sequences), mode, batch_tokens=64)
+    two = Run(hosted, GoldObjective(hosted.sequences), other, memory_bytes=budgets(hosted)["some"])
+    async with running(64) as engine:
+        calling = asyncio.create_task(interactive(engine, hosted))
+        found = await asyncio.gather(one.values(engine, hosted.sets()), two.values(engine, hosted.sets()[::-1]))
+        calls = await calling
+    check(found[0], expected(mode))
+    check(found[1], expected(other))
+    assert calls == 8
+
+
+async def interactive(engine: Engine, hosted: Hosted) -> int:
+    """Calls of someone who fills masks, with and without gates, and asks for contexts; each checked."""
+    objective, calls = GoldObjective(hosted.sequences), 0
+    for heads in ((), ((0, (0,)),), ((1, (1, 2)), (2, (0,))), ((2, (0, 1, 2, 3)),)):
+        edits = hosted.edits(heads, Mode.UNIFORM)
+        gates = hosted.untouched.change(heads, Mode.UNIFORM).gates()
+        rows = [
+            Row(hosted.encoder, sequence, probe, gates)
+            for sequence, probe in zip(objective.sequences, objective.probes, strict=True)
+        ]
+        seen = await engine.run(rows, client="someone")
+        np.testing.assert_allclose(objective.measure(seen), objective.expected(hosted, edits), rtol=1e-5, atol=1e-5)
+        (sums,) = await engine.run(
+            [Row(hosted.encoder, hosted.sequences[2], ContextObserver())], client="other", priority=Priority.BULK
+        )
+        np.testing.assert_allclose(sums, hosted.oracle.contexts(hosted.sequences[2]).sum(dim=2), rtol=0, atol=1e-3)
+        calls += 2
+    return calls
+
+
+def base_of(hosted: Hosted) -> tuple[Interventions, Edits]:
+    """Heads changed by each mode, some of which the sets change too."""
+    means = hosted.means
+    heads = {
+        (0, 0): Mode.ZERO,
+        (0, 1): Mode.UNIFORM,
+        (1, 0): Mode.MEAN,
+        (1, 3): Mode.SCALE,
+        (2, 1): Mode.MEAN,
+        (2, 2): Mode.ZERO,
+    }
+    interventions = hosted.untouched
+    for (layer, head), mode in heads.items():
+        interventions = interventions.change(((layer, (head,)),), mode, SCALE)
+    return interventions, {place: edit(mode, SCALE, means[place]) for place, mode in heads.items()}
+
+
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("memory", ["everything", "one", "no reuse"])
+async def test_changes_on_top_of_interventions(hosted: Hosted, memory: str) -> None:
+    """What is changed is changed from there: a head of both contributes what the set says."""
+    base, edits = base_of(hosted)
+    mode = MODES[(len(memory) + len(hosted.architecture)) % 4]
+    objective = GoldObjective(hosted.sequences)
+    bytes_ = budgets(hosted).get(memory, PLENTY)
+    run = Run(hosted, objective, mode, reuse=memory != "no reuse", memory_bytes=bytes_, batch_tokens=64, base=base)
+    found = await sweep(run)
+    wanted = {heads: objective.expected(hosted, {**edits, **hosted.edits(heads, mode)}) for heads in ((), *hosted.sets())}
+    check(found, wanted)
+
+
+@pytest.mark.parametrize("labelled", THREE, indirect=True)
+@pytest.mark.parametrize("turn", [0, 2])
+async def test_classifiers(labelled: Hosted, turn: int) -> None:
+    mode = MODES[(turn + len(labelled.architecture)) % 4]
+    objective = LabelObjective(labelled.sequences)
+    memory = budgets(labelled)["few"] if turn else PLENTY
+    found = await sweep(Run(labelled, objective, mode, memory_bytes=memory, batch_tokens=128))
+    check(found, {heads: objective.expected(labelled, labelled.edits(heads, mode)) for heads in ((), *labelled.sets())})
+    assert 0 < sum(values[1].sum() for values in found.values()) < len(found) * objective.items
+
+
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
+async def test_divergences(hosted: Hosted, based: bool) -> None:
+    """From the run under the interventions, of which the reference has all logits."""
+    base, edits = base_of(hosted) if based else (hosted.untouched, {})
+    mode = MODES[len(hosted.architecture) % 4]
+    objective = DivergenceObjective(hosted.sequences)
+    found = await sweep(Run(hosted, objective, mode, base=base, batch_tokens=128, memory_bytes=budgets(hosted)["few"]))
+    wanted = {heads: objective.expected(hosted, {**edits, **hosted.edits(heads, mode)}, edits) for heads in hosted.sets()}
+    assert not found.pop(()).any()
+    check(found, wanted)
+    assert max(values.max() for values in found.values()) > 1e-2
+
+
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
+async def test_an_unchanged_set_diverges_by_nothing(hosted: Hosted) -> None:
+    """Scaled by 1, nothing moves by more than rounding; also not below 0."""
+    objective = DivergenceObjective(hosted.sequences)
+    async with running(64) as engine:
+        bulk = BulkRunner(engine, hosted.encoder, "sweeper", None)
+        evaluation = Evaluation(hosted.encoder, objective, bulk, Change(Mode.SCALE, 1.0), PLENTY)
+        await evaluation.baseline(hosted.untouched)
+        async for _, values in evaluation.changed(hosted.untouched, every_layer(3, 4)):
+            assert 0 <= values.min() <= values.max() < 1e-6
+
+
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
+async def test_whole_runs_equal_changed_ones(hosted: Hosted, expected: Callable[[Mode], Found]) -> None:
+    """What a greedy curve measures its points with."""
+    run = Run(hosted, GoldObjective(hosted.sequences), Mode.MEAN)
+    found = {}
+    async with running(64) as engine:
+        evaluation = run.start(engine)
+        found[()] = await evaluation.baseline(hosted.untouched)
+        for heads in hosted.sets():
+            found[heads] = await evaluation.whole(hosted.untouched.change(heads, Mode.MEAN))
+    check(found, expected(Mode.MEAN))
+    passes = hosted.encoder.shape.layers * 6 * len(found)
+    assert (evaluation.layer_passes, evaluation.full_layer_passes) == (passes, passes)
+
+
+async def test_sets_of_lower_layers_come_first(masked_lm: Callable[[str], Hosted]) -> None:
+    """Each as soon as it is measured; those of a layer in the order in which they were given."""
+    hosted = masked_lm("bert")
+    sets: tuple[HeadSet, ...] = (((3, (1,)),), ((1, (2,)), (3, (0,))), ((1, (0, 1)),), ((3, (0,)),))
+    found = await sweep(Run(hosted, GoldObjective(hosted.sequences), Mode.ZERO), sets)
+    assert list(found) == [(), sets[1], sets[2], sets[0], sets[3]]
+
+
+async def test_a_budget_below_the_longest_row_is_refused(masked_lm: Callable[[str], Hosted]) -> None:
+    hosted = masked_lm("bert")
+    needed = max(needed_bytes(hosted.encoder, hosted.sequences))
+    run = Run(hosted, GoldObjective(hosted.sequences), Mode.ZERO, memory_bytes=needed - 1)
+    with pytest.raises(InvalidArgument) as caught:
+        await sweep(run)
+    assert caught.value.reason == "MEMORY_TOO_SMALL"
+    assert str(needed) in caught.value.message
+    assert len(await sweep(Run(hosted, run.objective, Mode.ZERO, memory_bytes=needed))) == len(hosted.sets()) + 1
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> TorchEncoder:
+    """bert-base's 12 layers of 12 heads, very thin."""
+    folder = tmp_path_factory.mktemp("twelve")
+    sizes = {"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 8}
+    torch.manual_seed(0)
+    config = transformers.BertConfig(vocab_size=150, max_position_embeddings=16, **sizes)
+    transformers.BertForMaskedLM(config).save_pretrained(folder)
+    return TorchEncoder.load(Path(folder), "bert", device=torch.device("cpu"), precision="fp32")
+
+
+@pytest.mark.parametrize("memory", ["everything", "one"])
+async def test_layer_passes_of_bert_base(twelve: TorchEncoder, masked_lm: Callable[[str], Hosted], memory: str) -> None:
+    """936 of 1,728 for the heads, 12 for the baseline, 11 for the states; without memory each layer's states begin anew."""
+    sequences = [sequence for sequence in masked_lm("bert").sequences if 1 < len(sequence) <= 16]
+    assert len(sequences) == 4
+    sequences = [type(one)([token % 150 for token in one.ids], one.segments) for one in sequences]
+    bytes_ = PLENTY if memory == "everything" else max(needed_bytes(twelve, sequences))
+    async with running() as engine:
+        evaluation = Evaluation(
+            twelve, GoldObjective(sequences), BulkRunner(engine, twelve, "sweeper", None), Change(Mode.ZERO), bytes_
+        )
+        await evaluation.baseline(Interventions.none(12, 12))
+        found = [heads async for heads, _ in evaluation.changed(Interventions.none(12, 12), every_head(12, 12))]
+    assert sorted(found) == sorted(every_head(12, 12))
+    prefixes = 11 if memory == "everything" else sum(range(12))
+    assert evaluation.layer_passes == 4 * (936 + 12 + prefixes)
+    assert evaluation.full_layer_passes == 4 * (1728 + 12)

@@ -1,0 +1,32 @@
+"""Mean contexts are those of transformers, averaged over all tokens of all texts."""
+
+import numpy as np
+import pytest
+from bertscope_service.ablation.mean_contexts import mean_contexts
+from bertscope_service.engine.bulk import BulkRunner
+
+from tests.support.hosted import Hosted, running
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.mark.parametrize("batch_tokens", [16, 1024])
+async def test_mean_contexts(hosted: Hosted, batch_tokens: int) -> None:
+    """Not the mean of the texts' means: long texts count more."""
+    sequences, oracle = hosted.references, hosted.oracle
+    async with running(batch_tokens) as engine:
+        found = await mean_contexts(hosted.encoder, sequences, BulkRunner(engine, hosted.encoder, "client", None))
+    wanted = np.concatenate([oracle.contexts(sequence).numpy() for sequence in sequences], axis=2).mean(axis=2)
+    assert found.dtype == np.float32
+    assert found.shape == wanted.shape == (hosted.encoder.shape.layers, hosted.encoder.shape.heads, wanted.shape[2])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    of_texts = np.stack([oracle.contexts(sequence).numpy().mean(axis=2) for sequence in sequences]).mean(axis=0)
+    assert np.abs(found - of_texts).max() > 1e-3
+
+
+async def test_one_token(hosted: Hosted) -> None:
+    """The mean of a single token's contexts is its contexts."""
+    alone = hosted.sequences[-1]
+    async with running() as engine:
+        found = await mean_contexts(hosted.encoder, [alone], BulkRunner(engine, hosted.encoder, "client", None))
+    np.testing.assert_allclose(found, hosted.oracle.contexts(alone)[:, :, 0], rtol=0, atol=1e-5)

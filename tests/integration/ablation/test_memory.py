@@ -1,0 +1,253 @@
+"""What a sweep keeps stays within its budget, and goes when it ends."""
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.ablation import evaluation as evaluation_module
+from bertscope_service.analyses.ablation import Mode, every_head
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores
+from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.observer import Readout
+from bertscope_service.errors import Unavailable
+from numpy.typing import NDArray
+
+from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, needed_bytes, running
+
+pytestmark = pytest.mark.asyncio
+
+
+class Kept:
+    """The tensors of all states that were taken out of batches, as long as they live."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._tensors: list[weakref.ref[torch.Tensor]] = []
+        self.most = self.taken = 0
+        self._row = State.row
+        monkeypatch.setattr(State, "row", lambda state, index: self._take(state, index))
+
+    @property
+    def bytes(self) -> int:
+        alive = [tensor for one in self._tensors if (tensor := one()) is not None]
+        return sum(tensor.untyped_storage().nbytes() for tensor in alive)
+
+    def _take(self, state: State, index: int) -> State:
+        row = self._row(state, index)
+        context = [] if row.context is None else [row.context.own, row.context.mean]
+        self._tensors += [weakref.ref(tensor) for tensor in (row.hidden, *context)]
+        self.taken += 1
+        self.most = max(self.most, self.bytes)
+        return row
+
+
+class WatchedProbe(GoldProbe):
+    """Calls `during` in every batch."""
+
+    during: ClassVar[Callable[[], None]]
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence["WatchedProbe"]) -> Readout:
+        cls.during()
+        return super().run(encoder, state, gates, observers)
+
+
+class CountedProbe(GoldProbe):
+    """Counts the rows of every batch."""
+
+    ran: ClassVar[list[int]]
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence["CountedProbe"]) -> Readout:
+        cls.ran.append(len(observers))
+        return super().run(encoder, state, gates, observers)
+
+
+def shares(hosted: Hosted) -> dict[str, int]:
+    sizes = needed_bytes(hosted.encoder, hosted.sequences)
+    return {"all": sum(sizes), "all but one": sum(sizes) - 1, "some": max(sizes) * 3 // 2, "one": max(sizes)}
+
+
+@pytest.mark.parametrize("share", ["all", "all but one", "some", "one"])
+@pytest.mark.parametrize("architecture", ["bert", "albert"])
+async def test_kept_states_stay_within_the_budget(
+    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, architecture: str, share: str
+) -> None:
+    """While changes run exactly; while the next states are made, beside those of one batch. And they are used to the full."""
+    hosted, kept = masked_lm(architecture), Kept(monkeypatch)
+    budget, held = shares(hosted)[share], list[int]()
+    monkeypatch.setattr(WatchedProbe, "during", lambda: held.append(kept.bytes), raising=False)
+    objective = GoldObjective(hosted.sequences, WatchedProbe)
+    run = Run(hosted, objective, Mode.ZERO, memory_bytes=budget, batch_tokens=16)
+    async with running(16) as engine:
+        evaluation = run.start(engine)
+        await evaluation.baseline(hosted.untouched)
+        held.clear()
+        async with aclosing(evaluation.changed(hosted.untouched, every_head(4, 4))) as effects:
+            async for _ in effects:
+                held.append(kept.bytes)
+        assert kept.bytes == 0
+    assert 0 < max(held) <= budget
+    assert share != "all" or max(held) == budget
+    # The budget is that of the states between batches; in a batch of 16 tokens, or of one longer row, they are there twice.
+    batch = max(needed_bytes(hosted.encoder, hosted.sequences))
+    assert kept.most <= budget + batch
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1, 1), (2, 2), (3, 3), (4, 4), (6, 7)])
+async def test_a_part_is_gone_before_the_next_is_made(
+    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, rows: int, most: int
+) -> None:
+    """With memory for some of six rows of one length, there is never a state more; with all kept, one is there twice."""
+    hosted, kept = masked_lm("bert"), Kept(monkeypatch)
+    sequences = [hosted.sequences[3]] * 6
+    (size,) = needed_bytes(hosted.encoder, sequences[:1])
+    run = Run(hosted, GoldObjective(sequences), Mode.ZERO, memory_bytes=rows * size, batch_tokens=16)
+    async with running(16) as engine:
+        await run.values(engine, every_head(4, 4))
+    assert kept.most == most * size
+    assert kept.taken == 4 * 6
+
+
+async def test_results_that_wait_for_the_last_part_are_bounded(
+    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With memory for one state, every set's values take as many parts as there are rows."""
+    hosted, done = masked_lm("bert"), list[int]()
+    rows = len(hosted.sequences)
+    objective, sets = GoldObjective(hosted.sequences, CountedProbe), every_head(4, 4)
+    budget = max(needed_bytes(hosted.encoder, hosted.sequences))
+    run = Run(hosted, objective, Mode.ZERO, memory_bytes=budget, batch_tokens=16)
+    found = {}
+    monkeypatch.setattr(CountedProbe, "ran", done, raising=False)
+    for limit in (2 * rows, 1):
+        monkeypatch.setattr(evaluation_module, "HELD_RESULTS", limit)
+        async with running(16) as engine:
+            evaluation = run.start(engine)
+            await evaluation.baseline(hosted.untouched)
+            done.clear()
+            found[limit] = []
+            async with aclosing(evaluation.changed(hosted.untouched, sets)) as effects:
+                async for heads, values in effects:
+                    assert sum(done) - rows * len(found[limit]) <= max(limit, rows)
+                    found[limit].append((heads, values.tolist()))
+            assert sum(done) == rows * len(sets)
+            assert evaluation.full_layer_passes == 4 * rows * (1 + len(sets))
+    assert [heads for heads, _ in found[1]] == [heads for heads, _ in found[2 * rows]] == list(sets)
+    for (_, one), (_, other) in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+async def test_gates_are_made_when_they_may_run(masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand sets that begin in one layer would hold the loop for seconds."""
+    hosted, made = masked_lm("bert"), list[object]()
+    gates = Interventions.gates
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments)
+        return gates(*arguments)
+
+    monkeypatch.setattr(Interventions, "gates", counted)
+    run = Run(hosted, GoldObjective(hosted.sequences), Mode.MEAN, batch_tokens=16)
+    sets = [
+        ((0, (0, 1)), *((layer, (head,)) for layer, head in zip((1, 2, 3), heads, strict=True)))
+        for heads in np.ndindex(4, 4, 4)
+    ]
+    async with running(16) as engine:
+        evaluation = run.start(engine)
+        await evaluation.baseline(hosted.untouched)
+        async with aclosing(evaluation.changed(hosted.untouched, sets)) as effects:
+            await anext(effects)
+            assert len(made) < 10
+
+
+async def test_values_of_many_rows_leave_the_loop_free(
+    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosted, threads = masked_lm("bert"), list[bool]()
+
+    class Objective(GoldObjective):
+        def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
+            threads.append(threading.current_thread() is threading.main_thread())
+            return super().measure(seen)
+
+    for rows, inline in ((len(hosted.sequences), True), (len(hosted.sequences) - 1, False)):
+        monkeypatch.setattr(evaluation_module, "INLINE_ROWS", rows)
+        threads.clear()
+        async with running(16) as engine:
+            run = Run(hosted, Objective(hosted.sequences), Mode.ZERO)
+            await run.values(engine, every_head(4, 4))
+            await run.evaluation.whole(hosted.untouched)
+        assert threads == [inline] * 18
+
+
+async def test_a_sweep_that_is_left_early_keeps_nothing(
+    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosted, kept = masked_lm("bert"), Kept(monkeypatch)
+    run = Run(hosted, GoldObjective(hosted.sequences), Mode.ZERO, batch_tokens=16)
+    async with running(16) as engine:
+        evaluation = run.start(engine)
+        await evaluation.baseline(hosted.untouched)
+        async with aclosing(evaluation.changed(hosted.untouched, every_head(4, 4))) as effects:
+            async for heads, _ in effects:
+                assert kept.bytes > 0
+                if heads[0][0] == 1:
+                    break
+        await engine.run([], client="nobody")
+        await settled(lambda: kept.bytes == 0)
+
+
+async def test_a_sweep_that_fails_keeps_nothing(masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch) -> None:
+    hosted, kept, batches = masked_lm("bert"), Kept(monkeypatch), list[int]()
+
+    def fail_later() -> None:
+        batches.append(kept.bytes)
+        if len(batches) >= 40:  # and when rows run again alone
+            raise Unavailable("broken", "BROKEN")
+
+    monkeypatch.setattr(WatchedProbe, "during", fail_later, raising=False)
+    run = Run(hosted, GoldObjective(hosted.sequences, WatchedProbe), Mode.ZERO)
+    async with running(16) as engine:
+        with pytest.raises(Unavailable, match="broken"):
+            await run.values(engine, every_head(4, 4))
+        assert batches[-1] > 0
+        await settled(lambda: kept.bytes == 0)
+
+
+async def settled(done: Callable[[], bool]) -> None:
+    """Wait for the worker to leave the batch that it was in."""
+    for _ in range(30):
+        gc.collect()
+        if done():
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("something is still held")
+
+
+@pytest.mark.parametrize("end", ["finished", "left"])
+async def test_an_unloaded_encoder_is_gone_after_a_sweep(masked_lm: Callable[[str], Hosted], end: str) -> None:
+    """Though the engine that ran it goes on."""
+    hosted = masked_lm("bert")
+    async with running(64) as engine:
+        own = Hosted("bert", hosted.folder)
+        gone = weakref.ref(own.encoder)
+        run = Run(own, GoldObjective(own.sequences), Mode.ZERO, memory_bytes=PLENTY)
+        if end == "finished":
+            await run.values(engine, own.sets())
+        else:
+            evaluation = run.start(engine)
+            await evaluation.baseline(own.untouched)
+            async with aclosing(evaluation.changed(Interventions.none(4, 4), every_head(4, 4))) as effects:
+                await anext(effects)
+            del evaluation, effects
+        assert gone() is not None
+        del own, run
+        await settled(lambda: gone() is None)

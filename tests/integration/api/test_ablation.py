@@ -1,0 +1,554 @@
+"""SweepHeads and RankHeads through gRPC give what single calls with interventions give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope_service.analyses.ablation import Bootstrap, Metric
+from bertscope_service.analyses.intervals import MIN_ITEMS
+from bertscope_service.analyses.statistics import Comparison
+from numpy.testing import assert_allclose
+from scipy.stats import binomtest
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.sweeps import (
+    FACTOR,
+    MASKED,
+    MEAN,
+    PROMPTS,
+    REFERENCES,
+    SCALE,
+    UNIFORM,
+    ZERO,
+    Changes,
+    Heads,
+    Measurer,
+    Request,
+    Sweep,
+    changed,
+    cloze_prompts,
+    divergence,
+    head_set,
+    heads_of,
+    interventions,
+    labelled,
+    masked_lm,
+    matrix,
+    minimal_pairs,
+    rank,
+    sweep,
+)
+
+LOSS, ACCURACY = ablation.METRIC_LOSS, ablation.METRIC_ACCURACY
+RECIPROCAL_RANK, DIVERGENCE = ablation.METRIC_RECIPROCAL_RANK, ablation.METRIC_DIVERGENCE
+Greedy = ablation.Greedy
+TEXTS = ("The cat sat.", "The unplayable song.", "Berlin is the capital of Germany, isn't it?")
+EVERY_WORD = masked_lm(TEXTS, mask_share=1.0)
+CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
+    "masked-lm": ("bert", EVERY_WORD, [LOSS]),
+    "masked-lm roberta": ("roberta", EVERY_WORD, [LOSS]),
+    "cloze": ("bert", cloze_prompts(), [ACCURACY, RECIPROCAL_RANK, LOSS]),
+    "minimal pairs": ("bert", minimal_pairs(), [ACCURACY]),
+    "labelled": ("sorter", labelled(), [ACCURACY, LOSS]),
+    "labelled distilbert": ("distilled", labelled(), [ACCURACY, LOSS]),
+    "divergence of masks": ("bert", divergence(), [DIVERGENCE]),
+    "divergence roberta": ("roberta", divergence(), [DIVERGENCE]),
+    "divergence of labels": ("sorter", divergence(), [DIVERGENCE]),
+}
+SETS: tuple[Heads, ...] = (
+    ((2, (1, 3)),),
+    ((0, (2,)), (3, (0, 1, 2, 3))),
+    ((1, (0,)), (2, (0,)), (3, (0,))),
+    ((0, (0, 1, 2, 3)), (1, (0, 1, 2, 3)), (2, (0, 1, 2, 3)), (3, (0, 1, 2, 3))),
+    ((3, (2,)),),
+)
+BASE: Changes = {(0, 1): (UNIFORM, 1.0), (2, 3): (SCALE, 0.5), (1, 0): (ZERO, 1.0), (3, 0): (ZERO, 1.0)}
+"""Changes that hold in all runs; some of SETS change the same heads again."""
+
+Case = tuple[Measurer, ablation.Objective, list[int]]
+
+
+def every_head(model: str, lab: Host) -> list[Heads]:
+    shape = shape_of(model, lab)
+    return [((layer, (head,)),) for layer in range(shape[0]) for head in range(shape[1])]
+
+
+def shape_of(model: str, lab: Host) -> tuple[int, int]:
+    loaded = lab.server.registry.find(model).loaded
+    assert loaded is not None
+    return loaded.encoder.shape.layers, loaded.encoder.shape.heads
+
+
+def sets_of(model: str, lab: Host) -> list[Heads]:
+    """SETS without the layers that a model does not have."""
+    layers, _ = shape_of(model, lab)
+    return [heads for heads in (tuple(part for part in heads if part[0] < layers) for heads in SETS) if heads]
+
+
+def measurer(lab: Host, name: str, folders: dict[str, Path]) -> Measurer:
+    return Measurer(lab, f"models/{name}", folders[name])
+
+
+@pytest.fixture(scope="module")
+def folders(checkpoints: dict[str, Path], sorters: dict[str, Path]) -> dict[str, Path]:
+    return checkpoints | sorters
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request: pytest.FixtureRequest, lab: Host, folders: dict[str, Path]) -> Case:
+    name, objective, metrics = CASES[request.param]
+    return measurer(lab, name, folders), objective, metrics
+
+
+@pytest.fixture
+def bert(lab: Host, folders: dict[str, Path]) -> Measurer:
+    return measurer(lab, "bert", folders)
+
+
+def check_scores(found: Sweep, by: Measurer, objective: ablation.Objective, mode: int, base: Changes) -> None:
+    """All scores of a sweep are what single calls give, and the differences are those from the baseline."""
+    factor = FACTOR if mode == SCALE else 1.0
+    baseline = by.values(objective, base, base)
+    assert_allclose(found.baseline, baseline.mean(axis=1), atol=1e-5)
+    assert found.start.items == baseline.shape[1]
+    scores = found.scores
+    moved = []
+    for effect in found.effects:
+        heads = heads_of(effect.heads)
+        expected = by.values(objective, changed(base, heads, mode, factor), base)
+        assert_allclose(scores[heads], expected.mean(axis=1), atol=1e-5)
+        for metric, before, after in zip(effect.metrics, baseline, expected, strict=True):
+            assert metric.difference == pytest.approx(metric.score - before.mean(), abs=1e-5)
+            if len(before) < MIN_ITEMS:
+                assert metric.no_interval == ablation.NO_INTERVAL_TOO_FEW_ITEMS
+            assert metric.HasField("low") == metric.HasField("high") == (not metric.no_interval)
+            if not metric.no_interval:
+                assert metric.low <= metric.difference + 1e-9 and metric.difference <= metric.high + 1e-9
+            assert metric.HasField("mcnemar_p") == (metric.metric == ACCURACY)
+            if metric.metric == ACCURACY:
+                lost, won = int((before > after).sum()), int((before < after).sum())
+                p_value = binomtest(lost, lost + won).pvalue if lost + won else 1.0
+                assert metric.mcnemar_p == pytest.approx(p_value)
+            moved.append(abs(metric.difference))
+    assert max(moved) > 1e-3
+
+
+@pytest.mark.parametrize("mode", [ZERO, UNIFORM, MEAN, SCALE], ids=["zero", "uniform", "mean", "scale"])
+def test_every_head_and_every_mode(lab: Host, case: Case, mode: int) -> None:
+    by, objective, metrics = case
+    more: dict[str, Any] = {MEAN: {"reference_texts": REFERENCES}, SCALE: {"scale": FACTOR}}.get(mode, {})
+    sets = every_head(by.model, lab)
+    if mode != ZERO:
+        # Each set takes as many FillMask calls as the objective has texts: so one head of each layer, others in other modes.
+        sets = [((layer, (head,)),) for ((layer, (head,)),) in sets if (layer + head) % 4 == mode % 4]
+        more["sets"] = [head_set(heads) for heads in sets]
+    found = sweep(lab, model=by.model, objective=objective, mode=mode, **more)
+    assert [heads_of(effect.heads) for effect in found.effects] == sets
+    assert found.start.total == len(sets)
+    assert [baseline.metric for baseline in found.start.baseline] == metrics
+    assert (found.start.skipped_items, found.start.truncated_texts) == (0, 0)
+    check_scores(found, by, objective, mode, {})
+    provenance = lab.cloze.FillMask(cloze.FillMaskRequest(texts=MASKED), timeout=CALL_SECONDS).provenance
+    assert found.summary.provenance.model == by.model
+    assert found.summary.provenance.library_versions == provenance.library_versions
+
+
+@pytest.mark.parametrize("mode", [ZERO, MEAN], ids=["zero", "mean"])
+def test_given_sets_on_top_of_interventions(lab: Host, case: Case, mode: int) -> None:
+    by, objective, _ = case
+    layers, _ = shape_of(by.model, lab)
+    base = {place: what for place, what in BASE.items() if place[0] < layers}
+    sets = sets_of(by.model, lab)
+    more = {"reference_texts": REFERENCES} if mode == MEAN else {}
+    found = sweep(
+        lab,
+        model=by.model,
+        objective=objective,
+        mode=mode,
+        sets=map(head_set, sets),
+        interventions=interventions(base),
+        **more,
+    )
+    # Those that begin at the lowest layer are finished first, those of one layer in the order they were given.
+    assert [heads_of(effect.heads) for effect in found.effects] == sorted(sets, key=lambda heads: heads[0][0])
+    check_scores(found, by, objective, mode, base)
+
+
+def test_reference_texts_of_an_intervention_alone(lab: Host, bert: Measurer) -> None:
+    base: Changes = {(1, 2): (MEAN, 1.0)}
+    sets = [((1, (2,)),), ((3, (1,)),)]
+    found = sweep(
+        lab,
+        model=bert.model,
+        objective=divergence(),
+        sets=map(head_set, sets),
+        interventions=interventions(base),
+        reference_texts=REFERENCES,
+    )
+    check_scores(found, bert, divergence(), ZERO, base)
+
+
+def test_a_set_that_names_a_layer_means_all_of_its_heads(lab: Host, bert: Measurer) -> None:
+    objective = divergence()
+    by_layer = sweep(lab, model=bert.model, objective=objective, scope=Request.SCOPE_EVERY_LAYER)
+    layers, heads = shape_of(bert.model, lab)
+    assert [heads_of(effect.heads) for effect in by_layer.effects] == [((n, tuple(range(heads))),) for n in range(layers)]
+    check_scores(by_layer, bert, objective, ZERO, {})
+    short = [head_set(((layer, ()),)) for layer in reversed(range(layers))]
+    same = sweep(lab, model=bert.model, objective=objective, sets=short)
+    assert_allclose(same.numbers, by_layer.numbers, atol=1e-5)
+
+
+def test_heads_of_a_set_come_back_in_order(lab: Host) -> None:
+    given = ablation.HeadSet(layers=[common.LayerHeads(layer=3, heads=[2, 0]), common.LayerHeads(layer=1, heads=[3, 1])])
+    (effect,) = sweep(lab, objective=divergence(), sets=[given]).effects
+    assert heads_of(effect.heads) == ((1, (1, 3)), (3, (0, 2)))
+
+
+def test_the_seed_chooses_the_words_and_each_is_predicted_as_fill_mask_does(lab: Host, bert: Measurer) -> None:
+    text = "The unplayable song was in the old garden."
+    every, chosen = bert.losses_of_words(text, {}), set()
+    assert min(abs(one - other) for one, other in pairwise(sorted(every))) > 1e-3
+    for seed in range(6):
+        objective = masked_lm([text], seed=seed)
+        found = sweep(lab, model=bert.model, objective=objective, sets=map(head_set, SETS))
+        (word,) = [word for word, loss in enumerate(every) if abs(loss - found.baseline[0]) < 1e-5]
+        chosen.add(word)
+        pieces = bert.tokenizer(text).word_ids().count(word)
+        assert found.start.predicted_pieces == pieces
+        if seed < 2:
+            for heads, (score,) in found.scores.items():
+                assert score == pytest.approx(bert.losses_of_words(text, changed({}, heads, ZERO))[word], abs=1e-5)
+    assert len(chosen) > 2
+
+
+def test_one_item_has_no_interval(lab: Host) -> None:
+    found = sweep(lab, objective=cloze_prompts(PROMPTS[:1]))
+    assert found.start.items == 1
+    for effect in found.effects:
+        assert not any(metric.HasField("low") or metric.HasField("high") for metric in effect.metrics)
+    assert (found.summary.helped, found.summary.hurt) == (0, 0)
+
+
+def test_the_summary_counts_what_the_intervals_say(lab: Host) -> None:
+    texts = masked_lm([f"The {word} is in the {place}." for word in ("cat", "dog", "man") for place in ("house", "garden")])
+    for objective, gain in ((texts, -1), (cloze_prompts(PROMPTS * 2), 1)):
+        found = sweep(lab, objective=objective, bootstrap=ablation.Bootstrap(confidence=0.5))
+        firsts = [effect.metrics[0] for effect in found.effects]
+        rose, fell = sum(metric.low > 0 for metric in firsts), sum(metric.high < 0 for metric in firsts)
+        assert (found.summary.helped, found.summary.hurt) == ((rose, fell) if gain > 0 else (fell, rose))
+    summary = sweep(lab, objective=texts, bootstrap=ablation.Bootstrap(confidence=0.5)).summary
+    assert summary.helped + summary.hurt > 0
+    assert sweep(lab, objective=divergence(), bootstrap=ablation.Bootstrap(confidence=0.5)).summary.hurt == 0
+
+
+def test_intervals_are_those_of_the_items(lab: Host, bert: Measurer) -> None:
+    """Measured text by text through FillMask, and compared by the same resamples."""
+    objective = cloze_prompts([*PROMPTS, ("The [MASK] of the house.", ("cat",)), ("They were [MASK].", ("old", "man"))])
+    settings = ablation.Bootstrap(resamples=300, seed=5, confidence=0.9)
+    found = sweep(lab, model=bert.model, objective=objective, sets=map(head_set, SETS), bootstrap=settings)
+    metrics = (Metric.ACCURACY, Metric.RECIPROCAL_RANK, Metric.LOSS)
+    baseline = bert.values(objective, {})
+    for effect in found.effects:
+        values = bert.values(objective, changed({}, heads_of(effect.heads), ZERO))
+        expected = Comparison(metrics, baseline, Bootstrap(300, 5, 0.9)).effects(values)
+        for metric, wanted in zip(effect.metrics, expected, strict=True):
+            assert bool(metric.no_interval) == (wanted.no_interval is not None)
+            if wanted.low is not None:
+                assert (metric.low, metric.high) == pytest.approx((wanted.low, wanted.high), abs=1e-3)
+
+
+def test_the_start_says_what_intervals_are_computed_with(lab: Host) -> None:
+    """What the request left open, too: the client has no constants of its own."""
+    left_open = sweep(lab, objective=EVERY_WORD, sets=[head_set(SETS[0])]).start
+    assert left_open.bootstrap == ablation.Bootstrap(resamples=1000, seed=0, confidence=0.95)
+    assert left_open.provenance.weights_digest.startswith("sha256:")
+    asked = ablation.Bootstrap(seed=7, confidence=0.999)
+    found = sweep(lab, objective=EVERY_WORD, sets=[head_set(SETS[0])], bootstrap=asked).start
+    assert found.bootstrap == ablation.Bootstrap(resamples=10_000, seed=7, confidence=0.999)
+
+
+def test_a_higher_confidence_widens_the_intervals_and_another_seed_moves_them(lab: Host) -> None:
+    many = masked_lm([f"The {word} is in the garden." for word in ("cat", "dog", "man", "bird", "piano", "house")] * 2)
+
+    def ends(**bootstrap: Any) -> list[tuple[float, float]]:
+        found = sweep(lab, objective=many, bootstrap=ablation.Bootstrap(**bootstrap))
+        return [(effect.metrics[0].low, effect.metrics[0].high) for effect in found.effects]
+
+    narrow, wide = ends(confidence=0.5), ends(confidence=0.999)
+    assert all(outer[0] <= inner[0] <= inner[1] <= outer[1] for inner, outer in zip(narrow, wide, strict=True))
+    assert abs(np.array(wide) - narrow).max() > 0.1
+    assert_allclose(ends(), ends(resamples=1000, seed=0, confidence=0.95), atol=1e-5)
+    seeds = [
+        sweep(lab, objective=many, sets=[head_set(SETS[0])], bootstrap=ablation.Bootstrap(seed=seed, resamples=100)).numbers
+        for seed in (0, 1)
+    ]
+    assert_allclose(seeds[0][:3], seeds[1][:3], atol=1e-5)
+    assert abs(seeds[0] - seeds[1]).max() > 1e-4
+
+
+def test_multi_piece_answers_are_counted_and_left_out_when_asked(lab: Host, bert: Measurer) -> None:
+    prompts = (PROMPTS[0], ("The [MASK] song.", ("unplayable",)), PROMPTS[1])
+    found = sweep(lab, model=bert.model, objective=cloze_prompts(prompts, skip_multi_piece=True))
+    assert (found.start.items, found.start.skipped_items, found.start.predicted_pieces) == (2, 1, 2)
+    check_scores(found, bert, cloze_prompts((PROMPTS[0], PROMPTS[1])), ZERO, {})
+    reply = rank(lab, model=bert.model, objective=cloze_prompts(prompts, skip_multi_piece=True))
+    assert (reply.items, reply.skipped_items) == (2, 1)
+
+
+def test_texts_are_cut_when_asked_and_counted(lab: Host, bert: Measurer) -> None:
+    long = f"The [MASK] sat.{' the' * 100}"
+    objective = cloze_prompts((PROMPTS[0], (long, ("cat",))))
+    objective.truncate = True
+    found = sweep(lab, model=bert.model, objective=objective, sets=map(head_set, SETS))
+    assert found.start.truncated_texts == 1
+    cut = cloze_prompts((PROMPTS[0], (f"The [MASK] sat.{' the' * 58}", ("cat",))))
+    check_scores(found, bert, cut, ZERO, {})
+    for given in (masked_lm([long]), divergence([long]), minimal_pairs([(long, "The cat.")])):
+        given.truncate = True
+        assert sweep(lab, model=bert.model, objective=given, sets=[head_set(SETS[0])]).start.truncated_texts == 1
+
+
+def test_labels_by_name_are_labels_by_number(lab: Host) -> None:
+    named = labelled([("The cat sat.", None, "positive"), ("A dog.", "A cat.", "neutral"), ("Nobody.", None, "negative")])
+    numbered = labelled([("The cat sat.", None, 1), ("A dog.", "A cat.", 2), ("Nobody.", None, 0)])
+    found = [sweep(lab, model="models/sorter", objective=objective).numbers for objective in (named, numbered)]
+    assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_a_batch_of_one_row_at_a_time_gives_the_same_bytes_each_time(launch: Callable[..., Host]) -> None:
+    host = launch(batch_tokens=1)
+    for fields in (
+        {"objective": masked_lm(TEXTS, seed=3), "mode": ZERO},
+        {"objective": cloze_prompts(), "mode": MEAN, "reference_texts": REFERENCES},
+        {"objective": divergence(), "mode": ZERO, "greedy": Greedy(order=Greedy.ORDER_BEST_REMAINING, max_removed=2)},
+    ):
+        first, second = (host.ablation.SweepHeads(Request(**fields), timeout=CALL_SECONDS) for _ in range(2))
+        for one, other in zip(first, second, strict=True):
+            for message in (one, other):
+                message.summary.seconds = 0
+            assert one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+    again = [rank(host, objective=masked_lm(TEXTS, seed=3)).SerializeToString(deterministic=True) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_another_seed_measures_other_words(lab: Host) -> None:
+    numbers = [sweep(lab, objective=masked_lm(TEXTS, seed=seed)).numbers for seed in (1, 1, 2)]
+    assert_allclose(numbers[0], numbers[1], atol=1e-5)
+    assert abs(numbers[0] - numbers[2]).max() > 0.01
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_less_memory_and_other_batches_change_no_number(
+    lab: Host, launch: Callable[..., Host], folders: Any, name: str
+) -> None:
+    model, objective, _ = CASES[name]
+    fields = {
+        "model": f"models/{model}",
+        "objective": objective,
+        "sets": [head_set(heads) for heads in sets_of(f"models/{model}", lab)],
+    }
+    usual = sweep(lab, **fields)
+    assert usual.summary.layer_passes < usual.summary.full_layer_passes
+    longest = 0
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        sweep(lab, memory_bytes=1, **fields)
+    longest = int(failures[0].info.metadata["needed"])
+    small = sweep(lab, memory_bytes=longest, **fields)
+    assert_allclose(small.numbers, usual.numbers, atol=1e-5)
+    assert small.summary.full_layer_passes == usual.summary.full_layer_passes
+    assert small.summary.layer_passes >= usual.summary.layer_passes
+    with refused(grpc.StatusCode.INVALID_ARGUMENT):
+        sweep(lab, memory_bytes=longest - 1, **fields)
+    for settings in ({"batch_tokens": 30}, {"batch_tokens": 5000, "sweep_memory_bytes": longest}):
+        host = launch(model=[f"{model}={folders[model]}"], **settings)
+        assert_allclose(sweep(host, **fields).numbers, usual.numbers, atol=1e-5)
+
+
+def test_layers_below_a_changed_head_are_run_once(lab: Host) -> None:
+    found = sweep(lab, objective=divergence(), sets=[head_set(((3, (head,)),)) for head in range(4)])
+    items = len(MASKED)
+    # The baseline; the states before layer 3, once; layer 3 for each set.
+    assert found.summary.layer_passes == items * (4 + 3 + 4)
+    assert found.summary.full_layer_passes == items * (4 + 4 * 4)
+
+
+# Curves
+
+
+def curve(host: Host, **fields: Any) -> Sweep:
+    found = sweep(host, **fields)
+    assert not found.effects
+    first = found.points[0]
+    assert not first.added and first.share_removed == 0
+    assert [metric.score for metric in first.metrics] == found.baseline
+    assert all(metric.difference == 0 for metric in first.metrics)
+    shares = [point.share_removed for point in found.points]
+    assert shares == sorted(shares)
+    return found
+
+
+def removed_in(points: Sequence[ablation.CurvePoint]) -> list[Heads]:
+    return [heads_of(heads) for point in points for heads in point.added]
+
+
+def check_points(found: Sweep, by: Measurer, objective: ablation.Objective, heads_in_all: int = 16) -> None:
+    """Every point is what single calls give with all heads removed so far."""
+    for number, point in enumerate(found.points):
+        removed = removed_in(found.points[: number + 1])
+        changes: dict[tuple[int, int], tuple[int, float]] = {}
+        for heads in removed:
+            changes = changed(changes, heads, ZERO)
+        assert point.share_removed == pytest.approx(len(changes) / heads_in_all)
+        assert_allclose([metric.score for metric in point.metrics], by.scores(objective, changes), atol=1e-5)
+
+
+@pytest.mark.parametrize("metric", [0, RECIPROCAL_RANK, LOSS])
+def test_a_curve_by_effect_removes_the_least_harmful_first(lab: Host, bert: Measurer, metric: int) -> None:
+    objective = cloze_prompts()
+    alone = sweep(lab, objective=objective)
+    which = {0: 0, RECIPROCAL_RANK: 1, LOSS: 2}[metric]
+    harm = {heads: scores[which] * (1 if metric == LOSS else -1) for heads, scores in alone.scores.items()}
+    greedy = Greedy(order=Greedy.ORDER_EFFECT, metric=metric, step=3, max_removed=8)
+    found = curve(lab, objective=objective, greedy=greedy)
+    assert [len(point.added) for point in found.points] == [0, 3, 3, 2]
+    order = removed_in(found.points)
+    assert order == sorted(harm, key=lambda heads: harm[heads])[:8]
+    check_points(found, bert, objective)
+
+
+def test_a_curve_by_importance_goes_by_rank_heads(lab: Host, bert: Measurer) -> None:
+    objective = masked_lm(TEXTS, mask_share=1.0)
+    importance = matrix(rank(lab, objective=objective).importance)
+    sets: list[Heads] = [((0, (0, 1)),), ((1, (2,)), (3, (1, 2))), ((2, (3,)),), ((3, (0,)),), ((0, (3,)), (1, (0,)))]
+    found = curve(lab, objective=objective, sets=map(head_set, sets), greedy=Greedy(order=Greedy.ORDER_IMPORTANCE))
+    assert len(found.points) == 1 + len(sets)
+
+    def of(heads: Heads) -> float:
+        return float(sum(importance[layer, list(numbers)].sum() for layer, numbers in heads))
+
+    assert removed_in(found.points) == sorted(sets, key=of)
+    check_points(found, bert, objective)
+
+
+def test_a_curve_by_the_best_remaining_measures_every_step_anew(lab: Host, bert: Measurer) -> None:
+    objective = divergence()
+    sets = [((layer, (head,)),) for layer in range(1, 4) for head in range(3)]
+    greedy = Greedy(order=Greedy.ORDER_BEST_REMAINING, max_removed=3)
+    found = curve(lab, objective=objective, sets=map(head_set, sets), greedy=greedy)
+    removed: list[Heads] = []
+    for point in found.points[1:]:
+        (added,) = map(heads_of, point.added)
+        harm = {}
+        for heads in sets:
+            if heads not in removed:
+                changes: dict[tuple[int, int], tuple[int, float]] = {}
+                for one in (*removed, heads):
+                    changes = changed(changes, one, ZERO)
+                harm[heads] = bert.scores(objective, changes)[0]
+        assert harm[added] == pytest.approx(min(harm.values()), abs=1e-5)
+        removed.append(added)
+    check_points(found, bert, objective)
+    by_effect = curve(lab, objective=objective, sets=map(head_set, sets), greedy=Greedy(max_removed=3))
+    assert by_effect.points[-1].metrics[0].score >= found.points[-1].metrics[0].score - 1e-6
+
+
+def test_a_curve_to_the_end_removes_everything(lab: Host, bert: Measurer) -> None:
+    found = curve(lab, objective=divergence(), greedy=Greedy(step=5))
+    assert [len(point.added) for point in found.points] == [0, 5, 5, 5, 1]
+    assert found.points[-1].share_removed == 1
+    assert sorted(removed_in(found.points)) == every_head("models/bert", lab)
+    check_points(found, bert, divergence())
+
+
+def test_sets_that_overlap_are_counted_once(lab: Host, bert: Measurer) -> None:
+    sets: list[Heads] = [((0, (0, 1)),), ((0, (1, 2)),), ((0, (1,)), (2, (3,)))]
+    found = curve(lab, objective=divergence(), sets=map(head_set, sets), greedy=Greedy())
+    assert found.points[-1].share_removed == pytest.approx(4 / 16)
+    check_points(found, bert, divergence())
+
+
+# Many at a time
+
+
+def test_sweeps_ranks_and_cloze_calls_at_once_give_what_they_give_alone(lab: Host) -> None:
+    everything: list[Callable[[], Any]] = [
+        lambda fields=fields: sweep(lab, **fields).numbers  # type: ignore[misc]
+        for fields in (
+            {"objective": divergence()},
+            {"objective": cloze_prompts(), "mode": UNIFORM},
+            {"objective": masked_lm(TEXTS), "mode": MEAN, "reference_texts": REFERENCES},
+            {"objective": labelled(), "model": "models/sorter"},
+            {"objective": minimal_pairs(), "sets": [head_set(heads) for heads in SETS]},
+            {"objective": divergence(), "model": "models/roberta", "mode": SCALE, "scale": 0.5},
+        )
+    ]
+    everything.append(lambda: matrix(rank(lab, objective=masked_lm(TEXTS)).importance).ravel())
+
+    def fill() -> list[float]:
+        reply = lab.cloze.FillMask(cloze.FillMaskRequest(texts=MASKED), timeout=CALL_SECONDS)
+        return [p.log_probability for result in reply.results for mask in result.masks for p in mask.predictions]
+
+    everything.append(fill)
+    alone = [ask() for ask in everything]
+    with ThreadPoolExecutor(16) as threads:
+        together = [threads.submit(ask) for ask in everything * 2]
+        for number, found in enumerate(together):
+            assert_allclose(found.result(), alone[number % len(everything)], atol=2e-5)
+
+
+# Ranking
+
+RANKABLE = ["masked-lm", "masked-lm roberta", "cloze", "labelled", "labelled distilbert"]
+
+
+@pytest.mark.parametrize("name", RANKABLE)
+@pytest.mark.parametrize("base", [{}, {(0, 1): (SCALE, 0.5), (2, 0): (ZERO, 1.0), (1, 3): (MEAN, 1.0)}], ids=["", "changed"])
+def test_gradients_are_those_of_scaling_each_head_a_little(
+    lab: Host, folders: dict[str, Path], name: str, base: Changes
+) -> None:
+    model, objective, metrics = CASES[name]
+    by, which = measurer(lab, model, folders), metrics.index(LOSS)
+    more = {"reference_texts": REFERENCES, "interventions": interventions(base)} if base else {}
+    reply = rank(lab, model=by.model, objective=objective, **more)
+    importance, gradient = matrix(reply.importance), matrix(reply.gradient)
+    assert importance.shape == gradient.shape == shape_of(by.model, lab)
+    assert reply.items == len(by.values(objective, {})[0])
+    assert reply.loss == pytest.approx(by.values(objective, base)[which].mean(), abs=1e-5)
+    assert reply.provenance.model == by.model
+    assert (gradient >= 0).all()
+    norms = np.sqrt((gradient**2).sum(axis=1, keepdims=True))
+    assert_allclose(importance, gradient / norms, atol=1e-6)
+    assert_allclose((importance**2).sum(axis=1), 1, atol=1e-5)
+    small = 1e-2
+    for layer, head in ((0, 0), (0, 1), (1, 2), (2, 3)):
+        mode, keep = base.get((layer, head), (SCALE, 1.0))
+        assert mode == SCALE
+        ends = [by.values(objective, changed(base, ((layer, (head,)),), SCALE, keep + step))[which] for step in (small, -small)]
+        expected = abs((ends[0] - ends[1]) / (2 * small)).mean()
+        assert gradient[layer, head] == pytest.approx(expected, rel=0.02, abs=2e-3)
+
+
+def test_the_model_that_ranks_is_as_before(lab: Host, bert: Measurer) -> None:
+    before = bert.logs(MASKED)
+    rank(lab, objective=EVERY_WORD)
+    assert all((one == other).all() for one, other in zip(bert.logs(MASKED), before, strict=True))
+
+
+@pytest.mark.parametrize("objective", [minimal_pairs(), divergence()], ids=["pairs", "divergence"])
+def test_objectives_without_a_loss_have_no_gradient(lab: Host, objective: ablation.Objective) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        rank(lab, objective=objective)
+    assert failures[0].info.reason == "OBJECTIVE_WITHOUT_LOSS"
+    assert failures[0].fields == ["objective"]
+    assert "set masked_lm_loss, cloze or classification" in failures[0].message

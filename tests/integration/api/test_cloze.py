@@ -1,0 +1,216 @@
+"""FillMask through gRPC gives what transformers gives."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import cloze_pb2_grpc, common_pb2
+from numpy.typing import NDArray
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from tests.support.harness import CALL_SECONDS, Host
+
+Intervention = common_pb2.HeadIntervention
+TEXTS = (
+    "Paris is the capital of [MASK].",
+    "The [MASK] sat on the [MASK].",
+    "[MASK] nurse told the doctor that her patient had been waiting since 7:45 a.m.",
+    "The café in Zürich serves a [MASK] soufflé 😀.",
+)
+
+
+class Reference:
+    """An independent run of a checkpoint, one text at a time, without padding."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager").eval()
+
+    @torch.no_grad()
+    def log_probabilities(self, text: str) -> tuple[list[int], NDArray[Any]]:
+        """Positions of the masks, and log probabilities there [masks, vocabulary]."""
+        encoded = self.tokenizer(text.replace("[MASK]", self.tokenizer.mask_token), return_tensors="pt")
+        masks = (encoded["input_ids"][0] == self.tokenizer.mask_token_id).nonzero()[:, 0]
+        logits = self.model(**encoded).logits[0, masks].double()
+        return masks.tolist(), logits.log_softmax(-1).numpy()
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def reference(model: str, checkpoints: dict[str, Path]) -> Reference:
+    return Reference(checkpoints[model])
+
+
+def fill(host: Host, model: str, texts: Any, **fields: Any) -> cloze.FillMaskResponse:
+    request = cloze.FillMaskRequest(model=f"models/{model}", texts=texts, **fields)
+    reply = host.cloze.FillMask(request, timeout=CALL_SECONDS)
+    assert isinstance(reply, cloze.FillMaskResponse)
+    return reply
+
+
+def test_top_k_of_many_texts_equals_a_run_of_transformers_text_by_text(host: Host, model: str, reference: Reference) -> None:
+    reply = fill(host, model, TEXTS, top_k=7)
+    assert len(reply.results) == len(TEXTS)
+    for text, result in zip(TEXTS, reply.results, strict=True):
+        positions, logs = reference.log_probabilities(text)
+        assert [mask.token_index for mask in result.masks] == positions
+        for mask, expected in zip(result.masks, logs, strict=True):
+            ids = [prediction.piece_ids[0] for prediction in mask.predictions]
+            assert ids == np.argsort(-expected)[:7].tolist()
+            found = [prediction.log_probability for prediction in mask.predictions]
+            np.testing.assert_allclose(found, expected[ids], atol=2e-5)
+            for rank, prediction in enumerate(mask.predictions, start=1):
+                assert prediction.rank == rank
+                assert prediction.probability == pytest.approx(math.exp(prediction.log_probability))
+                assert not prediction.HasField("candidate_probability")
+                assert list(prediction.pieces) == reference.tokenizer.convert_ids_to_tokens(list(prediction.piece_ids))
+
+
+def test_masks_are_found_at_their_code_points_whatever_the_models_own_mask_is(host: Host, model: str) -> None:
+    reply = fill(host, model, TEXTS)
+    for text, result in zip(TEXTS, reply.results, strict=True):
+        starts = [place for place in range(len(text)) if text.startswith("[MASK]", place)]
+        assert [(mask.start, mask.end) for mask in result.masks] == [(start, start + 6) for start in starts]
+        assert [len(mask.predictions) for mask in result.masks] == [5] * len(starts)
+
+
+def test_the_models_own_mask_token_means_the_same(host: Host) -> None:
+    spelled = [fill(host, "roberta", [f"Paris is the capital of {mask}."]) for mask in ("[MASK]", "<mask>")]
+    found = [[p.log_probability for p in reply.results[0].masks[0].predictions] for reply in spelled]
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+    assert [(reply.results[0].masks[0].start, reply.results[0].masks[0].end) for reply in spelled] == [(24, 30), (24, 30)]
+
+
+def test_the_whole_vocabulary_sums_to_one(host: Host, model: str) -> None:
+    size = fill_size(host, model)
+    (result,) = fill(host, model, TEXTS[:1], top_k=size).results
+    predictions = result.masks[0].predictions
+    assert sum(prediction.probability for prediction in predictions) == pytest.approx(1, abs=1e-4)
+    assert len({prediction.piece_ids[0] for prediction in predictions}) == size
+
+
+def fill_size(host: Host, model: str) -> int:
+    loaded = host.server.registry.find(f"models/{model}").loaded
+    assert loaded is not None
+    return loaded.encoder.shape.vocabulary_size
+
+
+def test_candidates_of_one_piece_are_ranked_by_the_whole_vocabulary(host: Host, reference: Reference, model: str) -> None:
+    words = ["cat", "dog", "city"] if model == "bert" else ["a", "b", "."]
+    text = "The [MASK] sat." if model == "bert" else "The[MASK] sat."
+    (result,) = fill(host, model, [text], candidates=words).results
+    predictions = result.masks[0].predictions
+    _, (expected,) = reference.log_probabilities(text)
+    assert {prediction.token for prediction in predictions} == set(words)
+    logs = [prediction.log_probability for prediction in predictions]
+    assert logs == sorted(logs, reverse=True)
+    assert sum(prediction.candidate_probability for prediction in predictions) == pytest.approx(1)
+    for prediction in predictions:
+        (piece,) = prediction.piece_ids
+        assert prediction.log_probability == pytest.approx(expected[piece], abs=2e-5)
+        assert prediction.rank == 1 + (expected > expected[piece]).sum()
+
+
+def test_a_candidate_of_several_pieces_is_the_product_over_as_many_masks(host: Host, checkpoints: dict[str, Path]) -> None:
+    reference = Reference(checkpoints["bert"])
+    word = "unplayable"
+    pieces = reference.tokenizer.encode(word, add_special_tokens=False)
+    assert len(pieces) > 1
+    (result,) = fill(host, "bert", ["The [MASK] song."], candidates=[word, "cat"]).results
+    found = next(p for p in result.masks[0].predictions if p.token == word)
+    _, logs = reference.log_probabilities(f"The {'[MASK]' * len(pieces)} song.")
+    assert list(found.piece_ids) == pieces
+    assert found.log_probability == pytest.approx(sum(logs[k, piece] for k, piece in enumerate(pieces)), abs=1e-4)
+    assert not found.HasField("rank")
+
+
+def test_the_reply_says_where_it_comes_from(host: Host, model: str) -> None:
+    provenance = fill(host, model, TEXTS[:1]).provenance
+    assert provenance.model == f"models/{model}"
+    assert provenance.weights_digest.startswith("sha256:")
+    assert len(provenance.weights_digest) == len("sha256:") + 64
+    assert provenance.runtime == common_pb2.RUNTIME_TORCH
+    assert provenance.device == "cpu"
+    assert provenance.precision == common_pb2.PRECISION_FLOAT32
+    assert provenance.numbering == common_pb2.NUMBERING_ZERO_BASED
+    assert provenance.library_versions["torch"] == torch.__version__.partition("+")[0]
+    assert set(provenance.library_versions) == {"bertscope", "tokenizers", "torch", "transformers"}
+
+
+def test_no_model_means_the_first_one(host: Host) -> None:
+    reply = host.cloze.FillMask(cloze.FillMaskRequest(texts=TEXTS[:1]), timeout=CALL_SECONDS)
+    assert reply.provenance.model == "models/bert"
+
+
+def test_a_long_text_is_cut_only_when_asked_and_the_reply_says_by_how_much(host: Host, model: str) -> None:
+    text = "The [MASK] sat." + " the" * 100
+    (result,) = fill(host, model, [text], truncate=True).results
+    assert result.tokens == 64
+    assert result.truncated_tokens > 30
+    assert len(result.masks) == 1
+    (short,) = fill(host, model, ["The [MASK] sat."], truncate=True).results
+    assert short.truncated_tokens == 0
+
+
+def test_calls_at_the_same_time_with_different_interventions_get_what_they_get_alone(host: Host) -> None:
+    plans = [
+        [],
+        [Intervention(layer=0, mode=Intervention.MODE_ZERO)],
+        [Intervention(layer=1, heads=[2, 0], mode=Intervention.MODE_UNIFORM)],
+        [Intervention(layer=3, heads=[1], mode=Intervention.MODE_SCALE, scale=-2.5)],
+        [Intervention(layer=2, mode=Intervention.MODE_UNIFORM), Intervention(layer=3, mode=Intervention.MODE_ZERO)],
+    ]
+
+    def ask(plan: list[Intervention]) -> list[float]:
+        reply = fill(host, "bert", TEXTS, top_k=fill_size(host, "bert"), interventions=plan)
+        masks = [mask for result in reply.results for mask in result.masks]
+        by_piece = [sorted((p.piece_ids[0], p.log_probability) for p in mask.predictions) for mask in masks]
+        return [value for mask in by_piece for _, value in mask]
+
+    alone = [ask(plan) for plan in plans]
+    for first in range(len(plans)):
+        for second in range(first):
+            assert not np.allclose(alone[first], alone[second], atol=1e-3)
+    with ThreadPoolExecutor(10) as threads:
+        together = list(threads.map(ask, plans * 6))
+    for number, found in enumerate(together):
+        np.testing.assert_allclose(found, alone[number % len(plans)], atol=2e-5)
+
+
+def test_calls_of_different_clients_share_batches_and_each_gets_its_own_answer(host: Host) -> None:
+    words = ["cat", "dog", "bird", "man", "city", "house", "river", "garden"]
+    requests = [cloze.FillMaskRequest(texts=[f"The {word} is in the [MASK]."], top_k=3) for word in words]
+    alone = [host.cloze.FillMask(request, timeout=CALL_SECONDS) for request in requests]
+    assert len({reply.SerializeToString(deterministic=True) for reply in alone}) == len(words)
+    batches = host.metric("bertscope_batch_rows_count", device="cpu")
+    rows = host.metric("bertscope_batch_rows_sum", device="cpu")
+    channels = [host.connect() for _ in range(4)]
+    stubs = [cloze_pb2_grpc.ClozeServiceStub(channel) for channel in channels]
+    futures = [stubs[number % 4].FillMask.future(requests[number % len(words)], timeout=CALL_SECONDS) for number in range(400)]
+    for number, future in enumerate(futures):
+        found, expected = future.result().results[0], alone[number % len(words)].results[0]
+        assert [p.token for p in found.masks[0].predictions] == [p.token for p in expected.masks[0].predictions]
+        for mine, theirs in zip(found.masks[0].predictions, expected.masks[0].predictions, strict=True):
+            assert mine.log_probability == pytest.approx(theirs.log_probability, abs=2e-5)
+    for channel in channels:
+        channel.close()
+    rows = host.metric("bertscope_batch_rows_sum", device="cpu") - rows
+    batches = host.metric("bertscope_batch_rows_count", device="cpu") - batches
+    assert rows == 400
+    assert batches < rows
+
+
+def test_a_model_without_head_answers_attention_and_refuses_cloze_by_name(host: Host) -> None:
+    with pytest.raises(grpc.RpcError, match="headless has no masked-LM head") as caught:
+        fill(host, "headless", TEXTS[:1])
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

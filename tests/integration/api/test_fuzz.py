@@ -1,0 +1,506 @@
+"""Whatever is sent gets one of our documented statuses, and the next good request is answered."""
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.inference import open_inference_pb2 as oip
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import benchmark_pb2 as benchmark
+from bertscope.v1 import classification_pb2 as classification
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import model_pb2 as model
+from bertscope_service.contract import METHODS, Method, Work
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.support.harness import Failure, Host
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("brief", "offline")]
+
+DOCUMENTED = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAVAILABLE,
+}
+FAST = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+BENCHMARKS = settings(FAST, max_examples=20)
+"""Good ones take a tenth of a second."""
+
+NUMBERS = st.sampled_from([0, 1, 2, 3, 4, 5, 300, 1001, 2**31, 2**32 - 1])
+ENUMS = st.sampled_from([0, 1, 2, 3, 4, 5, 99, -1, 2**31 - 1, -(2**31)])
+SCALES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-300, 1000.0, 1000.1, -1e308, float("nan"), float("inf"), float("-inf")])
+ODD_TEXTS = st.sampled_from(
+    [
+        *("", " ", "\0", "\u200b", "\u202e", "\ufeff", "[MASK]", "[MASK][MASK]", "[mask]", "[SEP]", "[CLS] [MASK] [PAD]"),
+        *("<mask>", "</s>", "\ud7ff\U0010ffff", "e\u0301" * 9, "😀[MASK]😀", "The [MASK] sat.", "x" * 600, "the " * 80),
+        *("[MASK]" * 70, "a\n[MASK]\r\nb", "##ing", "[UNK] [MASK]", "東京 [MASK]", "[MASK" * 3),
+    ]
+)
+# What can't be written as UTF-8 can't be in a request at all; the mutated bytes below cover it.
+TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+GOOD_NAMES = ("models/bert", "models/roberta", "models/headless", "models/sorter", "models/distilled")
+MODELS = st.sampled_from(["", *GOOD_NAMES, "models/bert", "models/", "x", "models/😀"]) | TEXTS
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def lists(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[list[Any]]:
+    return st.lists(strategy, max_size=most)
+
+
+INTERVENTIONS = lists(
+    st.builds(
+        common_pb2.HeadIntervention,
+        layer=st.integers(0, 4) | NUMBERS,
+        heads=lists(st.integers(0, 4) | NUMBERS),
+        mode=ENUMS,
+        scale=maybe(SCALES),
+    ),
+    3,
+)
+REFERENCES = st.just([]) | lists(TEXTS | st.just("The cat sat."))
+INPUTS = lists(st.builds(common_pb2.TextInput, text=TEXTS, text_pair=maybe(TEXTS)))
+FILLS = st.builds(
+    cloze.FillMaskRequest,
+    model=MODELS,
+    texts=lists(TEXTS | st.just("The [MASK] sat.")),
+    top_k=maybe(NUMBERS),
+    candidates=st.just([]) | lists(TEXTS),
+    interventions=st.just([]) | INTERVENTIONS,
+    reference_texts=REFERENCES,
+    truncate=st.booleans(),
+)
+EXTRACTS = st.builds(
+    attention.ExtractAttentionRequest,
+    model=MODELS,
+    inputs=INPUTS,
+    layers=st.just([]) | lists(NUMBERS),
+    heads=st.just([]) | lists(NUMBERS),
+    dtype=st.sampled_from([0, 1, 2]) | ENUMS,
+    level=st.sampled_from([0, 1, 2]) | ENUMS,
+    interventions=st.just([]) | INTERVENTIONS,
+    truncate=st.booleans(),
+)
+LISTS = st.builds(model.ListModelsRequest, page_size=NUMBERS, page_token=TEXTS | st.just("bW9kZWxzL2JlcnQ="))
+GETS = st.builds(model.GetModelRequest, name=MODELS)
+
+
+def is_spare(name: str) -> bool:
+    """Not the name of a model that other tests need."""
+    return name not in GOOD_NAMES
+
+
+UNLOADS = st.builds(model.UnloadModelRequest, name=MODELS.filter(is_spare))
+SOURCES = st.sampled_from(["", "/", ".", "./x", "/nowhere", "a/b", "a/b/c", "bertscope-mini/", "..", "/\0", "\0", "http://a/b"])
+LOADS = st.builds(
+    model.LoadModelRequest,
+    model_id=st.sampled_from(["", "fuzz", "bert", "a" * 63, "a" * 64, ".", "é"]) | TEXTS,
+    source=SOURCES | ODD_TEXTS.filter(lambda text: len(text) < 200),
+    device=st.sampled_from(["", "cpu", "auto", "cuda", "cuda:7", "cuda:9999", "CPU", "cpu "]) | TEXTS,
+    precision=ENUMS,
+    revision=st.sampled_from(["", "", "main", "../..", "\0", "x" * 300]),
+)
+
+
+def mostly(good: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Good ones nine times of ten, so that what comes after them is reached."""
+    return st.integers(0, 9).flatmap(lambda number: odd if number == 7 else good)
+
+
+def some(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[list[Any]]:
+    return mostly(st.lists(strategy, min_size=1, max_size=most), st.just([]))
+
+
+CLASSIFIES = st.builds(
+    classification.ClassifyRequest,
+    model=mostly(st.sampled_from(["models/sorter", "models/distilled"]), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=TEXTS.filter(bool))), INPUTS),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
+
+# Objectives; most of them good, so that what comes after them is reached.
+PLAIN = st.sampled_from(["The cat sat.", "A dog ran near the house.", "Nobody waited for the waiter."])
+MASKED = st.sampled_from(["The [MASK] sat.", "[MASK] ran.", "A [MASK] is in the house."])
+SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
+
+
+LABELLED = st.builds(
+    ablation.LabelledText,
+    input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS)),
+    label_index=mostly(st.just(1), NUMBERS),
+) | st.builds(
+    ablation.LabelledText,
+    input=st.builds(common_pb2.TextInput, text=PLAIN, text_pair=maybe(TEXTS)),
+    label=mostly(st.just("positive"), TEXTS),
+)
+OBJECTIVES = st.one_of(
+    st.builds(
+        ablation.Objective,
+        masked_lm_loss=st.builds(
+            ablation.MaskedLmLoss, texts=some(mostly(PLAIN, TEXTS)), seed=NUMBERS, mask_share=mostly(st.none(), SHARES)
+        ),
+        truncate=st.booleans(),
+    ),
+    st.builds(
+        ablation.Objective,
+        cloze=st.builds(
+            ablation.ClozePrompts,
+            prompts=some(
+                st.builds(
+                    ablation.ClozePrompt,
+                    text=mostly(MASKED, TEXTS),
+                    answers=some(mostly(st.sampled_from(["cat", "dog", "unplayable"]), TEXTS)),
+                )
+            ),
+            skip_multi_piece=st.booleans(),
+        ),
+        truncate=st.booleans(),
+    ),
+    st.builds(
+        ablation.Objective,
+        minimal_pairs=st.builds(
+            ablation.MinimalPairs,
+            pairs=some(st.builds(ablation.MinimalPair, good=mostly(PLAIN, TEXTS), bad=mostly(PLAIN, TEXTS)), 2),
+            scoring=st.sampled_from([0, 1, 2]) | ENUMS,
+        ),
+        truncate=st.booleans(),
+    ),
+    st.builds(ablation.Objective, classification=st.builds(ablation.LabelledTexts, texts=some(LABELLED))),
+    st.builds(
+        ablation.Objective,
+        divergence=st.builds(
+            ablation.Divergence,
+            inputs=some(st.builds(common_pb2.TextInput, text=mostly(MASKED, TEXTS), text_pair=maybe(PLAIN))),
+        ),
+        truncate=st.booleans(),
+    ),
+    st.just(ablation.Objective()),
+)
+LAYERS = st.builds(
+    common_pb2.LayerHeads, layer=mostly(st.integers(0, 3), NUMBERS), heads=some(mostly(st.integers(0, 3), NUMBERS))
+)
+SWEEPS = st.builds(
+    ablation.SweepHeadsRequest,
+    model=mostly(st.sampled_from(["", "models/sorter"]), MODELS),
+    objective=OBJECTIVES,
+    scope=mostly(st.sampled_from([0, 0, 1, 2]), ENUMS),
+    sets=st.just([]) | some(st.builds(ablation.HeadSet, layers=some(LAYERS)), 5),
+    mode=mostly(st.sampled_from([1, 1, 2, 3, 4]), ENUMS),
+    scale=mostly(st.none(), SCALES),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    bootstrap=mostly(
+        st.none(), st.builds(ablation.Bootstrap, resamples=maybe(NUMBERS), seed=NUMBERS, confidence=maybe(SHARES))
+    ),
+    memory_bytes=mostly(st.none(), st.sampled_from([0, 1, 5000, 100_000, 2**40, 2**64 - 1])),
+    greedy=st.none()
+    | st.builds(
+        ablation.Greedy,
+        order=mostly(st.integers(0, 3), ENUMS),
+        step=mostly(st.integers(0, 2), NUMBERS),
+        max_removed=mostly(st.integers(0, 4), NUMBERS),
+        metric=mostly(st.just(0), ENUMS),
+    ),
+)
+RANKS = st.builds(
+    ablation.RankHeadsRequest,
+    model=mostly(st.sampled_from(["", "models/sorter"]), MODELS),
+    objective=OBJECTIVES,
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+)
+# Nothing here may be written to: tests/e2e and tests/integration/api/test_pruning.py save models.
+FOLDERS = st.sampled_from(
+    ["", "", "", "", ".", "pruned", "../x", "~", " ", "/", "/proc/x", "/dev/null", "/dev/null/x", "/\0", "C:\\x"]
+)
+PRUNES = st.builds(
+    ablation.PruneHeadsRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_id=mostly(st.sampled_from(["fuzz", "a" * 63]), st.sampled_from(["", "bert", "a" * 64, ".", "é"]) | TEXTS),
+    heads=some(LAYERS, 3),
+    folder=FOLDERS,
+)
+HALVES = {"precision": mostly(st.sampled_from([common_pb2.PRECISION_BFLOAT16, common_pb2.PRECISION_FLOAT16]), ENUMS)}
+CORPORA = mostly(st.just(["The cat sat.", "A dog ran."]), lists(TEXTS))
+KEPT = mostly(st.sampled_from([[1.0, 0.9, 0.5, 0.2], [0.5, 0.5], [0.3]]), lists(SHARES))
+# No good export: it takes seconds. Steps that refuse one come with it.
+STEPS: dict[str, st.SearchStrategy[Any]] = {
+    "int8": st.just(compression.Int8Quantization()),
+    "weight_only": st.builds(
+        compression.WeightOnlyQuantization, bits=mostly(st.integers(0, 8), NUMBERS), block_size=mostly(st.just(0), NUMBERS)
+    ),
+    "half": st.builds(compression.HalfPrecision, **HALVES),
+    "layers": st.builds(
+        compression.LayerSelection, layers=mostly(st.sampled_from([[0], [1, 2], [0, 3], [0, 1, 2, 3]]), lists(NUMBERS))
+    ),
+    "heads": st.builds(compression.HeadRemoval, heads=some(LAYERS, 3))
+    | st.builds(
+        compression.HeadRemoval, heads=mostly(st.just([]), lists(LAYERS)), share=mostly(st.just(0.3), SHARES), texts=CORPORA
+    ),
+    "feed_forward": st.builds(compression.FeedForwardRemoval, share=mostly(st.just(0.3), SHARES), criterion=st.integers(0, 1))
+    | st.builds(compression.FeedForwardRemoval, share=mostly(st.just(0.3), SHARES), criterion=ENUMS, texts=CORPORA),
+    "magnitude": st.builds(compression.MagnitudePruning, share=mostly(st.just(0.3), SHARES)),
+    "tokens": st.builds(compression.TokenElimination, kept_shares=KEPT),
+    "vocabulary": st.builds(compression.VocabularyReduction, texts=CORPORA, min_count=mostly(st.integers(0, 2), NUMBERS)),
+}
+STEP = st.one_of([st.builds(compression.CompressionStep, **{name: step}) for name, step in STEPS.items()])
+NO_EXPORT = st.just(
+    [
+        compression.CompressionStep(onnx=compression.OnnxExport()),
+        compression.CompressionStep(half=compression.HalfPrecision(precision=common_pb2.PRECISION_BFLOAT16)),
+    ]
+)
+COMPRESSES = st.builds(
+    model.CompressModelRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_id=mostly(st.sampled_from(["fuzz", "a" * 63]), st.sampled_from(["", "bert", "a" * 64, ".", "é"]) | TEXTS),
+    steps=mostly(
+        st.lists(STEP, min_size=1, max_size=4, unique_by=lambda step: str(step.WhichOneof("step"))),
+        NO_EXPORT | lists(STEP | st.just(compression.CompressionStep())),
+    ),
+    folder=FOLDERS,
+)
+SECONDS = st.sampled_from([0.0, 0.01, -1.0, 1e-300, 1e9, float("nan"), float("inf")])
+BOOTSTRAPS = mostly(st.none(), st.builds(ablation.Bootstrap, resamples=maybe(NUMBERS), seed=NUMBERS, confidence=maybe(SHARES)))
+MEASUREMENTS = st.builds(
+    benchmark.Measurement,
+    lengths=mostly(st.lists(st.integers(1, 64), max_size=2, unique=True), lists(NUMBERS)),
+    texts=mostly(st.just([]), lists(TEXTS)),
+    batch_sizes=mostly(st.sampled_from([[1], [1, 3], [2, 4, 8]]), lists(NUMBERS)),
+    min_runs=mostly(st.just(3), NUMBERS),
+    min_seconds=mostly(st.just(0.0), maybe(SECONDS)),
+    max_seconds=mostly(st.just(0.01), maybe(SECONDS)),
+    bootstrap=BOOTSTRAPS,
+    others=mostly(st.integers(0, 2), ENUMS),
+)
+BENCHES = st.builds(
+    benchmark.BenchmarkModelsRequest,
+    models=mostly(st.lists(st.sampled_from(GOOD_NAMES), min_size=1, max_size=2, unique=True), lists(MODELS)),
+    baseline=mostly(st.just(""), MODELS),
+    measurement=mostly(MEASUREMENTS, st.none()),
+    agreement_texts=mostly(st.just([]), lists(MASKED | PLAIN | TEXTS)) | lists(MASKED),
+    top_k=mostly(st.integers(0, 5), NUMBERS),
+    objective=mostly(st.none(), OBJECTIVES),
+)
+STUDIES = st.builds(
+    benchmark.BenchmarkStudiesRequest,
+    systems=lists(mostly(st.sampled_from(["DistilBERT", "WaLDORf (Tian 2019)", "BiLSTM-soft", "GOBO"]), TEXTS)),
+    heavy=st.booleans(),
+    measurement=mostly(MEASUREMENTS, st.none()),
+    runtime=mostly(st.integers(0, 3), ENUMS),
+)
+PARAMETERS = st.dictionaries(
+    mostly(st.just("top_k"), TEXTS),
+    st.builds(oip.InferParameter, int64_param=NUMBERS.filter(lambda number: number < 2**31))
+    | st.builds(oip.InferParameter, string_param=TEXTS)
+    | st.builds(oip.InferParameter, double_param=SCALES),
+    max_size=1,
+)
+CONTENTS = st.builds(
+    oip.InferTensorContents,
+    int64_contents=lists(mostly(st.integers(0, 5), st.sampled_from([-1, 300, 2**62]))),
+    bytes_contents=mostly(st.just([]), lists(st.binary(max_size=20) | MASKED.map(str.encode))),
+)
+TENSORS = st.builds(
+    oip.ModelInferRequest.InferInputTensor,
+    name=mostly(st.sampled_from(["input_ids", "attention_mask", "token_type_ids"]), st.just("text") | TEXTS),
+    datatype=mostly(st.just("INT64"), st.sampled_from(["BYTES", "INT32", "FP32", ""])),
+    shape=mostly(st.sampled_from([[1, 4], [2, 2], [4, 1], [1, 1]]), lists(st.sampled_from([0, 1, 2, 64, -1, 2**62]))),
+    contents=mostly(CONTENTS, st.none()),
+)
+WORDS = st.builds(
+    lambda texts: oip.ModelInferRequest.InferInputTensor(
+        name="text",
+        datatype="BYTES",
+        shape=[len(texts)],
+        contents=oip.InferTensorContents(bytes_contents=[text.encode() for text in texts]),
+    ),
+    some(mostly(MASKED, TEXTS)),
+)
+INFERS = st.builds(
+    oip.ModelInferRequest,
+    model_name=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_version=mostly(st.just(""), TEXTS),
+    parameters=mostly(st.just({}), PARAMETERS),
+    inputs=mostly(WORDS.map(lambda words: [words]), lists(TENSORS)) | lists(TENSORS),
+    outputs=mostly(
+        st.just([]),
+        lists(
+            st.builds(
+                oip.ModelInferRequest.InferRequestedOutputTensor,
+                name=mostly(st.sampled_from(["logits", "last_hidden_state", "token", "label", "probability"]), TEXTS),
+            )
+        ),
+    ),
+    raw_input_contents=mostly(st.just([]), lists(st.binary(max_size=40))),
+)
+RICH = {
+    "ModelInfer": INFERS,
+    "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
+    "FillMask": FILLS,
+    "ExtractAttention": EXTRACTS,
+    "ListModels": LISTS,
+    "GetModel": GETS,
+    "UnloadModel": UNLOADS,
+    "LoadModel": LOADS,
+    "Classify": CLASSIFIES,
+    "SweepHeads": SWEEPS,
+    "RankHeads": RANKS,
+    "PruneHeads": PRUNES,
+    "CompressModel": COMPRESSES,
+    "BenchmarkModels": BENCHES,
+    "BenchmarkStudies": STUDIES,
+}
+"""Requests of which many are good; those of other methods are made from the descriptors of their fields."""
+
+
+def any_field(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+    """One value of a field."""
+    if field.message_type is not None:
+        return any_message(GetMessageClass(field.message_type))
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return MODELS if "name" in field.name or "model" in field.name else TEXTS
+    kinds = {
+        FieldDescriptor.CPPTYPE_BOOL: st.booleans(),
+        FieldDescriptor.CPPTYPE_ENUM: ENUMS,
+        FieldDescriptor.CPPTYPE_STRING: st.binary(max_size=20),
+        FieldDescriptor.CPPTYPE_DOUBLE: SCALES,
+        FieldDescriptor.CPPTYPE_FLOAT: SCALES,
+    }
+    return kinds.get(field.cpp_type, NUMBERS.filter(lambda number: number < 2**31))
+
+
+def any_message(kind: type[Message]) -> st.SearchStrategy[Any]:
+    """A message with any values in any of its fields."""
+    fields = [
+        field for field in kind.DESCRIPTOR.fields if field.message_type is None or not field.message_type.GetOptions().map_entry
+    ]
+    values = {field.name: lists(any_field(field)) if field.is_repeated else any_field(field) for field in fields}
+    return st.fixed_dictionaries({}, optional=values).map(lambda given: kind(**given))
+
+
+EVERYTHING = {method: RICH[method.name] if method.name in RICH else any_message(method.request) for method in METHODS.values()}
+each_method = pytest.mark.parametrize("method", EVERYTHING, ids=lambda method: method.name)
+
+
+def test_every_rich_request_is_of_a_method() -> None:
+    assert set(RICH) <= {method.name for method in METHODS.values()}
+
+
+def send(host: Host, method: Method, data: bytes) -> None:
+    try:
+        host.ask(method, data)
+    except grpc.RpcError as error:
+        failure = Failure(error)
+        assert failure.code in DOCUMENTED, f"{failure.code}: {failure.message}"
+
+
+def writes(method: Method, data: bytes) -> bool:
+    """Whether a request names a folder that could be written to, by chance."""
+    request: Any = method.request()
+    if "folder" not in request.DESCRIPTOR.fields_by_name:
+        return False
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        return False
+    return bool(request.folder.startswith("/") and request.folder not in ("/", "/proc/x", "/dev/null", "/dev/null/x", "/\0"))
+
+
+def examples(method: Method) -> settings:
+    return BENCHMARKS if method.work is Work.WHOLE_DEVICE else FAST
+
+
+@each_method
+def test_odd_requests(lab: Host, check_alive: Callable[[Host], None], method: Method) -> None:
+    before = lab.names()
+
+    @examples(method)
+    @given(EVERYTHING[method])
+    def fuzz(request: Message) -> None:
+        send(lab, method, request.SerializeToString())
+        check_alive(lab)
+        lab.unload_all_but(GOOD_NAMES)
+
+    fuzz()
+    assert lab.names() == before
+
+
+def mutated(method: Method) -> st.SearchStrategy[bytes]:
+    """Serialised requests with bytes changed, cut out, put in and put behind."""
+
+    @st.composite
+    def build(draw: st.DrawFn) -> bytes:
+        data = bytearray(draw(EVERYTHING[method]).SerializeToString()[:2000])
+        for _ in range(draw(st.integers(1, 4))):
+            place = draw(st.integers(0, len(data)))
+            how = draw(st.sampled_from(["set", "cut", "insert", "append", "truncate"]))
+            some = draw(st.binary(min_size=1, max_size=6))
+            if how == "set":
+                data[place : place + 1] = some[:1]
+            elif how == "cut":
+                del data[place : place + len(some)]
+            elif how == "insert":
+                data[place:place] = some
+            elif how == "append":
+                data += some
+            else:
+                del data[place:]
+        return bytes(data)
+
+    return build()
+
+
+@each_method
+def test_mutated_bytes(lab: Host, check_alive: Callable[[Host], None], method: Method) -> None:
+    before = lab.names()
+
+    @examples(method)
+    @given(mutated(method))
+    def fuzz(data: bytes) -> None:
+        if method.name == "UnloadModel" and any(name.encode() in data for name in GOOD_NAMES):
+            return
+        if writes(method, data):
+            return
+        send(lab, method, data)
+        check_alive(lab)
+        lab.unload_all_but(GOOD_NAMES)
+
+    fuzz()
+    assert lab.names() == before
+
+
+@each_method
+def test_pure_noise(lab: Host, check_alive: Callable[[Host], None], method: Method) -> None:
+    @settings(FAST, max_examples=10 if method.work is Work.WHOLE_DEVICE else 40)
+    @given(st.binary(max_size=60))
+    def fuzz(data: bytes) -> None:
+        if writes(method, data):
+            return
+        send(lab, method, data)
+
+    fuzz()
+    check_alive(lab)

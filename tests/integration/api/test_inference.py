@@ -1,0 +1,233 @@
+"""The Open Inference Protocol: what it answers is what transformers and FillMask answer."""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.inference import open_inference_pb2 as oip
+from bertscope.v1 import classification_pb2 as classification
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused, wait_until
+from tests.support.tensor_calls import CLOZES, Reference, ask, check_close, stub_of
+from tests.support.tensors import padded
+from tests.support.tiny import SENTENCES
+
+HOSTED = {"torch": ("bert", "roberta", "headless", "sorter"), "onnx": ("bert", "sorter")}
+"""By runtime; models/roberta has no segments, models/headless no head. An export takes seconds."""
+
+
+@pytest.fixture(scope="module", params=HOSTED)
+def served(
+    request: pytest.FixtureRequest, loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]
+) -> Iterator[Host]:
+    folders = checkpoints | sorters
+    models = [f"{name}={folders[name]}" for name in HOSTED[request.param]]
+    with launched(loop, load=False, model=models, runtime=request.param) as running:
+        loop.run(running.server.load_models(), timeout=110)  # exporting takes a while on a busy machine
+        yield running
+
+
+def hosted(host: Host, *names: str) -> list[str]:
+    """Which of these a server of the fixture hosts."""
+    return [name for name in names if name in HOSTED[host.settings.runtime]]
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_hidden_states_are_those_of_transformers_and_zero_at_padding(
+    served: Host, checkpoints: dict[str, Path], raw: bool
+) -> None:
+    for name in hosted(served, "bert", "roberta", "headless"):
+        reference = Reference(checkpoints[name])
+        (found,) = ask(served, reference.inputs, model=name, raw=raw).values()
+        assert found.shape == (*reference.mask.shape, 32)
+        check_close(found[reference.mask], reference.give("last_hidden_state")[reference.mask])
+        assert not found[~reference.mask].any()
+
+
+def test_logits_are_those_of_transformers(served: Host, checkpoints: dict[str, Path]) -> None:
+    for name in hosted(served, "bert", "roberta"):
+        reference = Reference(checkpoints[name], AutoModelForMaskedLM)
+        found = ask(served, reference.inputs, ["logits"], model=f"models/{name}")["logits"]
+        check_close(found[reference.mask], reference.give("logits")[reference.mask])
+        assert not found[~reference.mask].any()
+
+
+def test_labels_are_those_of_transformers(served: Host, sorters: dict[str, Path]) -> None:
+    reference = Reference(sorters["sorter"], AutoModelForSequenceClassification)
+    expected = reference.give("logits")
+    check_close(ask(served, reference.inputs, model="sorter")["logits"], expected)
+    found = ask(served, reference.inputs, ["probability", "label"], model="sorter", top_k=2)
+    assert list(found) == ["probability", "label"]
+    shares = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
+    best = np.argsort(-expected, axis=1)[:, :2]
+    check_close(found["probability"], np.take_along_axis(shares, best, axis=1))
+    names = np.array([reference.model.config.id2label[label] for label in range(3)])
+    assert (found["label"] == names[best]).all()
+
+
+def test_a_text_without_mask_and_segments_is_read_whole(served: Host, checkpoints: dict[str, Path]) -> None:
+    reference = Reference(checkpoints["bert"], texts=SENTENCES[:1])
+    ids = reference.inputs["input_ids"]
+    for sent in (ids, ids.astype(np.int32)):
+        check_close(ask(served, {"input_ids": sent})["last_hidden_state"], reference.give("last_hidden_state"))
+
+
+def test_segments_reach_the_model(served: Host, checkpoints: dict[str, Path]) -> None:
+    reference = Reference(checkpoints["bert"], texts=SENTENCES[:2])
+    reference.inputs["token_type_ids"][:, 3:] = 1
+    found = ask(served, reference.inputs)["last_hidden_state"]
+    check_close(found[reference.mask], reference.give("last_hidden_state")[reference.mask])
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_texts_are_filled_as_by_fill_mask(served: Host, raw: bool) -> None:
+    for name in hosted(served, "bert", "roberta"):
+        request = cloze.FillMaskRequest(model=f"models/{name}", texts=CLOZES, top_k=4)
+        expected = served.cloze.FillMask(request, timeout=CALL_SECONDS)
+        by_text = ask(served, {"text": CLOZES}, ["token", "probability", "token_id"], model=name, raw=raw, top_k=4)
+        for row, result in enumerate(expected.results):
+            predictions = result.masks[0].predictions
+            assert by_text["token"][row].tolist() == [one.token for one in predictions]
+            assert by_text["token_id"][row].tolist() == [one.piece_ids[0] for one in predictions]
+            check_close(by_text["probability"][row], np.array([one.probability for one in predictions]))
+
+
+def test_ids_are_filled_as_texts_are(served: Host, checkpoints: dict[str, Path]) -> None:
+    reference = Reference(checkpoints["bert"], texts=CLOZES)
+    names = ["token", "probability", "token_id"]
+    by_ids, by_text = ask(served, reference.inputs, names), ask(served, {"text": CLOZES}, names)
+    assert by_ids["token"].shape == (3, 5)
+    assert (by_ids["token_id"] == by_text["token_id"]).all()
+    check_close(by_ids["probability"], by_text["probability"])
+
+
+def test_every_output_goes_with_texts_and_with_ids(served: Host, checkpoints: dict[str, Path]) -> None:
+    for name in hosted(served, "bert", "roberta", "headless", "sorter"):
+        metadata = stub_of(served).ModelMetadata(oip.ModelMetadataRequest(name=name), timeout=CALL_SECONDS)
+        outputs = [output.name for output in metadata.outputs]
+        reference = Reference(checkpoints.get(name, checkpoints["bert"]), texts=CLOZES)
+        by_text, by_ids = ask(served, {"text": CLOZES}, outputs, model=name), ask(served, reference.inputs, outputs, model=name)
+        assert list(by_text) == list(by_ids) == outputs
+        for output in metadata.outputs:
+            one, other = by_text[output.name], by_ids[output.name]
+            assert len(output.shape) == one.ndim
+            assert all(size in (-1, found) for size, found in zip(output.shape, one.shape, strict=True))
+            assert (one == other).all() if output.datatype != "FP32" else np.allclose(one, other, atol=1e-5)
+
+
+def test_what_is_not_asked_for_is_what_goes_with_the_input(served: Host, checkpoints: dict[str, Path]) -> None:
+    inputs = Reference(checkpoints["bert"], texts=CLOZES).inputs
+    expected = {
+        "bert": (["token", "probability"], ["last_hidden_state"]),
+        "headless": (["last_hidden_state"], ["last_hidden_state"]),
+        "sorter": (["label", "probability"], ["logits"]),
+    }
+    for name in hosted(served, *expected):
+        by_text, by_ids = expected[name]
+        assert list(ask(served, {"text": CLOZES}, model=name)) == by_text
+        assert list(ask(served, inputs, model=name)) == by_ids
+    assert ask(served, {"text": CLOZES}, model="sorter")["label"].shape == (3, 3)
+
+
+def test_rows_share_batches_with_other_calls_and_keep_their_answers(served: Host, checkpoints: dict[str, Path]) -> None:
+    reference = Reference(checkpoints["bert"])
+    expected = ask(served, reference.inputs)["last_hidden_state"]
+    fill = cloze.FillMaskRequest(model="models/bert", texts=CLOZES, top_k=3)
+    filled = served.cloze.FillMask(fill, timeout=CALL_SECONDS)
+    before = served.metric("bertscope_batch_rows_count", device="cpu")
+    with held(served, "models/bert") as gate, ThreadPoolExecutor(8) as pool:
+        blocked = pool.submit(ask, served, reference.inputs)
+        wait_until(lambda: gate.arrived == 1, "a batch is at work")
+        tensors = [pool.submit(ask, served, reference.inputs) for _ in range(4)]
+        words = [pool.submit(served.cloze.FillMask, fill, timeout=CALL_SECONDS) for _ in range(2)]
+        waiting = 4 * len(reference.mask) + 2 * len(CLOZES)
+        wait_until(lambda: served.metric("bertscope_queue_rows", device="cpu") >= waiting, "all others wait")
+        gate.let_through()
+        for call in (blocked, *tensors):
+            np.testing.assert_allclose(call.result()["last_hidden_state"], expected, atol=1e-5)
+        for answer in words:
+            for one, other in zip(answer.result().results, filled.results, strict=True):
+                assert [p.token for p in one.masks[0].predictions] == [p.token for p in other.masks[0].predictions]
+    batches = served.metric("bertscope_batch_rows_count", device="cpu") - before
+    assert batches < 5 * len(reference.mask)
+
+
+def test_metadata_tells_what_a_model_takes_and_gives(served: Host) -> None:
+    stub = stub_of(served)
+    server = stub.ServerMetadata(oip.ServerMetadataRequest(), timeout=CALL_SECONDS)
+    assert (server.name, list(server.extensions)) == ("bertscope", ["model_configuration"])
+    found = stub.ModelMetadata(oip.ModelMetadataRequest(name="bert", version="1"), timeout=CALL_SECONDS)
+    assert (found.name, list(found.versions)) == ("bert", ["1"])
+    assert found.platform == {"torch": "pytorch_torch", "onnx": "onnx_onnxv1"}[served.settings.runtime]
+    inputs = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in found.inputs}
+    ids = ("INT64", [-1, -1])
+    assert inputs == {"input_ids": ids, "attention_mask": ids, "token_type_ids": ids, "text": ("BYTES", [-1, 1])}
+    outputs = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in found.outputs}
+    assert outputs["last_hidden_state"] == ("FP32", [-1, -1, 32])
+    assert outputs["token"] == ("BYTES", [-1, -1])
+    for name in hosted(served, "roberta"):
+        roberta = stub.ModelMetadata(oip.ModelMetadataRequest(name=name), timeout=CALL_SECONDS)
+        assert "token_type_ids" not in {tensor.name for tensor in roberta.inputs}
+    sorter = stub.ModelMetadata(oip.ModelMetadataRequest(name="models/sorter"), timeout=CALL_SECONDS)
+    assert sorter.name == "models/sorter"
+    assert {tensor.name for tensor in sorter.outputs} == {"last_hidden_state", "logits", "label", "probability"}
+    config = stub.ModelConfig(oip.ModelConfigRequest(name="bert"), timeout=CALL_SECONDS).config
+    assert (config.name, config.platform, config.max_batch_size) == ("bert", found.platform, served.settings.max_texts)
+    assert {one.name: list(one.dims) for one in config.input} == {name: shape[1:] for name, (_, shape) in inputs.items()}
+    assert {one.name: list(one.dims) for one in config.output} == {name: shape[1:] for name, (_, shape) in outputs.items()}
+    assert all(one.optional for one in config.input)
+
+
+def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: dict[str, Path]) -> None:
+    with launched(loop, load=False, model=[f"bert={checkpoints['bert']}"]) as host:
+        stub = stub_of(host)
+
+        def state() -> tuple[bool, bool, bool]:
+            return (
+                stub.ServerLive(oip.ServerLiveRequest(), timeout=CALL_SECONDS).live,
+                stub.ServerReady(oip.ServerReadyRequest(), timeout=CALL_SECONDS).ready,
+                stub.ModelReady(oip.ModelReadyRequest(name="bert"), timeout=CALL_SECONDS).ready,
+            )
+
+        assert state() == (True, False, False)
+        loop.run(host.server.load_models())
+        assert state() == (True, True, True)
+        for name, version in (("models/bert", "1"), ("bert", "2"), ("nobody", ""), ("", "")):
+            request = oip.ModelReadyRequest(name=name, version=version)
+            assert stub.ModelReady(request, timeout=CALL_SECONDS).ready == (name == "models/bert")
+        stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20, drain_seconds=600), loop.loop)
+        wait_until(lambda: state() == (True, False, False), "it says that it stops")
+        assert len(ask(host, {"text": CLOZES})["token"]) == len(CLOZES)
+        host.server._interceptor.draining = True
+        assert state() == (True, False, False)
+        with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+            ask(host, {"text": CLOZES})
+        assert failures[0].info.reason == "DRAINING"
+        loop.loop.call_soon_threadsafe(host.server.hurry)
+        stopping.result(CALL_SECONDS)
+
+
+def test_classify_agrees(served: Host) -> None:
+    inputs = [common_pb2.TextInput(text=text) for text in SENTENCES[:4]]
+    request = classification.ClassifyRequest(model="models/sorter", inputs=inputs)
+    expected = served.classification.Classify(request, timeout=CALL_SECONDS)
+    found = ask(served, {"text": SENTENCES[:4]}, model="sorter")
+    for row, result in enumerate(expected.results):
+        assert found["label"][row].tolist() == [one.label for one in result.labels]
+        check_close(found["probability"][row], np.array([one.probability for one in result.labels]))
+
+
+def test_padding_behind_longer_texts_leaves_no_trace(served: Host, checkpoints: dict[str, Path]) -> None:
+    rows = [Reference(checkpoints["bert"], texts=(text,)).inputs["input_ids"][0].tolist() for text in SENTENCES[:4]]
+    ids, mask = padded(rows)
+    found = ask(served, {"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
+    for row, alone in enumerate(rows):
+        expected = ask(served, {"input_ids": np.array([alone])})["last_hidden_state"][0]
+        np.testing.assert_allclose(found[row, : len(alone)], expected, atol=1e-5)

@@ -1,0 +1,108 @@
+"""The Open Inference Protocol for every architecture, and for models that were compressed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import model_pb2 as model
+from numpy.typing import NDArray
+from transformers import AutoModel, AutoModelForMaskedLM
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.tensor_calls import CLOZES, Reference, ask, check_close, outputs_of
+from tests.support.tiny import ARCHITECTURES, SENTENCES
+
+FILLED = ["token_id", "token", "probability"]
+
+
+@pytest.fixture(scope="module")
+def family(loop: LoopThread, checkpoint: Callable[[str], Path]) -> Iterator[Host]:
+    """Hosts every architecture under its name."""
+    with launched(loop, model=[f"{name}={checkpoint(name)}" for name in ARCHITECTURES]) as running:
+        yield running
+
+
+def fill(host: Host, name: str, texts: tuple[str, ...]) -> list[Any]:
+    """FillMask's predictions for each text."""
+    request = cloze.FillMaskRequest(model=f"models/{name}", texts=texts)
+    return [result.masks[0].predictions for result in host.cloze.FillMask(request, timeout=CALL_SECONDS).results]
+
+
+def check_filled(found: dict[str, NDArray[Any]], expected: list[Any]) -> None:
+    assert list(found) == FILLED
+    assert found["token"].tolist() == [[one.token for one in row] for row in expected]
+    assert found["token_id"].tolist() == [[one.piece_ids[0] for one in row] for row in expected]
+    check_close(found["probability"], np.array([[one.probability for one in row] for row in expected]))
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_gives_what_transformers_gives(family: Host, checkpoint: Callable[[str], Path], name: str) -> None:
+    # MobileBERT's embeddings see their neighbours, in transformers the padding too: so without any.
+    texts = SENTENCES[:1] if name == "mobilebert" else SENTENCES[:5]
+    whole, bare = (Reference(checkpoint(name), kind, texts) for kind in (AutoModelForMaskedLM, AutoModel))
+    mask = whole.mask
+    found = ask(family, whole.inputs, ["logits", "last_hidden_state"], model=name)
+    check_close(found["logits"][mask], whole.give("logits")[mask])
+    check_close(found["last_hidden_state"][mask], bare.give("last_hidden_state")[mask])
+    assert not found["logits"][~mask].any()
+    assert not found["last_hidden_state"][~mask].any()
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_architecture_is_filled_as_by_fill_mask(family: Host, checkpoint: Callable[[str], Path], name: str) -> None:
+    expected = fill(family, name, CLOZES)
+    check_filled(ask(family, Reference(checkpoint(name), texts=CLOZES).inputs, FILLED, model=name), expected)
+    check_filled(ask(family, {"text": CLOZES}, FILLED, model=name), expected)
+
+
+@pytest.fixture
+def compress(family: Host) -> Iterator[Callable[..., model.Model]]:
+    """Makes models/small from models/bert by one step."""
+
+    def make(**step: Any) -> model.Model:
+        steps = [compression.CompressionStep(**step)]
+        request = model.CompressModelRequest(model="models/bert", model_id="small", steps=steps)
+        *_, last = family.models.CompressModel(request, timeout=CALL_SECONDS)
+        assert isinstance(last.model, model.Model)
+        return last.model
+
+    yield make
+    family.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=CALL_SECONDS)
+
+
+def test_ids_are_those_of_a_reduced_vocabulary(family: Host, compress: Callable[..., model.Model]) -> None:
+    size = compress(vocabulary=compression.VocabularyReduction(texts=SENTENCES)).vocabulary_size
+    assert outputs_of(family, "small")["logits"].shape == [-1, -1, size]
+    assert ask(family, {"input_ids": np.array([[size - 1]])}, ["logits"], model="small")["logits"].shape == (1, 1, size)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        ask(family, {"input_ids": np.array([[0, size]])}, model="small")
+    assert (failures[0].info.reason, failures[0].fields) == ("ID_OUT_OF_RANGE", ["input_ids[0, 1]"])
+    check_filled(ask(family, {"text": CLOZES}, FILLED, model="small"), fill(family, "small", CLOZES))
+
+
+def test_models_that_drop_tokens_fill_masks_and_give_nothing_for_each_token(
+    family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., model.Model]
+) -> None:
+    compress(tokens=compression.TokenElimination(kept_shares=[1.0, 0.7, 0.5, 0.5]))
+    assert set(outputs_of(family, "small")) == set(FILLED)
+    inputs = Reference(checkpoint("bert"), texts=CLOZES).inputs
+    check_filled(ask(family, inputs, FILLED, model="small"), fill(family, "small", CLOZES))
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        ask(family, inputs, ["last_hidden_state"], model="small")
+    assert failures[0].info.reason == "NO_OUTPUT"
+
+
+def test_models_of_integers_give_nearly_the_same(
+    family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., model.Model]
+) -> None:
+    compress(int8=compression.Int8Quantization())
+    inputs = Reference(checkpoint("bert")).inputs
+    found, expected = (
+        ask(family, inputs, ["last_hidden_state"], model=name)["last_hidden_state"] for name in ("small", "bert")
+    )
+    assert 0 < np.abs(found - expected).max() < 0.2 * np.abs(expected).max()

@@ -1,0 +1,132 @@
+"""Replies that nobody reads: those of every kind of call take room, others have theirs, and it is free again at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import ablation_pb2, attention_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope_service.api import reply_memory
+from google.protobuf.message import Message
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused, wait_until
+from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, request
+
+NO_WINDOW = b"\0\x04" + bytes(4)
+"""SETTINGS_INITIAL_WINDOW_SIZE 0: nothing of a reply's messages may be sent."""
+
+CALLS: list[tuple[str, Message, bool]] = [
+    ("ClozeService/FillMask", cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."], top_k=20), False),
+    ("ModelService/ListModels", model_pb2.ListModelsRequest(), False),
+    (
+        "AttentionService/ExtractAttention",
+        attention_pb2.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text="A cat.")]),
+        True,
+    ),
+    (
+        "AblationService/SweepHeads",
+        ablation_pb2.SweepHeadsRequest(
+            objective=ablation_pb2.Objective(masked_lm_loss=ablation_pb2.MaskedLmLoss(texts=["The cat sat."])),
+            mode=common_pb2.HeadIntervention.MODE_ZERO,
+        ),
+        True,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def fresh(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
+    with launched(loop, model=[f"bert={checkpoints['bert']}"]) as running:
+        yield running
+
+
+class Unread(Connection):
+    """A call whose caller takes not a byte of the reply's messages."""
+
+    def __init__(self, target: str, path: str, message: Message) -> None:
+        super().__init__(target)
+        self.send_settings(NO_WINDOW)
+        body = message.SerializeToString()
+        self.send(HEADERS, END_HEADERS, request(path, target))
+        self.send(DATA, END_STREAM, b"\0" + len(body).to_bytes(4, "big") + body)
+
+
+def held(host: Host) -> int:
+    return host.server._hosting.backend.reply_memory.total
+
+
+@pytest.mark.parametrize(("method", "message", "stream"), CALLS, ids=[name for name, _, _ in CALLS])
+def test_unread_replies_take_room_until_it_is_full_and_leave_it_free(
+    fresh: Host, monkeypatch: pytest.MonkeyPatch, method: str, message: Message, stream: bool
+) -> None:
+    path = f"/bertscope.v1.{method}"
+    kind = fresh.channel.unary_stream if stream else fresh.channel.unary_unary
+
+    def ask() -> Any:
+        call: Any = kind(path, type(message).SerializeToString)
+        reply = call(message, timeout=CALL_SECONDS)
+        return list(reply) if stream else reply
+
+    assert ask()
+    wait_until(lambda: held(fresh) == 0, "what was read takes no room")
+    name = method.rpartition("/")[2]
+    sent = fresh.metric("bertscope_sent_bytes_total", method=name)
+    with Unread(fresh.target, path, message):
+        wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method=name) > sent, "it is answered")
+        one = held(fresh)
+        assert one > 0
+    wait_until(lambda: held(fresh) == 0, "its caller has gone")
+    # Room for two and a half, a client may have half of it.
+    monkeypatch.setattr(reply_memory, "SMALL_BYTES", 0)
+    monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 5 * one // 2)
+    with Unread(fresh.target, path, message), Unread(fresh.target, path, message):
+        wait_until(lambda: held(fresh) == 2 * one, "both take room")
+        rejected = fresh.metric("bertscope_rejected_total", reason="replies_full")
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
+            ask()
+        assert failures[0].info.reason == "REPLIES_FULL"
+        assert failures[0].retry is not None
+        assert fresh.metric("bertscope_rejected_total", reason="replies_full") == rejected + 1
+    wait_until(lambda: held(fresh) == 0, "both have gone")
+    assert ask()
+
+
+def test_one_client_has_half_of_the_room(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, message, _ = CALLS[0]
+    path = f"/bertscope.v1.{method}"
+    sent = fresh.metric("bertscope_sent_bytes_total", method="FillMask")
+    with Unread(fresh.target, path, message):
+        wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method="FillMask") > sent, "it is answered")
+        monkeypatch.setattr(reply_memory, "SMALL_BYTES", 0)
+        monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 2 * held(fresh) - 1)
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
+            fresh.cloze.FillMask(message, timeout=CALL_SECONDS)
+        assert failures[0].info.reason == "REPLIES_FULL"
+
+
+def test_a_server_full_of_large_replies_answers_small_questions(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, message, _ = CALLS[0]
+    sent = fresh.metric("bertscope_sent_bytes_total", method="FillMask")
+    with Unread(fresh.target, f"/bertscope.v1.{method}", message):
+        wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method="FillMask") > sent, "it is answered")
+        monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 10 * held(fresh))
+        monkeypatch.setattr(reply_memory, "SMALL_BYTES", held(fresh) - 1)
+        fresh.server._hosting.backend.reply_memory._total += 10 * held(fresh)  # as other clients' replies
+        try:
+            with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):
+                fresh.cloze.FillMask(message, timeout=CALL_SECONDS)
+            assert fresh.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS).models
+        finally:
+            fresh.server._hosting.backend.reply_memory._total = 0
+
+
+def test_a_stream_that_has_begun_is_not_cut_off_for_want_of_room(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its messages count, and the next call is refused instead."""
+    inputs = [common_pb2.TextInput(text="the cat sat on the mat")] * 3
+    stream = fresh.attention.ExtractAttention(attention_pb2.ExtractAttentionRequest(inputs=inputs), timeout=CALL_SECONDS)
+    assert next(stream).HasField("header")
+    monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 0)
+    assert sum(message.HasField("header") for message in stream) == 2

@@ -1,0 +1,313 @@
+"""BenchmarkStudies' job, on systems so small that each takes a fraction of a second."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.benchmark import studies as studies_module
+from bertscope_service.benchmark.build import Builder, Built, Check, library, plan_steps
+from bertscope_service.benchmark.measure import Measurement
+from bertscope_service.benchmark.published import Published
+from bertscope_service.benchmark.shapes import Recurrent, Transformer
+from bertscope_service.benchmark.studies import Row, Studies
+from bertscope_service.benchmark.systems import RECIPES, Recipe, System
+from bertscope_service.checkpoints.steps import (
+    EliminateTokens,
+    OnnxExport,
+    PruneMagnitude,
+    RemoveFeedForward,
+    RemoveHeads,
+    Step,
+)
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.engine.engine import Engine
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.models.loaded import LoadedModel, LoadSpec
+
+from tests.support.exports import READ
+from tests.support.hosted import running
+
+BASE = Transformer("bert", 2, 32, 48, 4, vocabulary=300)
+SMALL = Transformer("distilbert", 1, 16, 24, 2, vocabulary=200)
+BASELINES = {"BERT-base": BASE, "mBERT": Transformer("bert", 2, 32, 48, 4, vocabulary=900)}
+BRIEF = Measurement(lengths=(4,), batch_sizes=(1, 2), min_runs=3, min_seconds=0.0, bootstrap=Bootstrap(resamples=100))
+LONG = Measurement(lengths=(4,), batch_sizes=(1,), min_runs=100_000, min_seconds=0.0)
+BUILDER = Builder(torch.device("cpu"), "fp32", READ)
+
+
+def system(name: str, recipe: Recipe | None, not_measured: str = "") -> System:
+    return System(Published(name, "distillation", "2", "90", "3", "BERT-base", "GLUE"), recipe, not_measured)
+
+
+@dataclass
+class Watched:
+    """A builder that remembers what it built without holding it, and how many models there were at most."""
+
+    build_one: Callable[..., Built] = BUILDER.build
+    built: list[tuple[str, str]] = field(default_factory=list)
+    alive: list[weakref.ref[Any]] = field(default_factory=list)
+    most: int = 0
+
+    def build(self, name: str, shape: Transformer | Recurrent, steps: Sequence[Step], runtime: str, check: Check) -> Built:
+        found = self.build_one(name, shape, steps, runtime, check)
+        self.built.append((name, found.model.encoder.runtime))
+        self.alive.append(weakref.ref(found.model.encoder))
+        self.most = max(self.most, self.count)
+        return found
+
+    @property
+    def count(self) -> int:
+        return sum(one() is not None for one in self.alive)
+
+
+@dataclass
+class Seen:
+    """What a reader is told: progress, and of each row what can be said of it without its models."""
+
+    rows: list[tuple[str, str, str]] = field(default_factory=list)
+    numbers: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    done: list[float] = field(default_factory=list)
+
+    def report(self, stage: str, done: float) -> None:
+        self.stages.append(stage)
+        self.done.append(done)
+
+    def deliver(self, row: Row) -> None:
+        self.rows.append((row.system.published.name, row.built, row.not_measured))
+        found = row.comparison
+        if found is not None:
+            baseline, model = found.measured.models
+            self.numbers.append(
+                {
+                    "size": found.baseline.weight_bytes / found.model.weight_bytes,
+                    "runtimes": (found.baseline.encoder.runtime, found.model.encoder.runtime),
+                    "speedups": (baseline.speeds[0].latency_speedup, model.speeds[0].latency_speedup),
+                    "nonzero": model.nonzero_parameters,
+                    "parameters": found.model.encoder.shape.parameters,
+                }
+            )
+
+
+def studies(systems: Sequence[System], engine: Engine, watched: Watched, *, runtime: str = "torch", **more: Any) -> Studies:
+    return Studies(systems, more.get("measurement", BRIEF), runtime, engine, watched.build, BASELINES)
+
+
+def run(systems: Sequence[System], runtime: str = "torch", **more: Any) -> tuple[Seen, Watched]:
+    seen, watched = Seen(), Watched(**more)
+
+    async def main() -> None:
+        async with running() as engine:
+            await studies(systems, engine, watched, runtime=runtime).run(seen.report, seen.deliver)
+
+    asyncio.run(main())
+    return seen, watched
+
+
+def test_rows_come_in_order_and_two_models_are_in_memory_at_most() -> None:
+    systems = [
+        system("One (Somebody 2019)", Recipe(SMALL, remark="much smaller")),
+        system("Two", None, "nobody knows how"),
+        system("Three", Recipe(Recurrent(100, 12, 5, 9, 2))),
+        system("Four", Recipe(BASE, baseline="mBERT")),
+    ]
+    seen, watched = run(systems)
+    assert seen.rows == [
+        ("One", "distilbert, 1 layer x 16, 2 heads, vocabulary 200; much smaller", ""),
+        ("Two", "", "nobody knows how"),
+        ("Three", "bilstm, 1 layer of 2 x 5 over embeddings of 12, 9 in the classifier", ""),
+        ("Four", "bert, 2 layers x 32, 4 heads, vocabulary 300", ""),
+    ]
+    # A baseline is built when it is needed and stays as long as it is.
+    assert [name for name, _ in watched.built] == ["One", "BERT-base", "Three", "Four", "mBERT"]
+    assert (watched.most, watched.count) == (2, 0)
+    assert seen.done == sorted(seen.done) and seen.done[0] >= 0 and seen.done[-1] <= 1
+    assert seen.stages[0] == "One (1 of 4): building" and "Three (3 of 4): latency at 4 tokens" in seen.stages
+    for numbers in seen.numbers:
+        of_baseline, of_model = numbers["speedups"]
+        assert of_baseline is None and of_model.low <= of_model.value <= of_model.high
+    # 600 embeddings of 32 numbers more, and their biases.
+    assert seen.numbers[2]["size"] == pytest.approx(1 + 600 * 33 / seen.numbers[2]["parameters"])
+
+
+def test_what_is_done_to_a_shape_is_done_by_compress_model() -> None:
+    half = Recipe(BASE, (PruneMagnitude(0.5),), remark="zeros are stored")
+    tokens = Recipe(BASE, (EliminateTokens((0.5, 0.5)),))
+    seen, watched = run([system("Half", half), system("Tokens", tokens)])
+    assert seen.rows[0][1].startswith("bert, 2 layers x 32, 4 heads, vocabulary 300; set 50.0% of the weights")
+    assert seen.rows[0][1].endswith("; zeros are stored")
+    # Half of the weights inside the layers: 4 x 32 x 32 and 2 x 32 x 48 of each.
+    zeros = seen.numbers[0]["parameters"] - seen.numbers[0]["nonzero"]
+    assert zeros == 2 * (4 * 32 * 32 + 2 * 32 * 48) // 2
+    assert seen.numbers[0]["size"] == pytest.approx(1, rel=0.1)
+    assert seen.rows[1][1] != seen.rows[0][1] and not seen.rows[1][2]
+    assert watched.count == 0
+
+
+def test_pruning_that_removes_makes_the_weights_fewer() -> None:
+    steps = RemoveHeads({0: (0, 1), 1: (2, 3)}), RemoveFeedForward(0.65)
+    seen, _ = run([system("Removed", Recipe(BASE, steps))])
+    assert "; removed 4 of 8 heads; " in seen.rows[0][1] and "feed-forward units" in seen.rows[0][1]
+    # Of each layer half of four projections with three of their biases, and 31 of 48 units with their biases.
+    gone = 2 * (4 * 32 * 16 + 3 * 16 + 31 * (2 * 32 + 1))
+    assert seen.numbers[0]["size"] == pytest.approx(1 + gone / seen.numbers[0]["parameters"], rel=0.1)
+    assert seen.numbers[0]["size"] > 1.1
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+def test_every_recipe_can_be_done_on_a_cpu(runtime: str) -> None:
+    shapes = {name: recipe for name, recipe in RECIPES.items() if isinstance(recipe.shape, Transformer)}
+    assert len(shapes) == 24
+    for name, recipe in shapes.items():
+        runs = library(recipe.shape, recipe.steps, runtime, BUILDER.device)
+        planned = plan_steps(LoadSpec(name, "", "cpu", "fp32", runtime=runs), recipe.shape, recipe.steps)
+        assert (planned.runtime == "onnx") == (runs == "onnx")
+        assert {step.name for step in recipe.steps} <= {step.name for step in planned.steps}
+
+
+def stand_in(name: str, shape: Transformer | Recurrent, steps: Sequence[Step], runtime: str, check: Check) -> Built:
+    """Models of torch that say they are run as asked; those of "onnx" are the faster ones by far."""
+    runs = library(shape, steps, runtime, BUILDER.device)
+    if isinstance(shape, Transformer) and runs == "torch":
+        shape = replace(shape, layers=10)
+    built = BUILDER.build(name, shape, steps, "torch", check)
+    vars(built.model.encoder)["runtime"] = runs
+    return built
+
+
+def test_what_onnx_can_not_run_is_run_by_torch_beside_a_baseline_of_torch() -> None:
+    lstm, tokens = Recipe(Recurrent(100, 12, 5, 9, 2)), Recipe(BASE, (EliminateTokens((0.5, 0.5)),))
+    systems = [system("Small", Recipe(SMALL)), system("Lstm", lstm), system("Small again", Recipe(SMALL))]
+    seen, watched = run(systems, runtime="onnx", build_one=stand_in)
+    assert [numbers["runtimes"] for numbers in seen.numbers] == [("onnx", "onnx"), ("torch", "torch"), ("onnx", "onnx")]
+    assert watched.most == 2 and watched.count == 0
+    assert library(tokens.shape, tokens.steps, "onnx", BUILDER.device) == "torch"
+    assert "run by torch" in BUILDER.build("Lstm", lstm.shape, (), "onnx", lambda: None).description
+
+
+def test_auto_means_that_the_faster_library_runs_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studies_module, "BRIEF_SECONDS", 0.02)
+    systems = [system("None", None, "nobody knows how"), system("Small", Recipe(SMALL)), system("Other", Recipe(BASE))]
+    seen, watched = run(systems, runtime="auto", build_one=stand_in)
+    assert {numbers["runtimes"] for numbers in seen.numbers} == {("onnx", "onnx")}
+    first = [("BERT-base", "torch"), ("BERT-base", "onnx")]
+    assert watched.built == [*first, ("Small", "onnx"), ("Other", "onnx")]
+    assert watched.most == 2 and watched.count == 0
+
+
+def test_onnx_gets_the_same_model() -> None:
+    """Saved as a checkpoint, to be exported; what is read from that gives what the network in memory gives."""
+    asked: list[LoadSpec] = []
+
+    def read(spec: LoadSpec, report: Any) -> LoadedModel:
+        asked.append(spec)
+        assert spec.derivation is not None
+        return READ(replace(spec, runtime="torch", source=spec.derivation.source, derivation=None), report)
+
+    shape, rows = replace(BASE, layers=1), [TokenSequence(list(range(2, 2 + length)), [0] * length) for length in (9, 5)]
+    scores = []
+    for runtime in ("torch", "onnx"):
+        built = Builder(BUILDER.device, "fp32", read).build("One (Somebody 2019)", shape, (), runtime, lambda: None)
+        assert built.description == str(shape) and built.model.spec.id == "One-Somebody-2019-"
+        encoder = built.model.encoder
+        with torch.inference_mode():
+            state = encoder.begin(rows)
+            encoder.advance(state, 1)
+            scores.append(encoder.logits(state, torch.tensor([0, 1]), torch.tensor([3, 4])))
+    torch.testing.assert_close(scores[0], scores[1], rtol=0, atol=1e-5)
+    assert scores[0].std() > 1e-3
+    (spec,) = asked
+    assert spec.runtime == "onnx" and spec.derivation is not None and spec.derivation.steps == (OnnxExport(),)
+    assert not Path(spec.derivation.source).exists(), "the checkpoint is gone"
+
+
+def test_a_baseline_that_can_not_be_built_is_said_in_the_row_and_the_others_follow() -> None:
+    def build(name: str, *rest: Any) -> Built:
+        if name == "mBERT":
+            raise FailedPrecondition("mBERT does not fit into the memory of cpu now", "DEVICE_MEMORY")
+        return BUILDER.build(name, *rest)
+
+    seen, watched = run([system("Multi", Recipe(SMALL, baseline="mBERT")), system("Small", Recipe(SMALL))], build_one=build)
+    assert seen.rows[0] == (
+        "Multi",
+        str(SMALL),
+        "there is no mBERT to compare it with: mBERT does not fit into the memory of cpu now",
+    )
+    assert seen.rows[1][0] == "Small" and not seen.rows[1][2] and len(seen.numbers) == 1
+    assert watched.count == 0
+
+
+def test_a_system_that_can_not_be_built_is_a_row_and_the_others_follow() -> None:
+    def build(name: str, *rest: Any) -> Built:
+        if name == "Large":
+            raise FailedPrecondition("Large does not fit into the memory of cpu now", "DEVICE_MEMORY")
+        return BUILDER.build(name, *rest)
+
+    seen, _ = run([system("Large", Recipe(BASE)), system("Small", Recipe(SMALL))], build_one=build)
+    assert seen.rows[0] == ("Large", str(BASE), "Large does not fit into the memory of cpu now")
+    assert seen.rows[1][0] == "Small" and not seen.rows[1][2]
+
+
+async def ends_cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - conditions of other threads' doing
+            await asyncio.sleep(0.005)
+
+
+def test_cancelling_while_it_measures_gives_device_and_memory_back() -> None:
+    async def main() -> None:
+        seen, watched = Seen(), Watched()
+        async with running() as engine:
+            job = studies([system("Small", Recipe(SMALL))], engine, watched, measurement=LONG)
+            task = asyncio.create_task(job.run(seen.report, seen.deliver))
+            await until(lambda: any("latency" in stage for stage in seen.stages))
+            await ends_cancelled(task)
+            del job, task
+            await until(lambda: watched.count == 0)
+            # The device is free again: another one finishes.
+            await studies([system("Small", Recipe(SMALL))], engine, Watched()).run(seen.report, seen.deliver)
+        assert [name for name, _, _ in seen.rows] == ["Small"]
+
+    asyncio.run(main())
+
+
+def test_cancelling_while_it_builds_does_not_wait_and_abandons_the_model() -> None:
+    begun, go_on, abandoned = threading.Event(), threading.Event(), threading.Event()
+
+    def build(name: str, shape: Transformer, steps: Sequence[Step], runtime: str, check: Check) -> Built:
+        begun.set()
+        assert go_on.wait(20)
+        try:
+            check()
+        except BaseException:
+            abandoned.set()
+            raise
+        return BUILDER.build(name, shape, steps, runtime, check)
+
+    async def main() -> None:
+        seen, watched = Seen(), Watched(build)
+        async with running() as engine:
+            task = asyncio.create_task(studies([system("S", Recipe(SMALL))], engine, watched).run(seen.report, seen.deliver))
+            await until(begun.is_set)
+            await ends_cancelled(task)
+            assert not go_on.is_set()
+            go_on.set()
+            await until(abandoned.is_set)
+            assert not watched.built and not seen.rows
+
+    asyncio.run(main())

@@ -1,0 +1,340 @@
+"""Any number of texts: calls that the server takes, a few at a time, answers in order, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, closing
+from typing import Any
+
+import bertscope
+import grpc
+import pytest
+from bertscope._rpc.splitting import CALLS_UNDER_WAY
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from tests.support.fake_server import FakeServer
+
+
+def refuse(context: Any, code: int, message: str, reason: str, *details: Any, **metadata: str) -> None:
+    status = status_pb2.Status(code=code, message=message)
+    for detail in (error_details_pb2.ErrorInfo(reason=reason, domain="bertscope", metadata=metadata), *details):
+        packed = any_pb2.Any()
+        packed.Pack(detail)
+        status.details.append(packed)
+    rich = rpc_status.to_status(status)
+    context.set_trailing_metadata(rich.trailing_metadata)
+    context.abort(rich.code, rich.details)
+
+
+def bad_field(context: Any, field: str, why: str, reason: str, **metadata: str) -> None:
+    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=f"{field} {why}")
+    violations = error_details_pb2.BadRequest(field_violations=[violation])
+    refuse(context, code_pb2.INVALID_ARGUMENT, f"{field} {why}", reason, violations, **metadata)
+
+
+def at_most(limit: int, field: str = "texts") -> Callable[[Any, Any], None]:
+    """A server that takes so many texts."""
+
+    def judge(request: Any, context: Any) -> None:
+        if len(getattr(request, field)) > limit:
+            bad_field(context, field, f"has more than {limit} entries", "TOO_MANY_TEXTS", limit=str(limit))
+
+    return judge
+
+
+def texts(count: int) -> list[str]:
+    return [f"Number {index} is [MASK]." for index in range(count)]
+
+
+def fill(server: FakeServer, asked: Any, **arguments: Any) -> list[str]:
+    with bertscope.Client(server.target) as client:
+        return [answer.text for answer in client.fill_mask(asked, **arguments)]
+
+
+def fill_async(server: FakeServer, asked: Any, **arguments: Any) -> list[str]:
+    async def ask() -> list[str]:
+        async with bertscope.AsyncClient(server.target) as client:
+            return [answer.text for answer in await client.fill_mask(asked, **arguments)]
+
+    return asyncio.run(ask())
+
+
+BOTH = pytest.mark.parametrize("ask", [fill, fill_async])
+
+
+@BOTH
+@pytest.mark.parametrize("given", [list, tuple, iter, lambda values: (value for value in values), dict.fromkeys])
+def test_any_iterable_is_answered_in_order(server, ask, given):
+    assert ask(server, given(texts(700))) == texts(700)
+    assert max(len(request.texts) for request in server.requests) <= 256
+    assert sum(len(request.texts) for request in server.requests) == 700
+
+
+@BOTH
+def test_what_fits_into_one_call_is_one_call(server, ask):
+    assert ask(server, texts(256)) == texts(256)
+    assert len(server.requests) == 1
+
+
+@BOTH
+def test_a_server_that_takes_fewer_is_asked_in_smaller_calls(server, ask, caplog):
+    server.judge = at_most(10)
+    with caplog.at_level(logging.INFO, "bertscope"):
+        assert ask(server, texts(95)) == texts(95)
+    assert sum(len(request.texts) <= 10 for request in server.requests) == 10
+    assert "95 texts is too large for the server (TOO_MANY_TEXTS)" in caplog.text
+    assert "Number" not in caplog.text
+
+
+def test_the_limit_is_learned_once(server):
+    server.judge = at_most(10)
+    with bertscope.Client(server.target) as client:
+        client.fill_mask(texts(30))
+        before = len(server.requests)
+        client.fill_mask(texts(30))
+    assert [len(request.texts) for request in server.requests[before:]] == [10, 10, 10]
+
+
+@BOTH
+@pytest.mark.parametrize("reason", ["TOO_MANY_TOKENS", "TOO_MANY_PREDICTIONS"])
+def test_calls_with_too_much_work_are_halved(server, ask, reason):
+    def judge(request: Any, context: Any) -> None:
+        if len(request.texts) > 30:
+            bad_field(context, "texts", "are too much", reason, limit="1000000")
+
+    server.judge = judge
+    assert ask(server, texts(300)) == texts(300)
+
+
+@BOTH
+def test_too_much_of_reference_texts_is_the_callers_to_mend(server, ask):
+    server.judge = lambda request, context: bad_field(context, "reference_texts", "make too many", "TOO_MANY_TOKENS")
+    with pytest.raises(bertscope.InvalidArgument):
+        ask(server, texts(3), interventions=bertscope.mean(0), reference_texts=["a"])
+    assert len(server.requests) == 1
+
+
+def refuse_one(bad: str) -> Callable[[Any, Any], None]:
+    def judge(request: Any, context: Any) -> None:
+        if bad in request.texts:
+            bad_field(context, f"texts[{list(request.texts).index(bad)}]", "has no mask", "NO_MASK")
+
+    return judge
+
+
+@BOTH
+@pytest.mark.parametrize("index", [0, 63, 64, 500, 699])
+def test_a_bad_text_is_named_by_its_index_in_the_whole_list(server, ask, index):
+    server.judge = refuse_one(texts(700)[index])
+    with pytest.raises(bertscope.InvalidArgument) as caught:
+        ask(server, texts(700))
+    assert caught.value.field_violations[0].field == f"texts[{index}]"
+    assert str(caught.value) == f"texts[{index}] has no mask"
+
+
+@BOTH
+def test_what_cannot_be_sent_is_found_before_anything_is_sent(server, ask):
+    with pytest.raises(bertscope.InvalidArgument) as caught:
+        ask(server, [*texts(600), 7])
+    assert caught.value.field_violations[0].field == "texts[600]"
+    assert server.requests == []
+
+
+def test_a_stream_gives_what_came_before_a_bad_text(server):
+    came: list[str] = []
+
+    def read(stream: Iterator[Any]) -> None:
+        came.extend(answer.text for answer in stream)
+
+    with bertscope.Client(server.target) as client, pytest.raises(bertscope.InvalidArgument, match=r"texts\[100\]"):
+        read(client.fill_mask_stream(iter([*texts(100), 7])))
+    assert came == texts(100)
+
+
+def test_an_exception_of_the_generator_comes_through(server):
+    def broken() -> Iterator[str]:
+        yield from texts(10)
+        raise LookupError("no more")
+
+    with bertscope.Client(server.target) as client, pytest.raises(LookupError, match="no more"):
+        client.fill_mask(broken())
+
+
+def test_a_generator_is_read_no_further_than_the_calls_under_way_need(server):
+    taken = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield "It is [MASK]."
+
+    with bertscope.Client(server.target) as client, closing(client.fill_mask_stream(endless())) as stream:
+        next(stream)
+        assert taken <= (CALLS_UNDER_WAY + 1) * 256
+        for _ in range(3000):
+            next(stream)
+        assert taken <= 3001 + (CALLS_UNDER_WAY + 1) * 256
+
+
+def held(server: FakeServer, release: threading.Event) -> tuple[threading.Event, threading.Event]:
+    """A server that answers the first call and holds the others: when as many as may be are under way, and when they ended."""
+    all_begun, all_ended, lock = threading.Event(), threading.Event(), threading.Lock()
+    counts = {"begun": 0, "ended": 0}
+
+    def count(what: str, event: threading.Event) -> None:
+        with lock:
+            counts[what] += 1
+            if counts[what] >= CALLS_UNDER_WAY - 1:
+                event.set()
+
+    def judge(request: Any, context: Any) -> None:
+        if "Number 0 is [MASK]." in request.texts:
+            return
+        context.add_callback(lambda: count("ended", all_ended))
+        count("begun", all_begun)
+        release.wait(30)
+
+    server.judge = judge
+    return all_begun, all_ended
+
+
+def test_closing_the_stream_cancels_the_calls_under_way(server, wait_for):
+    begun, ended = held(server, wait_for)
+    with bertscope.Client(server.target) as client:
+        stream = client.fill_mask_stream(iter(texts(2000)))
+        assert next(stream).text == texts(1)[0]
+        assert begun.wait(10)
+        stream.close()
+        assert ended.wait(10)
+
+
+def test_closing_the_stream_cancels_the_calls_under_way_async(server, wait_for):
+    begun, ended = held(server, wait_for)
+
+    async def ask() -> None:
+        async with bertscope.AsyncClient(server.target) as client:
+            async with aclosing(client.fill_mask_stream(iter(texts(2000)))) as stream:
+                assert (await anext(stream)).text == texts(1)[0]
+                assert await asyncio.to_thread(begun.wait, 10)
+            assert await asyncio.to_thread(ended.wait, 10)
+
+    asyncio.run(ask())
+
+
+def test_cancelling_the_task_cancels_the_calls_under_way(server, wait_for):
+    begun, ended = held(server, wait_for)
+
+    async def ask() -> None:
+        async with bertscope.AsyncClient(server.target) as client:
+            task = asyncio.create_task(client.fill_mask(iter(texts(2000))))
+            assert await asyncio.to_thread(begun.wait, 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await asyncio.to_thread(ended.wait, 10)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(ask())
+
+
+INTERRUPTED = """
+import signal, sys, bertscope
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
+with bertscope.Client(sys.argv[1]) as client:
+    try:
+        client.fill_mask(f"{number} is [MASK]." for number in range(2000))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_ctrl_c_cancels_the_calls_under_way(server, wait_for):
+    """An interrupt comes while answers are waited for, in a process of its own: test runners end by it, too."""
+    begun, ended = held(server, wait_for)
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.target], stdout=subprocess.PIPE, text=True) as process:
+        assert begun.wait(60)
+        process.send_signal(signal.SIGINT)
+        assert ended.wait(20)
+        assert process.communicate(timeout=60)[0] == "interrupted\n"
+    assert process.returncode == 0
+
+
+@BOTH
+def test_an_overloaded_server_is_asked_again_for_a_part_of_many(server, ask, caplog):
+    refused: list[int] = []
+
+    def judge(request: Any, context: Any) -> None:
+        if texts(200)[100] in request.texts and len(refused) < 2:
+            refused.append(1)
+            delay = error_details_pb2.RetryInfo(retry_delay=Duration(nanos=10_000_000))
+            refuse(context, code_pb2.RESOURCE_EXHAUSTED, "the queue is full", "QUEUE_FULL", delay)
+
+    server.judge = judge
+    with caplog.at_level(logging.INFO, "bertscope"):
+        assert ask(server, iter(texts(200))) == texts(200)
+    assert len(refused) == 2
+    assert "overloaded (QUEUE_FULL)" in caplog.text
+
+
+@BOTH
+def test_a_failure_ends_it_all(server, ask):
+    def judge(request: Any, context: Any) -> None:
+        if texts(300)[200] in request.texts:
+            context.abort(grpc.StatusCode.NOT_FOUND, "gone")
+
+    server.judge = judge
+    with pytest.raises(bertscope.NotFound):
+        ask(server, texts(300))
+
+
+def test_pairs_from_a_generator(server):
+    pairs = [(f"a {index}", f"b {index}") for index in range(300)]
+    with bertscope.Client(server.target) as client:
+        answers = client.classify(iter(pairs))
+        assert [(answer.text, answer.text_pair) for answer in answers] == pairs
+        assert client.classify(("one", "two"))[0].text_pair == "two"
+        assert [answer.text for answer in client.classify_stream(("one", "two"))] == ["one"]
+
+
+def attention_of(server: FakeServer, inputs: Any) -> list[Any]:
+    with bertscope.Client(server.target) as client:
+        return list(client.extract_attention(inputs, layers=[0], heads=[0]))
+
+
+def attention_of_async(server: FakeServer, inputs: Any) -> list[Any]:
+    async def ask() -> list[Any]:
+        async with bertscope.AsyncClient(server.target) as client:
+            return [maps async for maps in client.extract_attention(inputs, layers=[0], heads=[0])]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("ask", [attention_of, attention_of_async])
+def test_attention_of_many_texts_is_one_stream_after_the_other(server, ask):
+    server.judge = at_most(7, "inputs")
+    inputs = [f"text {index}" for index in range(20)]
+    maps = ask(server, iter(inputs))
+    assert [(found.input_index, found.text) for found in maps] == list(enumerate(inputs))
+    assert [len(request.inputs) for request in server.requests] == [20, 7, 7, 6]
+
+
+@pytest.mark.parametrize("ask", [attention_of, attention_of_async])
+def test_a_bad_text_of_a_later_stream_is_named(server, ask):
+    def judge(request: Any, context: Any) -> None:
+        if request.inputs[0].text == "text 256":
+            bad_field(context, "inputs[44].text", "is empty", "EMPTY_TEXT")
+
+    server.judge = judge
+    with pytest.raises(bertscope.InvalidArgument, match=r"^inputs\[300\]\.text is empty"):
+        ask(server, [f"text {index}" for index in range(400)])
+    assert [len(request.inputs) for request in server.requests] == [256, 144]

@@ -1,0 +1,155 @@
+"""Fixtures: tiny checkpoints, and one server that hosts them for all tests that leave it as they found it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import huggingface_hub
+import pytest
+import torch
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope_service.api import benchmark_requests
+from bertscope_service.api import studies as studies_api
+from bertscope_service.benchmark import studies
+from bertscope_service.benchmark.measure import Measurement
+from bertscope_service.benchmark.shapes import Transformer
+from bertscope_service.benchmark.systems import Recipe, System
+from bertscope_service.models import timed_runs
+
+from tests.support.harness import Host, LoopThread, launched
+from tests.support.sites import Site
+from tests.support.tiny import write_checkpoint
+
+GOOD_TEXT = "Paris is the capital of [MASK]."
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders by model id: two architectures, and one without a masked-LM head."""
+    root = tmp_path_factory.mktemp("checkpoints")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folders = {name: write_checkpoint(name, root / name) for name in ("bert", "roberta")}
+    folders["headless"] = write_checkpoint("bert", root / "headless", head=False)
+    torch.set_num_threads(threads)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def host(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
+    """Hosts models/bert (the default), models/roberta and models/headless."""
+    with launched(loop, model=[f"{name}={folder}" for name, folder in checkpoints.items()]) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders by model id: a classifier of three labels, and one of two whose tokens have no segments."""
+    root = tmp_path_factory.mktemp("sorters")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folders = {
+        "sorter": write_checkpoint("bert", root / "sorter", labels=3),
+        "distilled": write_checkpoint("distilbert", root / "distilled", labels=2),
+    }
+    torch.set_num_threads(threads)
+    return folders
+
+
+@pytest.fixture(scope="session")
+def lab(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
+    """Hosts models/bert (the default), models/roberta and models/headless, and models/sorter and models/distilled, which
+    classify."""
+    with launched(loop, model=[f"{name}={folder}" for name, folder in (checkpoints | sorters).items()]) as running:
+        yield running
+
+
+@pytest.fixture
+def launch(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Callable[..., Host]]:
+    """Starts servers of a test's own, with models/bert unless told otherwise."""
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> Host:
+            settings.setdefault("model", [f"bert={checkpoints['bert']}"])
+            return stack.enter_context(launched(loop, **settings))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Certificates of a server of one module's own, which the module may renew."""
+    return Site(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def mutual_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The same of a server that asks for its clients' certificates."""
+    return Site(tmp_path_factory.mktemp("mutual"))
+
+
+@pytest.fixture(scope="session")
+def check_alive() -> Callable[[Host], None]:
+    """Asks a good question and fails if it is not answered."""
+    request = cloze.FillMaskRequest(texts=[GOOD_TEXT], top_k=1)
+
+    def check(running: Host) -> None:
+        reply = running.cloze.FillMask(request, timeout=20)
+        assert len(reply.results) == 1
+        assert 0 < reply.results[0].masks[0].predictions[0].probability <= 1
+
+    return check
+
+
+@pytest.fixture
+def other_client(host: Host) -> Iterator[grpc.Channel]:
+    """A second connection to the server."""
+    with host.connect() as channel:
+        yield channel
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a benchmark asks for, once it has been checked it takes a moment, and what it builds is tiny."""
+    parse, choose, runtime = (
+        benchmark_requests.parse_measurement,
+        studies_api.choose_systems,
+        studies_api.parse_runtime,
+    )
+    tiny = Transformer("bert", 1, 16, 24, 2, vocabulary=100)
+
+    def measurement(*args: Any) -> Measurement:
+        return replace(parse(*args), max_seconds=0.02)
+
+    def systems(names: Sequence[str], *, heavy: bool) -> tuple[System, ...]:
+        found = choose(names, heavy=heavy)[:2]
+        return tuple(system if system.recipe is None else replace(system, recipe=Recipe(tiny)) for system in found)
+
+    def torch_alone(*args: Any) -> str:
+        runtime(*args)
+        return "torch"
+
+    for module in (benchmark_requests, studies_api):
+        monkeypatch.setattr(module, "parse_measurement", measurement)
+    monkeypatch.setattr(studies_api, "choose_systems", systems)
+    monkeypatch.setattr(studies_api, "parse_runtime", torch_alone)
+    monkeypatch.setattr(studies, "BASELINES", {"BERT-base": tiny})
+    monkeypatch.setattr(timed_runs, "WARM_UP_SECONDS", 0.001)
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Sources that look like hub ids are not asked for."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    yield

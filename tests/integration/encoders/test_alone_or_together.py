@@ -1,0 +1,121 @@
+"""What a text gives does not depend on the texts that share its batch: other callers', longer ones, gated ones."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.steps import Int8, OnnxExport, Step, WeightOnly
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.compression.compress import compress
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+
+from tests.support.tiny import SENTENCES, write_checkpoint
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A number format as a user asks for it, and by how much log-probabilities may differ; docs/models.md states the bounds."""
+
+    runtime: str
+    precision: str
+    bound: float
+    steps: tuple[Step, ...] = ()
+
+
+FORMATS = {
+    "torch-fp32": Format("torch", "fp32", 1e-3),
+    "torch-bf16": Format("torch", "bf16", 1.0),
+    "torch-fp16": Format("torch", "fp16", 0.2),
+    "torch-int8": Format("torch", "fp32", 0, (Int8(),)),
+    "torch-weight_only": Format("torch", "fp32", 1e-3, (WeightOnly(4, 0),)),
+    "onnx-fp32": Format("onnx", "fp32", 1e-3),
+    "onnx-int8": Format("onnx", "fp32", 0, (OnnxExport(), Int8())),
+    "onnx-weight_only-8": Format("onnx", "fp32", 1e-3, (OnnxExport(), WeightOnly(8, 32))),
+    "onnx-weight_only-4": Format("onnx", "fp32", 1e-3, (OnnxExport(), WeightOnly(4, 32))),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint("bert", tmp_path_factory.mktemp("together") / "whole")
+
+
+@pytest.fixture(scope="module", params=FORMATS)
+def subject(request: pytest.FixtureRequest, whole: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Format]:
+    form = FORMATS[request.param]
+    source, folder = inspect(whole), tmp_path_factory.mktemp(request.param)
+    digest = source.digest(lambda _: None)
+    if form.steps:
+        compress(source, form.steps, folder / "made", lambda _: None, digest)
+        source = inspect(folder / "made")
+    settings = RuntimeSettings(folder / "cache", threads=1)
+    (encoder,) = read_encoders(source, digest, Asked(form.runtime, form.precision, CPU), settings)
+    return encoder, form
+
+
+@pytest.fixture(scope="module")
+def rows(whole: Path) -> list[TokenSequence]:
+    tokenizer = TextTokenizer.load(whole, 64)
+    return [tokenizer.encode(text, truncate=True).sequence for text in SENTENCES]
+
+
+def gated(encoder: Encoder, seed: int) -> Gates:
+    """Some heads closed, some uniform, some scaled."""
+    rng = np.random.default_rng(seed)
+    sizes = encoder.shape.layers, encoder.shape.heads
+    keep = rng.choice([0.0, 0.5, 1.0], sizes).astype(np.float32)
+    return Gates(keep, ((keep == 0) & (rng.random(sizes) < 0.5)).astype(np.float32))
+
+
+@torch.inference_mode()
+def run(
+    encoder: Encoder,
+    batch: list[TokenSequence],
+    gates: list[Gates | None] | None = None,
+    *,
+    watch: bool = False,
+    count: int = 1,
+) -> torch.Tensor:
+    """Log-probabilities at the second token of every row, which is read at `count` positions."""
+    state = encoder.begin(batch)
+    watchers = {1: lambda seen: None} if watch else None
+    only = torch.arange(1, count + 1, dtype=torch.int64).expand(len(batch), count)
+    encoder.advance(state, encoder.shape.layers, encoder.place_gates(gates or [None] * len(batch)), watchers, only=only)
+    places = torch.zeros(len(batch), dtype=torch.int64)
+    return encoder.logits(state, torch.arange(len(batch)), places).log_softmax(-1)
+
+
+def test_alone_is_as_in_any_batch(subject: tuple[Encoder, Format], rows: list[TokenSequence]) -> None:
+    encoder, bound = subject[0], subject[1].bound
+    alone = [run(encoder, [row])[0] for row in rows]
+    rng = np.random.default_rng(0)
+    found = 0.0
+    for size in (2, 3, 7, len(rows)):
+        chosen = rng.permutation(len(rows))[:size].tolist()
+        together = run(encoder, [rows[index] for index in chosen], count=1 + size % 3)
+        found = max(found, *(float((one - alone[index]).abs().max()) for one, index in zip(together, chosen, strict=True)))
+    assert found <= bound
+
+
+def test_gated_and_watched_neighbours_change_nothing(subject: tuple[Encoder, Format], rows: list[TokenSequence]) -> None:
+    encoder, bound = subject[0], subject[1].bound
+    own = gated(encoder, 0)
+    plain, changed = run(encoder, rows[3:4])[0], run(encoder, rows[3:4], [own])[0]
+    batch = [rows[3], rows[10], rows[3], rows[0], rows[6]]
+    for watch in (False, True):
+        together = run(encoder, batch, [None, gated(encoder, 1), own, None, gated(encoder, 2)], watch=watch)
+        assert float((together[0] - plain).abs().max()) <= bound
+        assert float((together[2] - changed).abs().max()) <= bound
+    assert float((plain - changed).abs().max()) > 0.01
+
+
+def test_repeated_many_times_it_is_itself(subject: tuple[Encoder, Format], rows: list[TokenSequence]) -> None:
+    encoder, bound = subject[0], subject[1].bound
+    together = run(encoder, [rows[5]] * 33)
+    assert float((together - run(encoder, [rows[5]])).abs().max()) <= bound

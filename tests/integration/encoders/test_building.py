@@ -1,0 +1,222 @@
+"""Models that are made by our own code against transformers' own from_pretrained: every bit of every weight and buffer."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES as KINDS
+from bertscope_service.encoders.torch.building import outline
+from bertscope_service.encoders.torch.checkpoints import Checkpoint, read_checkpoint
+from bertscope_service.errors import FailedPrecondition
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
+
+from tests.support.tiny import ARCHITECTURES, write_checkpoint
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def theirs(folder: Path, kind: type[Any], dtype: torch.dtype) -> tuple[PreTrainedModel, set[str]]:
+    """What transformers makes of a folder, and what it misses there."""
+    model, report = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    return model, set(report["missing_keys"])
+
+
+def assert_same(found: Checkpoint, model: PreTrainedModel, missing: set[str]) -> None:
+    """Names, bits, number formats, ties; but for what is missing, which is random."""
+    assert found.missing == missing
+    ours, expected = found.model.state_dict(), model.state_dict()
+    assert list(ours) == list(expected)
+    for name, values in expected.items():
+        assert ours[name].dtype is values.dtype, name
+        assert ours[name].shape == values.shape, name
+        if name not in missing:
+            assert torch.equal(ours[name], values), name
+    buffers, wanted = dict(found.model.named_buffers()), dict(model.named_buffers())
+    assert list(buffers) == list(wanted)
+    for name, values in wanted.items():
+        assert buffers[name].dtype is values.dtype, name
+        assert torch.equal(buffers[name], values), name
+    assert ties(found.model) == ties(model)
+    assert not found.model.training
+    assert not any(parameter.requires_grad for parameter in found.model.parameters())
+    assert all(torch.isfinite(parameter).all() for parameter in found.model.parameters())
+    assert found.model.config.dtype is model.config.dtype
+
+
+def ties(model: torch.nn.Module) -> set[frozenset[str]]:
+    """Names that are one parameter."""
+    names: dict[int, set[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), set()).add(name)
+    return {frozenset(group) for group in names.values() if len(group) > 1}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_masked_lm_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model")
+    model, missing = theirs(folder, KINDS[architecture].masked_lm, dtype)
+    assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model", labels=3)
+    model, missing = theirs(folder, KINDS[architecture].sequence_classification, torch.float32)
+    assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_base_model_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model", head=False)
+    model, missing = theirs(folder, KINDS[architecture].masked_lm, dtype)
+    assert missing
+    assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_shards_are_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model")
+    kind = KINDS[architecture].masked_lm
+    sharded = write_checkpoint(architecture, tmp_path / "sharded")
+    (sharded / "model.safetensors").unlink()
+    kind.from_pretrained(folder).save_pretrained(sharded, max_shard_size="40KB")
+    assert len(list(sharded.glob("*.safetensors"))) > 1
+    model, missing = theirs(sharded, kind, torch.float32)
+    assert_same(read_checkpoint(sharded, architecture, torch.float32), model, missing)
+
+
+Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
+
+
+def old_norms(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Names from TensorFlow's time."""
+    return {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): values
+        for name, values in weights.items()
+    }
+
+
+def without_prefix(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name.removeprefix("bert."): values for name, values in weights.items()}
+
+
+def more_than_needed(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What checkpoints of old have beside their weights."""
+    return weights | {
+        "bert.embeddings.position_ids": torch.arange(64)[None],
+        "cls.seq_relationship.weight": torch.ones(2, 32),
+        "bert.pooler.dense.weight": torch.ones(32, 32),
+    }
+
+
+def tied_twice(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Both names of one parameter."""
+    return weights | {"cls.predictions.decoder.weight": weights["bert.embeddings.word_embeddings.weight"].clone()}
+
+
+def untied(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Both names, other values, though the config says that they are one."""
+    return weights | {"cls.predictions.decoder.weight": weights["bert.embeddings.word_embeddings.weight"] + 1}
+
+
+def other_name(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Only the name that is usually left out."""
+    changed = dict(weights)
+    return changed | {"cls.predictions.decoder.weight": changed.pop("bert.embeddings.word_embeddings.weight")}
+
+
+def half_and_double(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Several number formats in one file."""
+    formats = (torch.float16, torch.float64, torch.bfloat16)
+    return {name: values.to(formats[number % 3]) for number, (name, values) in enumerate(weights.items())}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "change", [old_norms, without_prefix, more_than_needed, tied_twice, untied, other_name, half_and_double]
+)
+def test_files_that_are_written_otherwise_are_what_transformers_reads(
+    change: Change, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model")
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, {"format": "pt"})
+    model, missing = theirs(folder, KINDS["bert"].masked_lm, dtype)
+    assert_same(read_checkpoint(folder, "bert", dtype), model, missing)
+
+
+def test_a_classifier_without_its_head_has_no_labels(tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model", labels=3)
+    path = folder / "model.safetensors"
+    save_file({name: values for name, values in load_file(path).items() if "classifier" not in name}, path, {"format": "pt"})
+    model, missing = theirs(folder, KINDS["bert"].sequence_classification, torch.float32)
+    found = read_checkpoint(folder, "bert", torch.float32)
+    assert_same(found, model, missing)
+    assert found.labels == ()
+
+
+def rewrite(folder: Path, **settings: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | settings), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"num_hidden_layers": 10**9}, "many more parts"),
+        ({"num_hidden_layers": 9}, "are missing or misshapen, first bert.encoder.layer.4.attention"),
+        ({"vocab_size": 2**31}, "misshapen, first bert.embeddings.word_embeddings.weight"),
+        ({"max_position_embeddings": 2**40}, "a table of 1099511627776 numbers"),
+        ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": True}}, "quantised by another program"),
+    ],
+    ids=str,
+)
+def test_no_memory_is_taken_for_what_only_the_config_says(settings: dict[str, object], said: str, tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model")
+    rewrite(folder, **settings)
+    with pytest.raises(FailedPrecondition, match=r"can't be|don't fit|are quantised") as caught:
+        read_checkpoint(folder, "bert", torch.float32)
+    assert said in caught.value.message
+
+
+def test_a_head_that_only_the_config_describes_is_bounded(tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model", labels=3)
+    path = folder / "model.safetensors"
+    save_file({name: values for name, values in load_file(path).items() if "classifier" not in name}, path, {"format": "pt"})
+    count = 10**6
+    rewrite(folder, id2label={number: str(number) for number in range(count)}, label2id={})
+    with pytest.raises(FailedPrecondition, match="a head of 33000000 numbers, and the weights have none of them"):
+        read_checkpoint(folder, "bert", torch.float32)
+
+
+@pytest.mark.parametrize("cut", [4, 100, -1])
+def test_a_file_that_is_cut_short_says_so(cut: int, tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model")
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(FailedPrecondition, match="cut short"):
+        read_checkpoint(folder, "bert", torch.float32)
+
+
+def test_weights_have_memory_of_their_own(tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model")
+    found = read_checkpoint(folder, "bert", torch.float32)
+    before = {name: values.clone() for name, values in found.model.state_dict().items()}
+    path = folder / "model.safetensors"
+    path.write_bytes(bytes(path.stat().st_size))
+    assert all(torch.equal(values, before[name]) for name, values in found.model.state_dict().items())
+    assert all(values.data_ptr() % 64 == 0 for values in found.model.parameters())
+
+
+def test_an_outline_has_no_memory(tmp_path: Path) -> None:
+    kind = KINDS["bert"].masked_lm
+    model = outline(kind, kind.config_class(), torch.bfloat16)
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert {buffer.device.type for buffer in model.buffers()} == {"cpu"}

@@ -1,0 +1,207 @@
+"""Loads, compressions, prunings and rankings beside running calls: nothing that other threads see changes, and every answer is
+what it is without them."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import model_pb2 as model
+from numpy.typing import NDArray
+
+from tests.support.exports import load_exported
+from tests.support.harness import Host, LoopThread, launched, read_maps
+from tests.support.process_state import unchanged
+from tests.support.sweeps import masked_lm, matrix, text_input
+from tests.support.tensor_calls import stub_of
+from tests.support.tensors import arrays_of, request_of
+from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SECONDS = 300
+TEXTS = ("Paris is the capital of [MASK].", "The [MASK] sat.", "She plays the [MASK] in the garden near the old house.")
+PRECISIONS = {"fp32": common.PRECISION_FLOAT32, "fp16": common.PRECISION_FLOAT16, "bf16": common.PRECISION_BFLOAT16}
+Values = NDArray[np.floating]
+Step = compression.CompressionStep
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("loading")
+    return {name: write_checkpoint(name, root / name) for name in ARCHITECTURES}
+
+
+@pytest.fixture(scope="module")
+def host(loop: LoopThread, folders: dict[str, Path], export_cache: Path) -> Iterator[Host]:
+    """One model run by ONNX Runtime, as the first, and one by PyTorch."""
+    for name in ("bert", "electra"):
+        load_exported(folders[name], export_cache)
+    with launched(loop, model=[f"graphs={folders['bert']}"], runtime="onnx", cache_folder=export_cache) as running:
+        load(running, "weights", folders["roberta"])
+        yield running
+
+
+def load(host: Host, name: str, source: Path, precision: str = "fp32", runtime: int = common.RUNTIME_TORCH) -> model.Model:
+    request = model.LoadModelRequest(model_id=name, source=str(source), precision=PRECISIONS[precision], runtime=runtime)
+    *_, last = host.models.LoadModel(request, timeout=SECONDS)
+    return last.model
+
+
+def unload(host: Host, name: str) -> None:
+    host.models.UnloadModel(model.UnloadModelRequest(name=f"models/{name}"), timeout=SECONDS)
+
+
+def fill(host: Host, name: str) -> Values:
+    request = cloze.FillMaskRequest(model=f"models/{name}", texts=TEXTS, top_k=5)
+    found = host.cloze.FillMask(request, timeout=SECONDS).results
+    return np.array([one.log_probability for text in found for mask in text.masks for one in mask.predictions])
+
+
+def maps(host: Host, name: str) -> Values:
+    request = attention.ExtractAttentionRequest(model=f"models/{name}", inputs=[text_input(TEXTS[2])])
+    (found,) = read_maps(host.attention.ExtractAttention(request, timeout=SECONDS))
+    return found.values.astype(np.float64)
+
+
+def tensors(host: Host, name: str) -> Values:
+    ids = np.arange(5, 13, dtype=np.int64)[None]
+    request = request_of({"input_ids": ids}, ["logits"], model=name)
+    found = arrays_of(stub_of(host).ModelInfer(request, timeout=SECONDS))["logits"]
+    assert found.dtype == np.float32
+    return found
+
+
+def rank(host: Host, name: str) -> Values:
+    request = ablation.RankHeadsRequest(model=f"models/{name}", objective=masked_lm(SENTENCES[:3]))
+    return matrix(host.ablation.RankHeads(request, timeout=SECONDS).importance)
+
+
+QUESTIONS: dict[str, Callable[[Host, str], Values]] = {"fill": fill, "maps": maps, "tensors": tensors}
+
+
+@contextmanager
+def asked_meanwhile(host: Host) -> Iterator[None]:
+    """Callers of both runtimes, all of whose answers must be what they were before."""
+    keys = [(what, name) for what in QUESTIONS for name in ("graphs", "weights")]
+    expected = {(what, name): QUESTIONS[what](host, name) for what, name in keys}
+    stopped, answers = threading.Event(), []
+
+    def call(what: str, name: str) -> None:
+        while not stopped.is_set():
+            np.testing.assert_allclose(QUESTIONS[what](host, name), expected[what, name], atol=2e-5, err_msg=f"{what} {name}")
+            answers.append(what)
+
+    with ThreadPoolExecutor(len(keys)) as threads:
+        calls = [threads.submit(call, *key) for key in keys]
+        try:
+            yield
+        finally:
+            stopped.set()
+        for done in calls:
+            done.result()
+    assert len(answers) > len(keys)
+
+
+def compress(host: Host, name: str, *steps: Step, folder: Path | None = None) -> model.Model:
+    request = model.CompressModelRequest(model="models/weights", model_id=name, steps=steps, folder=str(folder or ""))
+    *_, last = host.models.CompressModel(request, timeout=SECONDS)
+    return last.model
+
+
+STEPS = {
+    "fp16": (Step(half=compression.HalfPrecision(precision=common.PRECISION_FLOAT16)),),
+    "int8": (Step(int8=compression.Int8Quantization()),),
+    "dictionary": (Step(weight_only=compression.WeightOnlyQuantization(bits=4)),),
+    "layers": (Step(layers=compression.LayerSelection(layers=[0, 2])),),
+    "units": (
+        Step(
+            feed_forward=compression.FeedForwardRemoval(
+                share=0.25, criterion=compression.FeedForwardRemoval.CRITERION_IMPORTANCE, texts=SENTENCES[:2]
+            )
+        ),
+    ),
+    "magnitude": (Step(magnitude=compression.MagnitudePruning(share=0.5)),),
+    "tokens": (Step(tokens=compression.TokenElimination(kept_shares=[1, 0.75, 0.5, 0.5])),),
+    "vocabulary": (Step(vocabulary=compression.VocabularyReduction(texts=SENTENCES)),),
+}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_loads_change_nothing_that_others_see(
+    host: Host, folders: dict[str, Path], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asked_meanwhile(host), unchanged(monkeypatch) as looks:
+        for name, folder in folders.items():
+            load(host, name, folder, precision)
+            unload(host, name)
+    assert looks() > 10
+
+
+@pytest.mark.parametrize("steps", STEPS)
+def test_compressions_change_nothing_that_others_see(
+    host: Host, steps: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with asked_meanwhile(host), unchanged(monkeypatch) as looks:
+        compress(host, "small", *STEPS[steps], folder=tmp_path / "small")
+        unload(host, "small")
+        load(host, "small", tmp_path / "small")
+        unload(host, "small")
+    assert looks() > 10
+
+
+def test_exports_change_nothing_that_others_see(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    with asked_meanwhile(host), unchanged(monkeypatch) as looks:
+        compress(host, "small", Step(onnx=compression.OnnxExport()), Step(int8=compression.Int8Quantization()))
+        unload(host, "small")
+    assert looks() > 10
+
+
+def test_prunings_and_rankings_change_nothing_that_others_see(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    heads = [common.LayerHeads(layer=1, heads=[0, 2])]
+    with asked_meanwhile(host), unchanged(monkeypatch) as looks:
+        for name in ("graphs", "weights"):
+            request = ablation.PruneHeadsRequest(model=f"models/{name}", model_id="pruned", heads=heads)
+            host.ablation.PruneHeads(request, timeout=SECONDS)
+            rank(host, name)
+            unload(host, "pruned")
+    assert looks() > 10
+
+
+def test_six_rankings_at_once_of_a_model_run_by_onnx(host: Host, folders: dict[str, Path]) -> None:
+    """Each of them may read a twin for PyTorch; what they give is what a ranking alone does."""
+    load(host, "twin", folders["electra"], runtime=common.RUNTIME_ONNX)
+    load(host, "alone", folders["electra"])
+    expected = rank(host, "alone")
+    with asked_meanwhile(host), ThreadPoolExecutor(6) as threads:
+        for found in threads.map(lambda _: rank(host, "twin"), range(6)):
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+    unload(host, "twin")
+    unload(host, "alone")
+
+
+def test_models_that_are_loaded_at_once_are_those_that_are_loaded_alone(host: Host, folders: dict[str, Path]) -> None:
+    jobs = {
+        f"{name}-{precision}": (folder, precision)
+        for number, (name, folder) in enumerate(folders.items())
+        for precision in ("fp16" if number % 2 else "bf16", "fp32")
+    }
+    expected = {}
+    for name, (folder, precision) in jobs.items():
+        load(host, name, folder, precision)
+        expected[name] = fill(host, name)
+        unload(host, name)
+    with asked_meanwhile(host):
+        for _ in range(2):
+            with ThreadPoolExecutor(8) as threads:
+                list(threads.map(lambda name: load(host, name, *jobs[name]), jobs))
+            for name in jobs:
+                np.testing.assert_array_equal(fill(host, name), expected[name], err_msg=name)
+                unload(host, name)

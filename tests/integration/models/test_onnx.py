@@ -1,0 +1,434 @@
+"""Models run by ONNX Runtime through gRPC: the answers of torch, and clear errors for what can't be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import onnx
+import pytest
+import torch
+from bertscope.inference import open_inference_pb2_grpc
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import classification_pb2 as classification
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import model_pb2 as model
+from bertscope_service.encoders.base import Encoder, State, TokenSequence
+from bertscope_service.encoders.onnx.sessions import check_provider, providers
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.models.warm_up import warm_up
+from numpy.testing import assert_allclose
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+from tests.support.exports import load_exported
+from tests.support.harness import Host, LoopThread, launched, read_maps, refused
+from tests.support.sweeps import (
+    MASKED,
+    MEAN,
+    REFERENCES,
+    UNIFORM,
+    cloze_prompts,
+    interventions,
+    labelled,
+    masked_lm,
+    matrix,
+    rank,
+    sweep,
+    text_input,
+)
+from tests.support.tensors import arrays_of, padded, request_of
+
+LOAD_SECONDS = 90.0
+TWINS = (("models/bert", "models/graphs"), ("models/sorter", "models/sorting-graphs"))
+
+
+def load(host: Host, **fields: Any) -> model.Model:
+    fields.setdefault("runtime", common.RUNTIME_AUTO)
+    *_, last = host.models.LoadModel(model.LoadModelRequest(**fields), timeout=LOAD_SECONDS)
+    assert last.WhichOneof("event") == "model"
+    assert isinstance(last.model, model.Model)
+    return last.model
+
+
+@pytest.fixture(scope="module")
+def twins(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path], export_cache: Path) -> Iterator[Host]:
+    """Hosts models/bert and models/sorter by torch, models/graphs and models/sorting-graphs, the same by ONNX Runtime."""
+    for folder in (checkpoints["bert"], sorters["sorter"]):
+        load_exported(folder, export_cache)  # which takes longer than calls here may
+    given = [f"bert={checkpoints['bert']}", f"sorter={sorters['sorter']}"]
+    with launched(loop, model=given, cache_folder=export_cache) as host:
+        load(host, model_id="graphs", source=str(checkpoints["bert"]), runtime=common.RUNTIME_ONNX)
+        load(host, model_id="sorting-graphs", source=str(sorters["sorter"]), runtime=common.RUNTIME_ONNX)
+        yield host
+
+
+@pytest.fixture(scope="module")
+def export(export_cache: Path, twins: Host) -> Path:
+    """The folder that models/graphs was read from."""
+    loaded = twins.server.registry.find("models/graphs").loaded
+    assert loaded is not None
+    manifests = (json.loads(path.read_text()) | {"folder": path.parent} for path in export_cache.glob("onnx/*/bertscope.json"))
+    (folder,) = (found["folder"] for found in manifests if found["source_digest"] == loaded.weights_digest)
+    assert isinstance(folder, Path)
+    return folder
+
+
+@pytest.fixture
+def copied(export: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(export, tmp_path / "copied"))
+
+
+def fill(host: Host, name: str, **fields: Any) -> cloze.FillMaskResponse:
+    reply = host.cloze.FillMask(cloze.FillMaskRequest(model=name, texts=MASKED, top_k=264, **fields), timeout=20)
+    assert isinstance(reply, cloze.FillMaskResponse)
+    return reply
+
+
+def logs(reply: cloze.FillMaskResponse) -> np.ndarray[Any, Any]:
+    """[masks, vocabulary]."""
+    masks = [mask for result in reply.results for mask in result.masks]
+    found = np.zeros((len(masks), 264))
+    for row, mask in enumerate(masks):
+        found[row, [prediction.piece_ids[0] for prediction in mask.predictions]] = [p.log_probability for p in mask.predictions]
+    return found
+
+
+@pytest.mark.parametrize("mode", [None, UNIFORM, MEAN])
+def test_cloze_is_that_of_torch_and_provenance_says_who_ran(twins: Host, mode: int | None) -> None:
+    fields: dict[str, Any] = {}
+    if mode is not None:
+        changes = interventions({(1, 2): (mode, 1.0), (2, 0): (mode, 1.0)})
+        fields = {"interventions": changes, "reference_texts": REFERENCES if mode == MEAN else ()}
+    expected, found = (fill(twins, name, **fields) for name in TWINS[0])
+    assert_allclose(logs(found), logs(expected), atol=1e-4)
+    assert found.provenance.runtime == common.RUNTIME_ONNX
+    assert found.provenance.library_versions["onnxruntime"]
+    assert found.provenance.weights_digest == expected.provenance.weights_digest
+
+
+def test_attention_is_that_of_torch(twins: Host) -> None:
+    def ask(name: str) -> list[np.ndarray[Any, Any]]:
+        request = attention.ExtractAttentionRequest(
+            model=name, inputs=[text_input("The cat sat."), text_input("Isn't it?", "It is.")]
+        )
+        return [text.values for text in read_maps(twins.attention.ExtractAttention(request, timeout=20))]
+
+    for expected, found in zip(*map(ask, TWINS[0]), strict=True):
+        assert_allclose(found, expected, atol=1e-5)
+
+
+def test_classification_is_that_of_torch(twins: Host) -> None:
+    def ask(name: str) -> np.ndarray[Any, Any]:
+        request = classification.ClassifyRequest(
+            model=name, inputs=[text_input("The cat sat."), text_input("Isn't it?", "It is.")]
+        )
+        reply = twins.classification.Classify(request, timeout=20)
+        return np.array([[label.probability for label in sorted(r.labels, key=lambda x: x.index)] for r in reply.results])
+
+    expected, found = map(ask, TWINS[1])
+    assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", [UNIFORM, MEAN])
+def test_sweeps_measure_what_torch_measures(twins: Host, mode: int) -> None:
+    references = REFERENCES if mode == MEAN else ()
+    for objective, names in ((cloze_prompts(skip_multi_piece=True), TWINS[0]), (labelled(), TWINS[1])):
+        expected, found = (
+            sweep(twins, model=name, objective=objective, mode=mode, reference_texts=references).numbers for name in names
+        )
+        assert_allclose(found, expected, atol=1e-4)
+
+
+def test_gradients_come_from_torch_and_the_reply_says_so(twins: Host) -> None:
+    objective = masked_lm(["Paris is the capital of France.", "The cat sat on the mat."])
+    expected, found = (rank(twins, model=name, objective=objective) for name in TWINS[0])
+    assert_allclose(matrix(found.importance), matrix(expected.importance), atol=1e-6)
+    assert found.provenance.runtime == common.RUNTIME_TORCH
+    assert found.provenance.model == "models/graphs"
+    order = {"objective": objective, "greedy": {"order": "ORDER_IMPORTANCE", "step": 8}}
+    curves = [sweep(twins, model=name, **order).numbers for name in TWINS[0]]
+    assert_allclose(curves[1], curves[0], atol=1e-4)
+
+
+def test_capabilities_are_those_of_the_checkpoint(twins: Host) -> None:
+    expected, found = (twins.models.GetModel(model.GetModelRequest(name=name)).model for name in TWINS[0])
+    assert (found.runtime, found.precision) == (common.RUNTIME_ONNX, common.PRECISION_FLOAT32)
+    assert list(found.capabilities) == list(expected.capabilities)
+    assert found.parameters == expected.parameters
+
+
+def test_auto_serves_by_either(twins: Host, checkpoints: dict[str, Path]) -> None:
+    found = load(twins, model_id="chosen", source=str(checkpoints["bert"]), runtime=common.RUNTIME_AUTO)
+    try:
+        assert found.runtime in {common.RUNTIME_TORCH, common.RUNTIME_ONNX}
+        loaded = twins.server.registry.find("models/chosen").loaded
+        assert loaded is not None
+        assert loaded.alternatives == ()  # whoever lost is not kept
+        assert_allclose(logs(fill(twins, "models/chosen")), logs(fill(twins, "models/bert")), atol=1e-4)
+    finally:
+        twins.models.UnloadModel(model.UnloadModelRequest(name="models/chosen"), timeout=20)
+
+
+class Unusable:
+    """A model's encoder that fails when it is run."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def begin(self, sequences: Sequence[TokenSequence]) -> State:
+        raise RuntimeError("no such kernel")
+
+
+@pytest.mark.parametrize("broken", ["torch", "onnx"])
+def test_auto_takes_what_works(twins: Host, caplog: pytest.LogCaptureFixture, broken: str) -> None:
+    loaded = {name: twins.server.registry.find(model).loaded for name, model in zip(("torch", "onnx"), TWINS[0], strict=True)}
+    encoders = [Unusable(one.encoder) if name == broken else one.encoder for name, one in loaded.items() if one is not None]
+    assert loaded["torch"] is not None
+    undecided = replace(loaded["torch"], encoder=encoders[0], alternatives=(encoders[1],))
+    decided = twins.loop.run(warm_up(twins.server.engine, undecided))
+    assert decided.encoder.runtime != broken
+    assert decided.alternatives == ()
+    assert f"can't be served by {broken}: no such kernel" in caplog.text
+    hopeless = replace(undecided, encoder=Unusable(encoders[0]), alternatives=(Unusable(encoders[1]),))
+    with pytest.raises(RuntimeError, match="no such kernel"):
+        twins.loop.run(warm_up(twins.server.engine, hopeless))
+
+
+def test_graphs_have_one_number_format(twins: Host, checkpoints: dict[str, Path]) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        load(
+            twins,
+            model_id="half",
+            source=str(checkpoints["bert"]),
+            runtime=common.RUNTIME_ONNX,
+            precision=common.PRECISION_BFLOAT16,
+        )
+    assert failures[0].info.reason == "RUNTIME_UNSUPPORTED"
+    assert "use runtime torch" in failures[0].message
+
+
+def test_unknown_runtime(twins: Host, checkpoints: dict[str, Path]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        load(twins, model_id="x", source=str(checkpoints["bert"]), runtime=9)
+    assert failures[0].info.reason == "UNKNOWN_RUNTIME"
+
+
+def test_an_export_loads_by_itself_and_not_by_torch(twins: Host, copied: Path) -> None:
+    found = load(twins, model_id="alone", source=str(copied), runtime=common.RUNTIME_AUTO)
+    try:
+        assert found.runtime == common.RUNTIME_ONNX
+        assert [step.step for step in found.compression] == ["onnx"]
+        assert model.CAPABILITY_RANKING not in found.capabilities
+        assert_allclose(logs(fill(twins, "models/alone")), logs(fill(twins, "models/bert")), atol=1e-4)
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            rank(twins, model="models/alone", objective=masked_lm(["The cat sat."]))
+        assert failures[0].info.reason == "NO_GRADIENTS"
+    finally:
+        twins.models.UnloadModel(model.UnloadModelRequest(name="models/alone"), timeout=20)
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        load(twins, model_id="alone", source=str(copied), runtime=common.RUNTIME_TORCH)
+    assert failures[0].info.reason == "RUNTIME_UNSUPPORTED"
+
+
+def cut_short(folder: Path) -> None:
+    path = folder / "weights.bin"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def elsewhere(folder: Path) -> None:
+    graph = onnx.load(folder / "fast.onnx", load_external_data=False)
+    tensor = next(tensor for tensor in graph.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL)
+    next(entry for entry in tensor.external_data if entry.key == "location").value = "../../secret"
+    onnx.save(graph, folder / "fast.onnx")
+
+
+def nowhere(folder: Path) -> None:
+    graph = onnx.load(folder / "fast.onnx", load_external_data=False)
+    tensor = next(tensor for tensor in graph.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL)
+    next(entry for entry in tensor.external_data if entry.key == "offset").value = "-4096"
+    onnx.save(graph, folder / "fast.onnx")
+
+
+def hidden_elsewhere(folder: Path) -> None:
+    """In an attribute, not among the initialisers."""
+    graph = onnx.load(folder / "fast.onnx", load_external_data=False)
+    tensor = onnx.TensorProto(data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    graph.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["stolen"], value=tensor))
+    onnx.save(graph, folder / "fast.onnx")
+
+
+def change_details(folder: Path, **changes: Any) -> None:
+    """None leaves one out."""
+    path = folder / "bertscope.json"
+    manifest = json.loads(path.read_text())
+    details = manifest["details"] | changes
+    path.write_text(json.dumps(manifest | {"details": {key: value for key, value in details.items() if value is not None}}))
+
+
+def newer(folder: Path) -> None:
+    graph = onnx.load(folder / "fast.onnx", load_external_data=False)
+    next(opset for opset in graph.opset_import if not opset.domain).version = 999
+    onnx.save(graph, folder / "fast.onnx")
+
+
+BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no weights": (lambda folder: (folder / "weights.bin").unlink(), "weights.bin does not exist"),
+    "half the weights": (cut_short, "weights.bin ends before"),
+    "no graph": (lambda folder: (folder / "analysis.onnx").unlink(), "analysis.onnx does not exist"),
+    "not a graph": (lambda folder: (folder / "fast.onnx").write_bytes(b"nonsense"), "fast.onnx"),
+    "empty graph": (lambda folder: (folder / "fast.onnx").write_bytes(b""), "fast.onnx"),
+    "weights elsewhere": (elsewhere, "not in weights.bin"),
+    "weights hidden elsewhere": (hidden_elsewhere, "'/etc/passwd', not in weights.bin"),
+    "weights before the file": (nowhere, "has no place there"),
+    "details left out": (lambda folder: change_details(folder, head_size=None), "head_size"),
+    "details that are wrong": (lambda folder: change_details(folder, head_size=9), "can't be run"),
+    "unknown opset": (newer, "999"),
+    "no manifest": (lambda folder: (folder / "bertscope.json").unlink(), "bertscope.json"),
+    "another manifest": (lambda folder: (folder / "bertscope.json").write_text("{}"), "bertscope.json"),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_export_is_refused_by_name(twins: Host, copied: Path, name: str) -> None:
+    damage, words = BREAKS[name]
+    damage(copied)
+    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+        load(twins, model_id="broken", source=str(copied), runtime=common.RUNTIME_ONNX)
+    assert failures[0].info.reason == "SOURCE_UNREADABLE"
+    assert words in failures[0].message
+    assert "\n" not in failures[0].message
+
+
+@pytest.fixture(scope="module")
+def foreign(
+    checkpoints: dict[str, Path], sorters: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Folders as other exporters write them: one graph from ids to logits, all of the weights in it."""
+    found = {}
+    kinds = (
+        ("fill", AutoModelForMaskedLM, checkpoints["bert"]),
+        ("sort", AutoModelForSequenceClassification, sorters["sorter"]),
+    )
+    for name, kind, folder in kinds:
+        target = Path(shutil.copytree(folder, tmp_path_factory.mktemp("foreign") / name))
+        whole = kind.from_pretrained(folder, attn_implementation="eager").eval()
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        example = {key: torch.ones((2, 5), dtype=torch.int64) for key in names}
+        sizes = {key: {0: torch.export.Dim("batch"), 1: torch.export.Dim("length")} for key in names}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter says what it does with names of sizes
+            program = torch.onnx.export(
+                whole,
+                kwargs=example,
+                dynamo=True,
+                dynamic_shapes=sizes,
+                input_names=names,
+                output_names=["logits"],
+                verbose=False,
+            )
+        assert program is not None
+        program.save(target / "model.onnx", external_data=name == "sort")
+        (target / "model.safetensors").unlink()
+        found[name] = target
+    return found
+
+
+def tensors(host: Host, name: str, output: str) -> dict[str, Any]:
+    """What the Open Inference Protocol gives for two texts, one of them padded."""
+    ids, mask = padded([[2, 7, 8, 9, 3], [2, 5, 3]])
+    request = request_of({"input_ids": ids, "attention_mask": mask}, [output], model=name)
+    return arrays_of(open_inference_pb2_grpc.GRPCInferenceServiceStub(host.channel).ModelInfer(request, timeout=20))
+
+
+def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path]) -> None:
+    filler = load(twins, model_id="filler", source=str(foreign["fill"] / "model.onnx"))
+    sorter = load(twins, model_id="sort", source=str(foreign["sort"]))
+    try:
+        assert list(filler.capabilities) == [model.CAPABILITY_CLOZE]
+        assert list(sorter.capabilities) == [model.CAPABILITY_CLASSIFICATION]
+        assert (filler.layers, filler.heads, filler.max_tokens) == (4, 4, 64)
+        assert_allclose(logs(fill(twins, filler.name)), logs(fill(twins, "models/bert")), atol=1e-4)
+        request = classification.ClassifyRequest(inputs=[text_input("The cat sat."), text_input("Isn't it?", "It is so.")])
+        probabilities = []
+        for name in (sorter.name, "models/sorter"):
+            request.model = name
+            results = twins.classification.Classify(request, timeout=20).results
+            probabilities.append([[label.probability for label in result.labels] for result in results])
+        assert_allclose(probabilities[0], probabilities[1], atol=1e-5)
+        for names in ((filler.name, "models/bert"), (sorter.name, "models/sorter")):
+            assert_allclose(*(tensors(twins, name, "logits")["logits"] for name in names), atol=1e-4)
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            tensors(twins, filler.name, "last_hidden_state")
+        assert failures[0].info.reason == "NO_OUTPUT"
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            request = attention.ExtractAttentionRequest(model=filler.name, inputs=[text_input("The cat sat.")])
+            read_maps(twins.attention.ExtractAttention(request, timeout=20))
+        assert failures[0].info.reason == "NOT_OBSERVABLE"
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            fill(twins, filler.name, interventions=interventions({(0, 0): (UNIFORM, 1.0)}))
+        assert failures[0].info.reason == "NOT_OBSERVABLE"
+    finally:
+        for found in (filler, sorter):
+            twins.models.UnloadModel(model.UnloadModelRequest(name=found.name), timeout=20)
+
+
+def test_a_foreign_graph_of_another_form_is_refused(twins: Host, foreign: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(foreign["fill"], tmp_path / "other"))
+    graph = onnx.load(folder / "model.onnx")
+    for node in graph.graph.node:
+        for place, name in enumerate(node.output):
+            node.output[place] = "scores" if name == "logits" else name
+        for place, name in enumerate(node.input):
+            node.input[place] = "scores" if name == "logits" else name
+    graph.graph.output[0].name = "scores"
+    onnx.save(graph, folder / "model.onnx")
+    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+        load(twins, model_id="other", source=str(folder))
+    assert "gives scores" in failures[0].message
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    onnx.save(onnx.load(foreign["fill"] / "model.onnx"), folder / "model.onnx")
+    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+        load(twins, model_id="other", source=str(folder))
+    assert "max_position_embeddings" in failures[0].message
+
+
+def test_a_gpu_that_onnx_runtime_cannot_use_is_an_error() -> None:
+    """ONNX Runtime itself would go on on the CPU."""
+    gpu = torch.device("cuda:1")
+    assert providers(gpu)[0] == ("CUDAExecutionProvider", {"device_id": 1})
+    check_provider(["CUDAExecutionProvider", "CPUExecutionProvider"], gpu)
+    check_provider(["CPUExecutionProvider"], torch.device("cpu"))
+    with pytest.raises(FailedPrecondition, match="CUDA 13"):
+        check_provider(["CPUExecutionProvider"], gpu)
+
+
+def test_unloaded_graphs_leave_memory_and_loading_is_not_held_up(twins: Host, checkpoints: dict[str, Path]) -> None:
+    """Gradients read beside a model go with it."""
+    load(twins, model_id="passing", source=str(checkpoints["bert"]), runtime=common.RUNTIME_ONNX)
+    rank(twins, model="models/passing", objective=masked_lm(["The cat sat."]))
+    loaded = twins.server.registry.find("models/passing").loaded
+    assert loaded is not None
+    gone = threading.Event()
+    watch = [weakref.finalize(loaded.encoder, gone.set)]
+    entry = twins.server.registry.find("models/passing")
+    assert entry.gradients is not None
+    gradients = threading.Event()
+    watch.append(weakref.finalize(entry.gradients.result().encoder, gradients.set))
+    del loaded, entry
+    twins.models.UnloadModel(model.UnloadModelRequest(name="models/passing"), timeout=20)
+    assert gone.wait(20)
+    assert gradients.wait(20)

@@ -1,0 +1,129 @@
+"""Models in few bits, and models that drop tokens, through the server: what they say of themselves, do and refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import classification_pb2 as classification
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import model_pb2 as model
+from bertscope_service.checkpoints.steps import EliminateTokens, Int8, WeightOnly
+
+from tests.support.compressed import make
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.sweeps import MASKED, ZERO, masked_lm, rank, sweep, text_input
+from tests.support.tiny import write_checkpoint
+
+UNSUPPORTED, INVALID = grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT
+HEAD = common.HeadIntervention(layer=1, heads=(0,), mode=ZERO)
+TEXT = "Paris is the [MASK] of France."
+
+
+@pytest.fixture(scope="module")
+def small(loop: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    root = tmp_path_factory.mktemp("small")
+    whole, labels = write_checkpoint("bert", root / "whole"), write_checkpoint("bert", root / "labels", labels=3)
+    tokens = EliminateTokens((0.9, 0.7, 0.5, 0.3))
+    models = {
+        "whole": whole,
+        "integers": make(whole, root / "integers", Int8()),
+        "codes": make(whole, root / "codes", WeightOnly(8, 0)),
+        "tokens": make(whole, root / "tokens", tokens),
+        "labels": make(labels, root / "few", tokens),
+    }
+    with launched(loop, model=[f"{name}={folder}" for name, folder in models.items()]) as running:
+        yield running
+
+
+def described(small: Host, name: str) -> model.Model:
+    found = small.models.ListModels(model.ListModelsRequest(), timeout=CALL_SECONDS).models
+    return next(entry for entry in found if entry.name == f"models/{name}")
+
+
+def fill(small: Host, name: str, text: str = TEXT, **fields: object) -> cloze.FillMaskResponse:
+    request = cloze.FillMaskRequest(model=f"models/{name}", texts=(text,), top_k=20, **fields)  # type: ignore[arg-type]
+    return small.cloze.FillMask(request, timeout=CALL_SECONDS)
+
+
+@pytest.mark.parametrize(("name", "precision"), [("integers", common.PRECISION_INT8), ("codes", common.PRECISION_WEIGHT_ONLY)])
+def test_few_bits(small: Host, name: str, precision: int) -> None:
+    entry, whole = described(small, name), described(small, "whole")
+    assert (entry.precision, entry.runtime, entry.parameters) == (precision, common.RUNTIME_TORCH, whole.parameters)
+    assert model.CAPABILITY_PRUNING not in entry.capabilities
+    assert (model.CAPABILITY_RANKING in entry.capabilities) == (name == "codes")
+    reply = fill(small, name, interventions=[HEAD])
+    assert reply.provenance.precision == precision
+    expected = [one.token for one in fill(small, "whole", interventions=[HEAD]).results[0].masks[0].predictions]
+    found = [one.token for one in reply.results[0].masks[0].predictions]
+    assert len({*found, *expected}) < 30
+    request = attention.ExtractAttentionRequest(model=entry.name, inputs=[text_input("The cat sat.")])
+    assert list(small.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+
+
+def test_integers_have_no_gradients(small: Host) -> None:
+    with refused(UNSUPPORTED) as failures:
+        rank(small, model="models/integers", objective=masked_lm(MASKED))
+    assert failures[0].info.reason == "NO_GRADIENTS"
+
+
+@pytest.mark.parametrize("precision", [common.PRECISION_INT8, common.PRECISION_WEIGHT_ONLY])
+def test_few_bits_can_not_be_asked_for(small: Host, precision: common.Precision.ValueType) -> None:
+    with refused(INVALID) as failures:
+        list(small.models.LoadModel(model.LoadModelRequest(model_id="x", source="nowhere", precision=precision)))
+    assert failures[0].fields == ["precision"]
+
+
+def test_a_model_that_drops_tokens_answers(small: Host) -> None:
+    entry = described(small, "tokens")
+    assert list(entry.capabilities) == [model.CAPABILITY_CLOZE]
+    assert [step.step for step in entry.compression] == ["tokens"]
+    long = TEXT + " The nurse told the doctor that she was late."
+    (found,) = fill(small, "tokens", long).results
+    assert len(found.masks[0].predictions) == 20
+    (plain,) = fill(small, "whole", long).results
+    one, other = ({p.token: p.log_probability for p in text.masks[0].predictions} for text in (found, plain))
+    assert one != pytest.approx(other)
+    request = classification.ClassifyRequest(model="models/labels", inputs=[text_input(long)])
+    (labels,) = small.classification.Classify(request, timeout=CALL_SECONDS).results
+    assert sum(label.probability for label in labels.labels) == pytest.approx(1)
+
+
+def test_a_model_that_drops_tokens_is_not_watched_or_changed(small: Host) -> None:
+    calls = {
+        "attention": lambda: list(
+            small.attention.ExtractAttention(
+                attention.ExtractAttentionRequest(model="models/tokens", inputs=[text_input(TEXT)]), timeout=CALL_SECONDS
+            )
+        ),
+        "cloze": lambda: fill(small, "tokens", interventions=[HEAD]),
+        "labels": lambda: small.classification.Classify(
+            classification.ClassifyRequest(model="models/labels", inputs=[text_input(TEXT)], interventions=[HEAD]),
+            timeout=CALL_SECONDS,
+        ),
+        "sweep": lambda: sweep(small, model="models/tokens", objective=masked_lm(MASKED), mode=ZERO),
+    }
+    for name, call in calls.items():
+        with refused(UNSUPPORTED) as failures:
+            call()
+        assert failures[0].info.reason == "NOT_OBSERVABLE", name
+
+
+def test_made_by_a_call(small: Host, tmp_path: Path) -> None:
+    """From a model to one of integers that drops tokens, saved and loaded again."""
+    steps = [
+        compression.CompressionStep(tokens=compression.TokenElimination(kept_shares=(0.9, 0.7, 0.5, 0.3))),
+        compression.CompressionStep(int8=compression.Int8Quantization()),
+    ]
+    request = model.CompressModelRequest(model="models/whole", model_id="made", steps=steps, folder=str(tmp_path / "made"))
+    *_, last = small.models.CompressModel(request, timeout=CALL_SECONDS)
+    load = model.LoadModelRequest(model_id="again", source=str(tmp_path / "made"))
+    *_, again = small.models.LoadModel(load, timeout=CALL_SECONDS)
+    assert last.model.precision == common.PRECISION_INT8
+    assert last.model.weights_digest == again.model.weights_digest
+    assert fill(small, "made").results == fill(small, "again").results

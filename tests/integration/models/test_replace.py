@@ -1,0 +1,437 @@
+"""LoadModel with replace: no gap between the old weights and the new ones, and nothing changes until the new ones are ready."""
+
+import asyncio
+import shutil
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import bertscope_service.api.attention
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import cloze_pb2_grpc
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import model_pb2 as model
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.models.warm_up import warm_up
+from bertscope_service.rpc import hosting
+from numpy.testing import assert_allclose
+
+from tests.support.harness import CALL_SECONDS, Host, read_maps, refused, wait_until
+from tests.support.sweeps import MASKED, Sweep, divergence
+from tests.support.tiny import corrupt_weights, write_checkpoint
+
+FAILED = grpc.StatusCode.FAILED_PRECONDITION
+NAME = "models/first"
+TEXTS = ("The [MASK] sat.", "Paris is the capital of [MASK].", "The [MASK] waited near the window.")
+SEQUENCE = "the cat sat on the mat " * 8
+SWEEP = ablation.SweepHeadsRequest(model=NAME, objective=divergence(MASKED), mode=common.HeadIntervention.MODE_ZERO)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call said, and of which weights."""
+
+    digest: str
+    pieces: list[list[int]]
+    probabilities: list[list[float]]
+
+    def check(self, truths: dict[str, "Answer"]) -> None:
+        """Fail unless it is what the weights that it names say."""
+        true = truths[self.digest]
+        assert self.pieces == true.pieces
+        assert_allclose(self.probabilities, true.probabilities, atol=1e-5)
+
+
+def ask(host: Host, name: str = NAME, stub: Any = None) -> Answer:
+    request = cloze.FillMaskRequest(model=name, texts=TEXTS, top_k=3)
+    reply = (stub or host.cloze).FillMask(request, timeout=CALL_SECONDS)
+    found = [result.masks[0].predictions for result in reply.results]
+    return Answer(
+        reply.provenance.weights_digest,
+        [[prediction.piece_ids[0] for prediction in predictions] for predictions in found],
+        [[prediction.probability for prediction in predictions] for predictions in found],
+    )
+
+
+def loading(host: Host, source: Path, **fields: Any) -> Any:
+    chosen: dict[str, Any] = {"model_id": "first", "source": str(source), "replace": True} | fields
+    return host.models.LoadModel(model.LoadModelRequest(**chosen), timeout=CALL_SECONDS)
+
+
+def load(host: Host, source: Path, **fields: Any) -> model.Model:
+    last = list(loading(host, source, **fields))[-1]
+    assert isinstance(last.model, model.Model)
+    return last.model
+
+
+def get(host: Host, name: str = NAME) -> model.Model:
+    found = host.models.GetModel(model.GetModelRequest(name=name), timeout=CALL_SECONDS).model
+    assert isinstance(found, model.Model)
+    return found
+
+
+def listed(host: Host) -> list[model.Model]:
+    return list(host.models.ListModels(model.ListModelsRequest(), timeout=CALL_SECONDS).models)
+
+
+def count(host: Host, state: str) -> float:
+    return host.metric("bertscope_models", state=state)
+
+
+def maps_of(texts: int) -> attention.ExtractAttentionRequest:
+    inputs = [common.TextInput(text=SEQUENCE) for _ in range(texts)]
+    return attention.ExtractAttentionRequest(model=NAME, inputs=inputs)
+
+
+@pytest.fixture(scope="module")
+def red(checkpoints: dict[str, Path]) -> Path:
+    return checkpoints["bert"]
+
+
+@pytest.fixture(scope="module")
+def blue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same architecture with other weights."""
+    return write_checkpoint("bert", tmp_path_factory.mktemp("blue") / "blue", seed=1)
+
+
+@pytest.fixture
+def paints(launch: Callable[..., Host], red: Path, checkpoints: dict[str, Path]) -> Host:
+    """Hosts models/first, which is red and the default, and models/second."""
+    return launch(model=[f"first={red}", f"second={checkpoints['roberta']}"])
+
+
+@pytest.fixture(scope="module")
+def truths(host: Host, blue: Path) -> dict[str, Answer]:
+    """What red and blue say, by the digest of their weights."""
+    load(host, blue, model_id="blue", replace=False)
+    found = [ask(host, "models/bert"), ask(host, "models/blue")]
+    host.models.UnloadModel(model.UnloadModelRequest(name="models/blue"), timeout=CALL_SECONDS)
+    assert found[0].pieces != found[1].pieces
+    return {answer.digest: answer for answer in found}
+
+
+class Gate:
+    """Where models wait before their first run, once it is shut."""
+
+    def __init__(self) -> None:
+        self.shut_for = ""
+        self.arrived = threading.Event()
+        self.open = threading.Event()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    found = Gate()
+
+    async def gated(engine: Any, loaded: LoadedModel) -> LoadedModel:
+        if loaded.name == found.shut_for:
+            found.arrived.set()
+            assert await asyncio.to_thread(found.open.wait, 60)
+        return await warm_up(engine, loaded)
+
+    monkeypatch.setattr(hosting, "warm_up", gated)
+    yield found
+    found.open.set()
+
+
+@pytest.fixture
+def replacing(paints: Host, blue: Path, gate: Gate) -> Any:
+    """A call that replaces models/first, and waits for its first run behind the gate."""
+    gate.shut_for = NAME
+    call = loading(paints, blue)
+    assert gate.arrived.wait(20)
+    return call
+
+
+def test_the_new_model_takes_the_name_and_the_place_of_the_old_one(paints: Host, blue: Path, truths: dict[str, Answer]) -> None:
+    red_digest, blue_digest = truths
+    before = listed(paints)
+    assert ask(paints).digest == red_digest
+    *progress, last = loading(paints, blue)
+    assert {message.progress.stage for message in progress} >= {model.LoadProgress.STAGE_WARMING_UP}
+    assert (last.model.name, last.model.source, last.model.weights_digest) == (NAME, str(blue), blue_digest)
+    assert last.model.state == model.Model.STATE_READY
+    assert last.model.ready_time.ToNanoseconds() > before[0].ready_time.ToNanoseconds()
+    assert listed(paints) == [last.model, before[1]]
+    for name in (NAME, ""):
+        found = ask(paints, name)
+        assert found.digest == blue_digest
+        found.check(truths)
+    wait_until(lambda: count(paints, "unloading") == 0, "the old model is gone")
+    assert (count(paints, "loading"), count(paints, "ready")) == (0, 2)
+    assert paints.metric("bertscope_model_weight_bytes", model=NAME) == (blue / "model.safetensors").stat().st_size
+
+
+def test_a_name_that_is_free_is_simply_loaded(paints: Host, blue: Path, truths: dict[str, Answer]) -> None:
+    assert load(paints, blue, model_id="third").name == "models/third"
+    ask(paints, "models/third").check(truths)
+    assert [found.name for found in listed(paints)] == [NAME, "models/second", "models/third"]
+
+
+def test_without_replace_the_error_names_it(paints: Host, blue: Path) -> None:
+    with refused(grpc.StatusCode.ALREADY_EXISTS) as failures:
+        load(paints, blue, replace=False)
+    assert failures[0].info.reason == "MODEL_EXISTS"
+    assert "or set replace" in failures[0].message
+
+
+def test_until_it_is_ready_the_old_model_is_what_everybody_sees(
+    paints: Host, replacing: Any, blue: Path, gate: Gate, truths: dict[str, Answer]
+) -> None:
+    red_digest, blue_digest = truths
+    assert get(paints).weights_digest == red_digest
+    assert [(found.name, found.state) for found in listed(paints)] == [
+        (NAME, model.Model.STATE_READY),
+        ("models/second", model.Model.STATE_READY),
+    ]
+    assert (count(paints, "loading"), count(paints, "ready")) == (1, 2)
+    for name in (NAME, ""):
+        found = ask(paints, name)
+        assert found.digest == red_digest
+        found.check(truths)
+    gate.open.set()
+    assert list(replacing)[-1].model.weights_digest == blue_digest
+    assert ask(paints).digest == blue_digest
+
+
+def test_while_it_is_replaced_a_model_changes_in_no_other_way(
+    paints: Host, replacing: Any, red: Path, blue: Path, gate: Gate, truths: dict[str, Answer]
+) -> None:
+    for change in (
+        lambda: load(paints, red),
+        lambda: paints.models.UnloadModel(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS),
+    ):
+        with refused(FAILED) as failures:
+            change()
+        assert failures[0].info.reason == "MODEL_BEING_REPLACED"
+        assert "wait until that is done" in failures[0].message
+    with refused(grpc.StatusCode.ALREADY_EXISTS):
+        load(paints, red, replace=False)
+    # What is made of it is made of the old one, and may not take its name.
+    heads = [common.LayerHeads(layer=0, heads=[0])]
+    request = ablation.PruneHeadsRequest(model=NAME, model_id="first", heads=heads)
+    with refused(grpc.StatusCode.ALREADY_EXISTS) as failures:
+        paints.ablation.PruneHeads(request, timeout=CALL_SECONDS)
+    assert "replace" not in failures[0].message
+    request.model_id = "pruned"
+    made = paints.ablation.PruneHeads(request, timeout=CALL_SECONDS).model
+    gate.open.set()
+    assert list(replacing)[-1].model.name == NAME
+    of_blue = ablation.PruneHeadsRequest(model=NAME, model_id="other", heads=heads)
+    assert paints.ablation.PruneHeads(of_blue, timeout=CALL_SECONDS).model.weights_digest != made.weights_digest
+    ask(paints).check(truths)
+    load(paints, red)
+    paints.models.UnloadModel(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
+    assert NAME not in [found.name for found in listed(paints)]
+
+
+def test_a_model_that_loads_or_unloads_can_not_be_replaced(paints: Host, blue: Path, gate: Gate) -> None:
+    gate.shut_for = "models/third"
+    first = loading(paints, blue, model_id="third", replace=False)
+    assert gate.arrived.wait(20)
+    with refused(FAILED) as failures:
+        load(paints, blue, model_id="third")
+    assert failures[0].info.reason == "MODEL_NOT_READY"
+    assert "still loading" in failures[0].message
+    gate.open.set()
+    assert list(first)[-1].model.name == "models/third"
+    stream = paints.ablation.SweepHeads(SWEEP, timeout=CALL_SECONDS)
+    next(stream)
+    unloading = paints.models.UnloadModel.future(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
+    wait_until(lambda: get(paints).state == model.Model.STATE_UNLOADING, "it is being unloaded")
+    with refused(FAILED) as failures:
+        load(paints, blue)
+    assert "already being unloaded" in failures[0].message
+    unloading.cancel()
+    stream.cancel()
+
+
+def test_a_cancelled_replacement_leaves_the_old_model_as_it_was(
+    paints: Host, replacing: Any, gate: Gate, blue: Path, truths: dict[str, Answer]
+) -> None:
+    before = listed(paints)
+    replacing.cancel()
+    wait_until(lambda: count(paints, "loading") == 0, "the load is abandoned")
+    gate.shut_for = ""
+    assert listed(paints) == before
+    ask(paints).check(truths)
+    assert load(paints, blue).weights_digest == ask(paints).digest != before[0].weights_digest
+
+
+def test_a_failed_replacement_leaves_the_old_model_as_it_was(
+    paints: Host, red: Path, blue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truths: dict[str, Answer]
+) -> None:
+    async def broken(*_: Any) -> LoadedModel:
+        raise RuntimeError("it can't run here")
+
+    before = listed(paints)
+    copy = Path(shutil.copytree(red, tmp_path / "copy"))
+    corrupt_weights(copy)
+    for source in (copy, tmp_path / "nowhere"):
+        with refused(FAILED):
+            load(paints, source)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT):
+        load(paints, blue, device="toaster")
+    monkeypatch.setattr(hosting, "warm_up", broken)
+    with refused(grpc.StatusCode.INTERNAL):
+        load(paints, blue)
+    assert listed(paints) == before
+    assert (count(paints, "loading"), count(paints, "ready"), count(paints, "unloading")) == (0, 2, 0)
+    found = ask(paints)
+    assert found.digest == before[0].weights_digest
+    found.check(truths)
+
+
+def test_streams_that_run_finish_on_the_old_weights_whose_memory_goes_with_the_last_of_them(
+    paints: Host, blue: Path, truths: dict[str, Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    red_digest, blue_digest = truths
+    expected_sweep = Sweep(list(paints.ablation.SweepHeads(SWEEP, timeout=CALL_SECONDS)))
+    (expected_maps,) = read_maps(paints.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
+    monkeypatch.setattr(bertscope_service.api.attention, "WINDOW_BYTES", expected_maps.values.nbytes)
+    loaded = paints.server.registry.find(NAME).loaded
+    assert loaded is not None
+    gone = threading.Event()
+    watch = weakref.finalize(loaded.encoder, gone.set)
+    del loaded
+    sweeping = paints.ablation.SweepHeads(SWEEP, timeout=CALL_SECONDS)
+    reading = paints.attention.ExtractAttention(maps_of(100), timeout=CALL_SECONDS)
+    received_sweep, received_maps = [next(sweeping)], [next(reading)]
+    assert load(paints, blue).weights_digest == blue_digest
+    ask(paints).check(truths)
+    assert (count(paints, "ready"), count(paints, "unloading")) == (2, 1)
+    assert watch.alive
+    received_sweep += sweeping
+    found = Sweep(received_sweep)
+    assert found.summary.provenance.weights_digest == red_digest
+    for effect, expected in zip(found.effects, expected_sweep.effects, strict=True):
+        assert effect.heads == expected.heads
+        assert_allclose(scores(effect), scores(expected), atol=1e-5)
+    received_maps += reading
+    maps = read_maps(received_maps)
+    assert len(maps) == 100
+    for text in maps:
+        assert text.header.provenance.weights_digest == red_digest
+        assert_allclose(text.values, expected_maps.values, atol=2e-5)
+    assert gone.wait(20)
+    wait_until(lambda: count(paints, "unloading") == 0, "the old model is counted no more")
+    (new_maps,) = read_maps(paints.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
+    assert np.abs(new_maps.values - expected_maps.values).max() > 0.01
+
+
+def scores(effect: ablation.HeadEffect) -> list[float]:
+    return [metric.score for metric in effect.metrics]
+
+
+def test_weights_that_are_overwritten_where_they_lie_are_taken_up_by_a_replacement(
+    launch: Callable[..., Host], red: Path, blue: Path, tmp_path: Path, truths: dict[str, Answer]
+) -> None:
+    folder = Path(shutil.copytree(red, tmp_path / "deployed"))
+    host = launch(model=[f"first={folder}"])
+    old = ask(host)
+    shutil.copytree(blue, folder, dirs_exist_ok=True)
+    assert ask(host).digest == old.digest
+    ask(host).check(truths)
+    load(host, folder)
+    assert ask(host).digest != old.digest
+    ask(host).check(truths)
+
+
+def test_replacing_again_and_again_leaves_one_model(paints: Host, red: Path, blue: Path) -> None:
+    alive: list[weakref.ref[Any]] = []
+    for source in (blue, red, blue, red):
+        load(paints, source)
+        loaded = paints.server.registry.find(NAME).loaded
+        assert loaded is not None
+        alive.append(weakref.ref(loaded.encoder))
+        del loaded
+    wait_until(lambda: sum(encoder() is not None for encoder in alive) == 1, "the old ones are gone")
+    wait_until(lambda: paints.metric("bertscope_models", state="unloading") == 0, "nothing is unloaded any more")
+    samples = [sample for family in paints.server.metrics.registry.collect() for sample in family.samples]
+    named = sorted(sample.name for sample in samples if sample.labels.get("model") == NAME)
+    assert named == ["bertscope_model_calls_total", "bertscope_model_weight_bytes"]
+
+
+class Callers:
+    """Threads that ask a model over and over, each on a connection of its own; what they got, and when they asked for it."""
+
+    def __init__(self, host: Host, name: str, number: int) -> None:
+        self._host = host
+        self._name = name
+        self._stop = threading.Event()
+        self.answers: list[tuple[float, float, Answer]] = []
+        self.failures: list[Any] = []
+        self._threads = [threading.Thread(target=self._ask) for _ in range(number)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        self.wait(5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(CALL_SECONDS)
+
+    def wait(self, calls: int) -> None:
+        """Come back after so many more calls."""
+        more = len(self.answers) + len(self.failures) + calls
+        wait_until(lambda: len(self.answers) + len(self.failures) >= more, f"{calls} more calls have ended")
+
+    def _ask(self) -> None:
+        with self._host.connect() as channel:
+            stub = cloze_pb2_grpc.ClozeServiceStub(channel)
+            while not self._stop.is_set():
+                began = time.monotonic()
+                try:
+                    answer = ask(self._host, self._name, stub)
+                    self.answers.append((began, time.monotonic(), answer))
+                except grpc.RpcError as error:
+                    self.failures.append(error)
+
+
+def test_under_load_every_answer_is_of_the_weights_that_it_names_and_none_fails(
+    paints: Host, red: Path, blue: Path, truths: dict[str, Answer]
+) -> None:
+    served = [(0.0, time.monotonic(), get(paints).weights_digest)]
+    with Callers(paints, NAME, 3) as callers:
+        for source in (blue, red) * 3:
+            asked = time.monotonic()
+            digest = load(paints, source).weights_digest
+            served.append((asked, time.monotonic(), digest))
+            callers.wait(5)
+    assert not callers.failures
+    assert {answer.digest for _, _, answer in callers.answers} == set(truths)
+    for began, ended, answer in callers.answers:
+        answer.check(truths)
+        # Asked for after a replacement was answered: no older one. Answered before one was asked for: no newer one.
+        first = max(number for number, (_, ready, _) in enumerate(served) if ready <= began)
+        last = max(number for number, (asked, _, _) in enumerate(served) if asked <= ended)
+        assert answer.digest in {digest for _, _, digest in served[first : last + 1]}
+    wait_until(lambda: count(paints, "unloading") == 0, "the old ones are gone")
+
+
+def test_an_unload_under_load_ends_no_call_and_touches_no_other_model(
+    launch: Callable[..., Host], red: Path, truths: dict[str, Answer]
+) -> None:
+    host = launch(model=[f"kept={red}", f"first={red}"])
+    with Callers(host, NAME, 2) as leaving, Callers(host, "models/kept", 2) as staying:
+        host.models.UnloadModel(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
+        unloaded = time.monotonic()
+        leaving.wait(5)
+        staying.wait(5)
+    assert not staying.failures
+    assert {failure.code() for failure in leaving.failures} == {grpc.StatusCode.NOT_FOUND}
+    for _, _, answer in (*leaving.answers, *staying.answers):
+        answer.check(truths)
+    assert max(began for began, _, _ in leaving.answers) < unloaded < max(began for began, _, _ in staying.answers)

@@ -1,0 +1,128 @@
+"""Calls that end before their answer: cancelled, past their deadline, or of a caller that went away. None is malformed, none
+leaves a trace in the log or on standard error; errors of ours and of gRPC's keep theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2
+from bertscope_service.observability.grpc_log import BATCH_FAILED, CYGRPC, log_filter
+from bertscope_service.rpc.malformed import PARTS
+from grpc._cython import cygrpc
+from grpc_health.v1 import health_pb2
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, wait_until
+from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, frame, request
+
+RST_STREAM, CANCEL = 0x3, (8).to_bytes(4, "big")
+LIST_MODELS, UNKNOWN, NO_UTF_8 = "/bertscope.v1.ModelService/ListModels", "/no.Such/Method", "/\udcff"
+TEXT = "the cat [MASK] on the mat ."
+UNARY = {
+    "/bertscope.v1.ClozeService/FillMask": cloze_pb2.FillMaskRequest(texts=[TEXT]),
+    "/grpc.health.v1.Health/Check": health_pb2.HealthCheckRequest(),
+    LIST_MODELS: cloze_pb2.FillMaskRequest(),
+    UNKNOWN: cloze_pb2.FillMaskRequest(),
+}
+STREAMS = {
+    "/bertscope.v1.AttentionService/ExtractAttention": attention_pb2.ExtractAttentionRequest(
+        inputs=[common_pb2.TextInput(text=TEXT)] * 8
+    ),
+    "/grpc.health.v1.Health/Watch": health_pb2.HealthCheckRequest(),
+}
+DEADLINES = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.02, CALL_SECONDS)
+CONNECTIONS, CALLS, UNDER_WAY = 10, 200, 40
+
+
+def malformed(host: Host) -> Mapping[str, float]:
+    return {part: host.metric("bertscope_malformed_total", part=part) for part in PARTS}
+
+
+def check_quiet(host: Host, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nothing was said but how many calls were refused, and how many malformed."""
+    call: Any = host.channel.unary_unary(LIST_MODELS)
+    for _ in range(2):  # by the second, the server has done all that it had to do when the first one came
+        call(b"", timeout=CALL_SECONDS)
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert all(line.startswith(("calls refused within", "malformed within")) for line in told), caplog.text
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("path", [LIST_MODELS, UNKNOWN, NO_UTF_8])
+def test_calls_that_are_cancelled_as_they_come(
+    host: Host, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    before, tries = malformed(host), 50
+    for _ in range(tries):
+        with Connection(host.target) as connection:
+            head = frame(HEADERS, END_HEADERS, request(path, host.target)) + frame(DATA, END_STREAM, bytes(5))
+            connection.send_frames(head + frame(RST_STREAM, 0, CANCEL))
+    wanted = {**before, "path": before["path"] + (tries if path == NO_UTF_8 else 0)}
+    wait_until(lambda: malformed(host)["path"] >= wanted["path"], "all paths are counted")
+    check_quiet(host, caplog, capfd)
+    assert malformed(host) == wanted
+
+
+def test_calls_that_end_at_any_moment(host: Host, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+    """Under load: some are cancelled, some have a few milliseconds, some lose their connection, streams after some messages."""
+    before, chance, under_way = malformed(host), random.Random(0), deque[Any]()
+    for _ in range(CONNECTIONS):
+        with host.connect() as channel:
+            for number in range(CALLS):
+                streamed = number % 3 == 0
+                path, message = chance.choice(list((STREAMS if streamed else UNARY).items()))
+                make: Any = channel.unary_stream(path) if streamed else channel.unary_unary(path).future
+                under_way.append(make(message.SerializeToString(), timeout=chance.choice(DEADLINES)))
+                if streamed and chance.random() < 0.5:
+                    with contextlib.suppress(grpc.RpcError):
+                        next(under_way[-1])
+                if len(under_way) > UNDER_WAY:
+                    under_way.rotate(chance.randrange(UNDER_WAY))
+                    under_way.popleft().cancel()
+        under_way.clear()
+    check_quiet(host, caplog, capfd)
+    assert malformed(host) == before
+
+
+def failing(message: str) -> logging.LogRecord:
+    """What gRPC logs of an error that came up in its own code."""
+    return logging.LogRecord(CYGRPC, logging.ERROR, "", 0, "raised", (), (Exception, cygrpc.ExecuteBatchError(message), None))
+
+
+def test_only_batches_that_fail_because_the_call_has_ended_are_dropped() -> None:
+    """A batch that gRPC refuses to begin is a bug, and so is any other error."""
+    assert not log_filter.filter(failing(f"{BATCH_FAILED}: (SendMessageOperation,)"))
+    assert log_filter.filter(failing("Failed grpc_call_start_batch: 8 with grpc_call_error value: 'TOO_MANY_OPERATIONS'"))
+    for error in (cygrpc.InternalError("Error in grpc_server_request_call: 8"), cygrpc.UsageError("RPC already finished.")):
+        assert log_filter.filter(logging.LogRecord(CYGRPC, logging.ERROR, "", 0, "raised", (), (type(error), error, None)))
+
+
+def test_a_bug_that_grpc_finds_keeps_its_trace(caplog: pytest.LogCaptureFixture, loop: LoopThread) -> None:
+    """Of a handler that answers with what is no message: no function of ours is at work when gRPC can't send it."""
+
+    async def answer(request: bytes, context: object) -> object:
+        return object()
+
+    async def serve() -> tuple[grpc.aio.Server, int]:
+        server = grpc.aio.server()
+        handlers = {"Method": grpc.unary_unary_rpc_method_handler(answer)}  # type: ignore[arg-type]
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("a.B", handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        return server, port
+
+    log_filter.install()
+    server, port = loop.run(serve())
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError):
+            channel.unary_unary("/a.B/Method")(b"", timeout=CALL_SECONDS)
+    finally:
+        loop.run(server.stop(0))
+    assert "Traceback" in caplog.text
+    assert "TypeError" in caplog.text

@@ -1,0 +1,307 @@
+"""What goes wrong in one call stays in that call."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bertscope_service.api.attention
+import grpc
+import pytest
+import torch
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+
+from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused, wait_until
+
+GOOD = "The [MASK] sat."
+TOKENS = 6
+"""[CLS] the [MASK] sat . [SEP]"""
+
+
+def ask(texts: int = 1, **fields: Any) -> cloze.FillMaskRequest:
+    return cloze.FillMaskRequest(texts=[GOOD] * texts, **fields)
+
+
+def maps_of(texts: int, **fields: Any) -> attention.ExtractAttentionRequest:
+    inputs = [common_pb2.TextInput(text="the cat sat on the mat and " * 7) for _ in range(texts)]
+    return attention.ExtractAttentionRequest(inputs=inputs, **fields)
+
+
+def waiting(host: Host) -> float:
+    return host.metric("bertscope_queue_rows", device="cpu")
+
+
+def rows(host: Host) -> float:
+    return host.metric("bertscope_batch_rows_sum", device="cpu")
+
+
+def in_flight(host: Host, method: str) -> float:
+    return host.metric("bertscope_requests_in_flight", method=method)
+
+
+def test_rows_of_a_cancelled_stream_are_dropped_before_they_cost_anything(
+    host: Host, check_alive: Callable[[Host], None]
+) -> None:
+    dropped, computed = host.metric("bertscope_rows_dropped_total", reason="cancelled"), rows(host)
+    with held(host) as gate:
+        call = host.attention.ExtractAttention(maps_of(150))
+        wait_until(lambda: gate.arrived and waiting(host) > 50, "many texts wait")
+        call.cancel()
+        wait_until(lambda: in_flight(host, "ExtractAttention") == 0, "the call ends")
+        wait_until(lambda: waiting(host) == 0, "its rows are dropped")
+        assert host.metric("bertscope_queue_tokens", device="cpu") == 0
+    assert host.metric("bertscope_rows_dropped_total", reason="cancelled") > dropped + 50
+    check_alive(host)
+    assert rows(host) - computed < 100
+
+
+def test_a_cancelled_cloze_call_drops_its_rows(host: Host, check_alive: Callable[[Host], None]) -> None:
+    with held(host) as gate:
+        first = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        second = host.cloze.FillMask.future(ask(20), timeout=CALL_SECONDS)
+        wait_until(lambda: waiting(host) == 20, "its rows wait")
+        second.cancel()
+        wait_until(lambda: waiting(host) == 0, "its rows are dropped")
+        gate.let_through()
+        assert len(first.result().results) == 1
+    wait_until(lambda: in_flight(host, "FillMask") == 0, "all calls end")
+    check_alive(host)
+
+
+def test_a_reader_who_pauses_pauses_the_server_and_still_gets_everything(
+    host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, (alone,) = 250, read_maps(host.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
+    monkeypatch.setattr(bertscope_service.api.attention, "WINDOW_BYTES", 4 * alone.values.nbytes)
+    begun = rows(host)
+    with host.connect() as channel:
+        stub = type(host.attention)(channel)
+        call = stub.ExtractAttention(maps_of(texts), timeout=60)
+        first = next(call)
+        # Each good call takes the server's loop and its worker a hundred turns: all that would run on has run on.
+        for _ in range(100):
+            check_alive(host)
+        computed = rows(host) - begun - 100
+        for _ in range(100):
+            check_alive(host)
+        assert rows(host) - begun - 200 == computed
+        assert computed < texts / 2
+        assert waiting(host) == 0
+        found = read_maps([first, *call])
+    assert len(found) == texts
+    assert all((maps.values == alone.values).all() or abs(maps.values - alone.values).max() < 2e-5 for maps in found)
+
+
+def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bertscope_service.api.attention, "WINDOW_BYTES", 1_000_000)
+    cancelled = host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED")
+    channels = [host.connect() for _ in range(5)]
+    calls = [type(host.attention)(channel).ExtractAttention(maps_of(250)) for channel in channels]
+    for call in calls:
+        next(call)
+    assert in_flight(host, "ExtractAttention") == 5
+    for channel in channels:
+        channel.close()
+    wait_until(lambda: in_flight(host, "ExtractAttention") == 0, "the calls end")
+    assert host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED") == cancelled + 5
+
+
+def test_a_deadline_that_passes_in_the_queue(host: Host, check_alive: Callable[[Host], None]) -> None:
+    check_alive(host)  # what other tests left to the worker has run then
+    computed = rows(host)
+    dropped = host.metric("bertscope_rows_dropped_total", reason="deadline")
+    with held(host) as gate:
+        first = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        with pytest.raises(grpc.RpcError) as caught:
+            host.cloze.FillMask(ask(7), timeout=0.2)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        gate.let_through()
+        assert first.result().results
+    wait_until(lambda: waiting(host) == 0, "the late rows are gone")
+    after = host.metric("bertscope_rows_dropped_total", reason="deadline")
+    assert after == dropped + 7
+    check_alive(host)
+    assert rows(host) == computed + 2
+
+
+def test_a_full_queue_turns_calls_away_with_a_delay_and_answers_the_others(
+    launch: Callable[..., Host], check_alive: Callable[[Host], None]
+) -> None:
+    host = launch(queue_tokens=4 * TOKENS)
+    with held(host) as gate:
+        running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        queued = [host.cloze.FillMask.future(ask(2, top_k=k), timeout=CALL_SECONDS) for k in (1, 2)]
+        wait_until(lambda: waiting(host) == 4, "the queue is full")
+        for _ in range(3):
+            with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
+                host.cloze.FillMask(ask(), timeout=CALL_SECONDS)
+            delay = failures[0].retry.retry_delay.ToTimedelta().total_seconds()
+            assert 0.05 <= delay <= 30
+            assert failures[0].info.reason == "QUEUE_FULL"
+            assert f"{4 * TOKENS} tokens wait" in failures[0].message
+            assert "try again" in failures[0].message
+        assert host.metric("bertscope_rejected_total", reason="queue_full") == 3
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):
+            list(host.attention.ExtractAttention(maps_of(3), timeout=CALL_SECONDS))
+        gate.let_through()
+        assert len(running.result().results) == 1
+        for k, call in enumerate(queued, start=1):
+            assert [len(result.masks[0].predictions) for result in call.result().results] == [k, k]
+    check_alive(host)
+
+
+def test_a_request_larger_than_the_queue_is_answered_when_nothing_waits(launch: Callable[..., Host]) -> None:
+    host = launch(queue_tokens=10)
+    assert len(host.cloze.FillMask(ask(50), timeout=CALL_SECONDS).results) == 50
+    assert len(read_maps(host.attention.ExtractAttention(maps_of(9), timeout=CALL_SECONDS))) == 9
+
+
+def test_an_exception_in_an_encoder_is_internal_with_an_id_and_without_its_text(
+    host: Host, check_alive: Callable[[Host], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    loaded = host.server.registry.find("models/bert").loaded
+    assert loaded is not None
+
+    def explode(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the inner text of a bug")
+
+    vars(loaded.encoder)["advance"] = explode
+    try:
+        for ask_it in (
+            lambda: host.cloze.FillMask(ask(), timeout=CALL_SECONDS, metadata=(("x-request-id", "id-of-the-caller"),)),
+            lambda: list(host.attention.ExtractAttention(maps_of(3), timeout=CALL_SECONDS)),
+        ):
+            with refused(grpc.StatusCode.INTERNAL) as failures:
+                ask_it()
+            request_id = failures[0].info.metadata["request_id"]
+            assert request_id in failures[0].message
+            assert "inner" not in failures[0].message
+            traces = [
+                record for record in caplog.records if getattr(record, "request_id", "") == request_id and record.exc_info
+            ]
+            assert len(traces) == 1
+            assert "the inner text of a bug" in caplog.text
+    finally:
+        del vars(loaded.encoder)["advance"]
+    assert "id-of-the-caller" in {getattr(record, "request_id", "") for record in caplog.records if record.exc_info}
+    check_alive(host)
+    assert len(read_maps(host.attention.ExtractAttention(maps_of(2), timeout=CALL_SECONDS))) == 2
+
+
+def test_an_exception_outside_the_encoder_is_internal_too(
+    host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: Any) -> None:
+        raise KeyError("a secret")
+
+    for name, call in (
+        ("cloze.render_fill_mask", lambda: host.cloze.FillMask(ask(), timeout=CALL_SECONDS)),
+        ("attention.render_header", lambda: list(host.attention.ExtractAttention(maps_of(2), timeout=CALL_SECONDS))),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"bertscope_service.api.{name}", explode)
+            with refused(grpc.StatusCode.INTERNAL) as failures:
+                call()
+        assert "secret" not in failures[0].message
+        check_alive(host)
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved_and_a_text_that_does_not_is_refused(
+    host: Host, check_alive: Callable[[Host], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = host.server.registry.find("models/bert").loaded
+    assert loaded is not None
+    encoder: Any = loaded.encoder
+    sizes: list[int] = []
+    fits = 3
+
+    def advance(state: Any, *args: Any, **options: Any) -> None:
+        sizes.append(len(state.lengths))
+        if sizes[-1] > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        type(encoder).advance(encoder, state, *args, **options)
+
+    expected = host.cloze.FillMask(ask(10), timeout=CALL_SECONDS)
+    vars(encoder)["advance"] = advance
+    try:
+        found = host.cloze.FillMask(ask(10), timeout=CALL_SECONDS)
+        assert [len(result.masks) for result in found.results] == [len(result.masks) for result in expected.results]
+        assert max(sizes) == 10
+        fits = 0
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
+            host.cloze.FillMask(ask(), timeout=CALL_SECONDS)
+    finally:
+        del vars(encoder)["advance"]
+    assert failures[0].info.reason == "DEVICE_MEMORY"
+    assert failures[0].retry.retry_delay.seconds > 0
+    check_alive(host)
+
+
+def test_a_client_that_vanishes_takes_nobody_with_it(
+    host: Host, check_alive: Callable[[Host], None], checkpoints: dict[str, Path]
+) -> None:
+    with held(host) as gate:
+        channel = host.connect()
+        calls = [type(host.cloze)(channel).FillMask.future(ask()) for _ in range(10)]
+        mine = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived and in_flight(host, "FillMask") == 11, "all calls are there")
+        channel.close()
+        wait_until(lambda: in_flight(host, "FillMask") == 1, "the calls of the one that left end")
+        gate.let_through()
+        assert len(mine.result().results) == 1
+    assert all(call.code() is grpc.StatusCode.CANCELLED for call in calls)
+    check_alive(host)
+
+
+def test_a_failure_in_the_middle_of_a_stream_is_a_status(host: Host, check_alive: Callable[[Host], None]) -> None:
+    loaded = host.server.registry.find("models/bert").loaded
+    assert loaded is not None
+    encoder: Any = loaded.encoder
+    seen: list[int] = []
+
+    def advance(*args: Any, **options: Any) -> None:
+        seen.append(1)
+        if len(seen) > 2:
+            raise RuntimeError("a bug in the third text")
+        type(encoder).advance(encoder, *args, **options)
+
+    # Texts of one length would share a batch.
+    words = [
+        "the",
+        "cat",
+        "sat",
+        "on",
+        "the",
+        "mat",
+        "and",
+        "the",
+        "dog",
+        "ran",
+        "to",
+        "the",
+        "old",
+        "house",
+        "near",
+        "the",
+        "river",
+    ]
+    texts = [" ".join(words[: 1 + number * 6]) + " the" * (20 * number) for number in range(3)]
+    request = attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text=text) for text in texts])
+    vars(encoder)["advance"] = advance
+    received: list[attention.ExtractAttentionResponse] = []
+    try:
+        received.extend(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+    except grpc.RpcError as error:
+        assert Failure(error).code is grpc.StatusCode.INTERNAL
+    else:
+        pytest.fail("the stream ended well")
+    finally:
+        del vars(encoder)["advance"]
+    assert [maps.header.input_index for maps in read_maps(received)] == [0, 1]
+    check_alive(host)

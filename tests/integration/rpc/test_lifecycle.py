@@ -1,0 +1,281 @@
+"""Starting, health, reflection, and stopping without losing what runs."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+from bertscope.v1 import model_pb2 as model
+from bertscope_service.contract import SERVICES
+from bertscope_service.rpc.server import Server
+from bertscope_service.settings import Settings
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, read_maps, refused, wait_until
+
+Status = health_pb2.HealthCheckResponse
+NAMES = ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model")
+OURS = {f"bertscope.v1.{name}Service" for name in NAMES} | {"inference.GRPCInferenceService"}
+GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])
+
+
+def health(host: Host, service: str = "") -> int:
+    stub: Any = health_pb2_grpc.HealthStub(host.channel)
+    reply = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=CALL_SECONDS)
+    return int(reply.status)
+
+
+def stream_of(texts: int) -> attention.ExtractAttentionRequest:
+    inputs = [common_pb2.TextInput(text="the cat sat on the mat " * 8) for _ in range(texts)]
+    return attention.ExtractAttentionRequest(inputs=inputs)
+
+
+def is_refused(host: Host) -> bool:
+    try:
+        host.models.GetModel(model.GetModelRequest(), timeout=CALL_SECONDS)
+    except grpc.RpcError as error:
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        return True
+    return False
+
+
+def test_health_says_serving_once_all_models_are_there(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch(load=False)
+    assert set(SERVICES) == OURS
+    for service in ("", *OURS):
+        assert health(host, service) == Status.NOT_SERVING
+    with refused(grpc.StatusCode.NOT_FOUND) as failures:
+        host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
+    assert "no model is loaded" in failures[0].message
+    loop.run(host.server.load_models())
+    for service in ("", *OURS):
+        assert health(host, service) == Status.SERVING
+    assert host.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results
+
+
+def test_health_of_an_unknown_service(host: Host) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        health(host, "bertscope.v1.NoService")
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_watcher_is_told_when_the_server_begins_to_stop(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stub: Any = health_pb2_grpc.HealthStub(host.channel)
+    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
+    assert next(watch).status == Status.SERVING
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
+    assert next(watch).status == Status.NOT_SERVING
+    watch.cancel()
+    stopping.result(CALL_SECONDS)
+
+
+def test_reflection_lists_our_services_and_describes_them(host: Host) -> None:
+    connect: Any = reflection_pb2_grpc.ServerReflectionStub
+    stub = connect(host.channel)
+    requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+    requests += [reflection_pb2.ServerReflectionRequest(file_containing_symbol=name) for name in sorted(OURS)]
+    listed, *files = stub.ServerReflectionInfo(iter(requests), timeout=CALL_SECONDS)
+    names = {service.name for service in listed.list_services_response.service}
+    assert names == OURS | {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    assert all(reply.file_descriptor_response.file_descriptor_proto for reply in files)
+
+
+def test_stopping_finishes_what_runs_and_takes_nothing_new(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    with held(host) as gate:
+        stream = host.attention.ExtractAttention(stream_of(30), timeout=CALL_SECONDS)
+        answer = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived and host.metric("bertscope_requests_in_flight", method="FillMask"), "both run")
+        stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
+        wait_until(lambda: is_refused(host), "new calls are refused")
+        with host.connect() as channel, pytest.raises(grpc.RpcError) as caught:
+            type(host.cloze)(channel).FillMask(GOOD, timeout=CALL_SECONDS)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert not stopping.done()
+        gate.let_through()
+        assert len(read_maps(stream)) == 30
+        assert len(answer.result().results) == 1
+        stopping.result(CALL_SECONDS)
+
+
+def test_calls_that_come_in_while_it_drains_are_told_to_ask_another(launch: Callable[..., Host]) -> None:
+    host = launch()
+    host.server._interceptor.draining = True
+    with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+        host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
+    assert failures[0].info.reason == "DRAINING"
+    with refused(grpc.StatusCode.UNAVAILABLE):
+        list(host.attention.ExtractAttention(stream_of(2), timeout=CALL_SECONDS))
+    assert host.metric("bertscope_rejected_total", reason="draining") == 2
+
+
+def test_a_stop_without_grace_cuts_running_calls_off(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
+    next(stream)
+    loop.run(host.server.stop(0), timeout=10)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stream)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_calls_that_outlast_the_grace_period_are_told_to_ask_another(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    with held(host) as gate:
+        stream = host.attention.ExtractAttention(stream_of(3), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "a batch runs")
+        queued = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+        wait_until(lambda: host.metric("bertscope_requests_in_flight", method="FillMask"), "another call waits")
+        stopping = asyncio.run_coroutine_threadsafe(host.server.stop(0.1), loop.loop)
+        for end in (queued.result, lambda: list(stream)):
+            with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+                end()
+            assert failures[0].info.reason == "DRAINING"
+            assert failures[0].message == "the server is stopping; ask another one"
+        gate.let_through()
+        stopping.result(CALL_SECONDS)
+    for method in ("FillMask", "ExtractAttention"):
+        assert host.metric("bertscope_requests_in_flight", method=method) == 0
+        assert host.metric("bertscope_requests_total", method=method, code="UNAVAILABLE") == 1
+        assert host.metric("bertscope_requests_total", method=method, code="OK") == 0
+
+
+def test_calls_are_taken_for_a_while_after_health_says_not_serving(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20, drain_seconds=600), loop.loop)
+    wait_until(lambda: health(host) == Status.NOT_SERVING, "health says so")
+    with host.connect() as newcomer:
+        assert len(type(host.cloze)(newcomer).FillMask(GOOD, timeout=CALL_SECONDS).results) == 1
+    assert not stopping.done()
+    loop.loop.call_soon_threadsafe(host.server.hurry)
+    stopping.result(CALL_SECONDS)
+    assert is_refused(host)
+
+
+def test_a_server_in_a_hurry_waits_for_no_call(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
+    next(stream)
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(600), loop.loop)
+    wait_until(lambda: is_refused(host), "it stops")
+    assert not stopping.done()
+    loop.loop.call_soon_threadsafe(host.server.hurry)
+    stopping.result(CALL_SECONDS)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stream)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    interceptor = host.server._interceptor
+
+    async def hold() -> None:
+        interceptor.draining = True
+        async with interceptor.holding():
+            arrived.set()
+            await told.wait()
+
+    arrived, told = threading.Event(), asyncio.Event()
+    with held(host) as gate:
+        running = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "a call runs")
+        holding = asyncio.run_coroutine_threadsafe(hold(), loop.loop)
+        assert arrived.wait(CALL_SECONDS)
+        batches = host.metric("bertscope_batch_rows_count", device="cpu")
+    wait_until(lambda: host.metric("bertscope_batch_rows_count", device="cpu") > batches, "its batch has run")
+    late = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
+    wait_until(lambda: host.metric("bertscope_rejected_total", reason="draining"), "another call is there")
+    assert not running.done()
+    assert not late.done()
+    loop.loop.call_soon_threadsafe(told.set)
+    assert running.result().results
+    with refused(grpc.StatusCode.UNAVAILABLE):
+        late.result()
+    holding.result(CALL_SECONDS)
+
+
+def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_others(
+    launch: Callable[..., Host], loop: LoopThread
+) -> None:
+    host = launch()
+    assert host.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results
+    blocked, go_on = threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        assert go_on.wait(CALL_SECONDS)
+
+    loop.loop.call_soon_threadsafe(block)
+    assert blocked.wait(CALL_SECONDS)
+    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
+    calls = [host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS) for _ in range(300)]
+    go_on.set()
+    wait_until(lambda: all(call.done() for call in calls), "all have ended")
+    assert {call.code() for call in calls} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+    stopping.result(CALL_SECONDS)
+
+
+def test_a_stop_ends_a_call_that_takes_longer_than_the_grace_period(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch()
+    stream = host.attention.ExtractAttention(stream_of(250), timeout=60)
+    next(stream)
+    # Nobody reads on, so the stream would never end by itself.
+    loop.run(host.server.stop(0.2), timeout=10)
+    assert host.metric("bertscope_requests_in_flight", method="ExtractAttention") == 0
+
+
+def test_stopping_a_server_that_never_loaded(launch: Callable[..., Host], loop: LoopThread) -> None:
+    host = launch(load=False)
+    loop.run(host.server.stop(5), timeout=4)
+    with pytest.raises(grpc.RpcError) as caught:
+        host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def start(settings: Settings) -> None:
+    server = Server(settings)
+    try:
+        await server.start()
+    finally:
+        await server.stop(0)
+
+
+def test_a_port_that_is_taken_is_named(loop: LoopThread, host: Host) -> None:
+    for port, flag in ((host.ports.grpc, "--port"), (host.ports.metrics, "--metrics-port")):
+        settings: dict[str, Any] = {"port": 0, "metrics_port": 0} | {flag[2:].replace("-", "_"): port}
+        with pytest.raises(OSError, match=f"127.0.0.1:{port}; is the port taken.* {flag}$"):
+            loop.run(start(Settings(**settings)))
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_that_is_not_this_machines_is_named(loop: LoopThread, host: str) -> None:
+    for flag in ("host", "metrics_host"):
+        with pytest.raises(OSError, match=rf"on {host}:0; this machine has no such address; --{flag.replace('_', '-')} takes"):
+            loop.run(start(Settings(port=0, metrics_port=0, **{flag: host})))
+
+
+def test_ports_are_free_again_after_a_stop(loop: LoopThread, launch: Callable[..., Host]) -> None:
+    host = launch()
+    loop.run(host.server.stop(0))
+    for port in (host.ports.grpc, host.ports.metrics):
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+
+
+def test_several_models_of_the_settings_are_hosted_in_their_order(
+    launch: Callable[..., Host], checkpoints: dict[str, Path]
+) -> None:
+    host = launch(model=[f"second={checkpoints['roberta']}", str(checkpoints["bert"])])
+    listed = host.models.ListModels(model.ListModelsRequest()).models
+    assert [entry.name for entry in listed] == ["models/second", "models/bert"]

@@ -1,0 +1,399 @@
+"""More calls than a server can take: who is answered, who is refused, and what they hear. Every answer is checked."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import bertscope_service.api.attention
+import bertscope_service.engine.runs
+import grpc
+import pytest
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2, model_pb2
+from bertscope_service.engine.rate_estimate import RateEstimate
+from bertscope_service.security import callers
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.support.bearers import bearing, line
+from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused, wait_until
+from tests.support.relay import relayed
+
+pytestmark = pytest.mark.slow
+
+TEXTS = ["The [MASK] sat.", "Paris is the capital of [MASK].", "A [MASK] and a cat ran to the old house near the river."]
+TOKENS = 6
+"""Of the first text: [CLS] the [MASK] sat . [SEP]"""
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def ask(text: int = 0) -> cloze.FillMaskRequest:
+    return cloze.FillMaskRequest(texts=[TEXTS[text % len(TEXTS)]], top_k=3)
+
+
+def answer(reply: cloze.FillMaskResponse) -> list[tuple[str, float]]:
+    """The tokens of a reply, and their probabilities as far as the batch that a text shared leaves them alone."""
+    return [(one.token, round(one.probability, 5)) for one in reply.results[0].masks[0].predictions]
+
+
+def waiting(host: Host) -> float:
+    return host.metric("bertscope_queue_rows", device="cpu")
+
+
+@pytest.fixture
+def others(request: pytest.FixtureRequest) -> Callable[[Host], Any]:
+    """Stubs on connections of their own: other clients."""
+
+    def make(host: Host) -> Any:
+        channel = host.connect()
+        request.addfinalizer(channel.close)
+        return type(host.cloze)(channel)
+
+    return make
+
+
+def test_a_light_client_is_answered_while_another_floods(launch: Callable[..., Host], others: Callable[[Host], Any]) -> None:
+    host = launch(queue_tokens=60 * TOKENS, batch_tokens=64)
+    true = [answer(host.cloze.FillMask(ask(text), timeout=CALL_SECONDS)) for text in range(len(TEXTS))]
+    greedy, light = others(host), others(host)
+    answered = turned_away = 0
+
+    def turned() -> float:
+        return host.metric("bertscope_rejected_total", reason="queue_full")
+
+    for number in range(2):
+        with held(host) as gate:
+            running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+            wait_until(lambda gate=gate: gate.arrived, "the worker is busy")
+            flood = [(text, greedy.FillMask.future(ask(text), timeout=CALL_SECONDS)) for text in range(80)]
+            wait_until(lambda already=turned_away: waiting(host) + turned() - already == 80, "all have come")
+            late = light.FillMask.future(ask(number), timeout=CALL_SECONDS)
+            gate.let_through()
+            assert answer(late.result()) == true[number % len(TEXTS)]
+            assert answer(running.result()) == true[0]
+            for text, call in flood:
+                if call.exception(timeout=CALL_SECONDS) is None:
+                    assert answer(call.result()) == true[text % len(TEXTS)]
+                    answered += 1
+                else:
+                    failure = Failure(call)
+                    assert (failure.code, failure.info.reason) == (EXHAUSTED, "QUEUE_FULL")
+                    assert failure.retry.retry_delay.ToMilliseconds() >= 50
+                    turned_away += 1
+    assert answered > 2 * 20
+    assert turned_away == turned() > 2 * 20
+    assert waiting(host) == 0
+
+
+def test_one_client_leaves_room_for_others(launch: Callable[..., Host], others: Callable[[Host], Any]) -> None:
+    """While the device is busy: 4/5 of the queue for one, and the next one still gets in."""
+    host = launch(queue_tokens=50 * TOKENS)
+    greedy, light = others(host), others(host)
+    with held(host) as gate:
+        running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        flood = [greedy.FillMask.future(ask(), timeout=CALL_SECONDS) for _ in range(100)]
+        wait_until(lambda: sum(call.done() for call in flood) == 60, "the others are turned away")
+        assert waiting(host) == 40
+        late = light.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: waiting(host) == 41, "it waits")
+        gate.let_through()
+        true = answer(running.result())
+        assert answer(late.result()) == true
+        kept = [call for call in flood if call.code() is grpc.StatusCode.OK]
+        assert [answer(call.result()) for call in kept] == [true] * 40
+    messages = {Failure(call).message for call in flood if call not in kept}
+    assert messages == {"240 of the 240 tokens that wait on cpu are yours and the queue takes 300; try again later"}
+
+
+def test_a_wait_that_is_too_long_and_a_deadline_out_of_reach_are_refused_at_once(
+    launch: Callable[..., Host], others: Callable[[Host], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = launch(queue_seconds=10)
+    monkeypatch.setattr(RateEstimate, "expect", lambda self, row: 1.0)  # a second for each token
+    mine, another = others(host), others(host)
+    with held(host) as gate:
+        running = mine.FillMask.future(ask())
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        queued = [mine.FillMask.future(ask()) for _ in range(2)]
+        wait_until(lambda: waiting(host) == 2, "12 s of work wait")
+        with refused(EXHAUSTED) as failures:
+            mine.FillMask(ask(), timeout=CALL_SECONDS)
+        assert failures[0].info.reason == "QUEUE_FULL"
+        assert failures[0].message == "12 s of work go before this request on cpu, and 10 s may; try again later"
+        assert failures[0].retry.retry_delay.ToMilliseconds() == 2000
+        with refused(EXHAUSTED) as failures:
+            another.FillMask(ask(), timeout=7.5)  # 6 s of the other's, for clients share, and 6 s of its own
+        assert failures[0].info.reason == "DEADLINE_UNREACHABLE"
+        assert failures[0].retry.retry_delay.ToMilliseconds() > 0
+        fair = another.FillMask.future(ask(), timeout=3 * CALL_SECONDS)
+        wait_until(lambda: waiting(host) == 3, "it is let in")
+        gate.let_through()
+        assert len({str(answer(call.result())) for call in (running, *queued, fair)}) == 1
+    assert host.metric("bertscope_rejected_total", reason="deadline_unreachable") == 1
+
+
+def test_while_a_batch_takes_its_time_deadlines_cancellation_and_refusals_do_not_wait_for_it(
+    launch: Callable[..., Host], others: Callable[[Host], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the batch is at work, and it is until the very end: all of this happens before."""
+    host = launch(batch_tokens=10 * TOKENS, queue_tokens=50 * TOKENS)
+    monkeypatch.setattr(RateEstimate, "expect", lambda self, row: 0.0)  # nobody is refused on a guess
+    big, another, third = others(host), others(host), others(host)
+    with held(host) as gate:
+        many = big.FillMask.future(cloze.FillMaskRequest(texts=[TEXTS[0]] * 40, top_k=3), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived == 1 and waiting(host) == 30, "the first of four batches runs")
+        with pytest.raises(grpc.RpcError) as caught:
+            another.FillMask(cloze.FillMaskRequest(texts=[TEXTS[0]] * 5), timeout=0.1)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        wait_until(lambda: waiting(host) == 30, "what came too late is gone")
+        assert host.metric("bertscope_rows_dropped_total", reason="deadline") == 5
+        with refused(EXHAUSTED) as failures:
+            third.FillMask(cloze.FillMaskRequest(texts=[TEXTS[0]] * 30), timeout=CALL_SECONDS)
+        assert failures[0].info.reason == "QUEUE_FULL"
+        patient = third.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: waiting(host) == 31, "it waits")
+        many.cancel()
+        wait_until(lambda: waiting(host) == 1, "the three other batches are gone")
+        assert host.metric("bertscope_rows_dropped_total", reason="cancelled") == 30
+        assert gate.arrived == 1
+        gate.let_through()
+        assert len(answer(patient.result())) == 3
+    assert gate.arrived == 2
+
+
+def test_calls_at_a_time_are_limited_for_a_client_and_for_all(
+    launch: Callable[..., Host], others: Callable[[Host], Any], tmp_path: Path
+) -> None:
+    """A token makes several connections one client. Health and the Open Inference Protocol's probes are answered."""
+    callers_file = tmp_path / "tokens"
+    callers_file.write_text("".join(line(name, "read", f"{name}'s token") for name in ("alice", "bob", "carol")))
+    host = launch(max_client_calls=2, max_calls=3, tokens_file=callers_file)
+    one, same, other, fourth = (others(host) for _ in range(4))
+    token, bobs, carols = (bearing(f"{name}'s token")["metadata"] for name in ("alice", "bob", "carol"))
+    with held(host) as gate:
+        running = [one.FillMask.future(ask(), metadata=token)]
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        running.append(same.FillMask.future(ask(), metadata=token))
+        wait_until(lambda: waiting(host) == 1, "both calls are at work")
+        with refused(EXHAUSTED) as failures:
+            one.FillMask(ask(), metadata=token, timeout=CALL_SECONDS)
+        assert failures[0].info.reason == "CLIENT_LIMIT"
+        assert "put more texts into each" in failures[0].message
+        running.append(other.FillMask.future(ask(), metadata=bobs))
+        wait_until(lambda: waiting(host) == 2, "another client is let in")
+        with refused(EXHAUSTED) as failures:
+            fourth.FillMask(ask(), metadata=carols, timeout=CALL_SECONDS)
+        assert failures[0].info.reason == "SERVER_LIMIT"
+        assert failures[0].retry.retry_delay.ToMilliseconds() > 0
+        check = health_pb2_grpc.HealthStub(host.channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
+        assert check.status == health_pb2.HealthCheckResponse.SERVING
+        alive: Any = host.channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
+        assert alive(b"", timeout=CALL_SECONDS)
+        gate.let_through()
+        assert len({str(answer(call.result())) for call in running}) == 1
+    assert host.models.ListModels(model_pb2.ListModelsRequest(), metadata=token, timeout=CALL_SECONDS).models
+
+
+@pytest.mark.parametrize("identity", ["connection", "address"])
+def test_an_invented_token_makes_no_new_client_on_a_server_without_tokens(
+    launch: Callable[..., Host], others: Callable[[Host], Any], identity: str
+) -> None:
+    host = launch(max_client_calls=1, client_identity=identity)
+    stub = others(host)
+    with held(host) as gate:
+        running = stub.FillMask.future(ask(), metadata=(("authorization", "Bearer invented 0"),))
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        for number in range(1, 4):
+            with refused(EXHAUSTED) as failures:
+                stub.FillMask(ask(), metadata=(("authorization", f"Bearer invented {number}"),), timeout=CALL_SECONDS)
+            assert failures[0].info.reason == "CLIENT_LIMIT"
+        gate.let_through()
+        assert running.result().results
+
+
+def test_a_refused_call_costs_no_parsing(launch: Callable[..., Host]) -> None:
+    """A request that is not valid protobuf would hear so; a crowded client's is not looked at."""
+    host = launch(queue_tokens=TOKENS)
+    with held(host) as gate:
+        running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the worker is busy")
+        queued = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: waiting(host) == 1, "the queue is full")
+        with refused(EXHAUSTED) as failures:
+            host.raw("ClozeService/FillMask", b"\xff")
+        assert failures[0].info.reason == "QUEUE_FULL"
+        gate.let_through()
+        assert answer(running.result()) == answer(queued.result())
+    with refused(grpc.StatusCode.INVALID_ARGUMENT):
+        host.raw("ClozeService/FillMask", b"\xff")
+
+
+def test_connections_that_grow_old_lose_no_call(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients connect again by themselves, with calls at work all the time."""
+    host = launch(max_connection_age_seconds=0.4)
+    peers: set[str] = set()
+
+    def seen(context: Any, identity: callers.Identity) -> str:
+        peers.add(context.peer())
+        return identify(context, identity)
+
+    identify = callers.identify
+    monkeypatch.setattr(callers, "identify", seen)
+    true = [answer(host.cloze.FillMask(ask(text), timeout=CALL_SECONDS)) for text in range(len(TEXTS))]
+
+    def call(number: int) -> None:
+        assert answer(host.cloze.FillMask(ask(number), timeout=CALL_SECONDS)) == true[number % len(TEXTS)]
+
+    with ThreadPoolExecutor(4) as pool:
+
+        def calls() -> bool:
+            list(pool.map(call, range(50)))
+            return len(peers) >= 4
+
+        wait_until(calls, "three connections grew old")
+
+
+def slow_sweep(host: Host, texts: int = 4) -> Iterator[Any]:
+    objective = ablation.Objective(masked_lm_loss=ablation.MaskedLmLoss(texts=["The cat sat on the mat."] * texts))
+    request = ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO)
+    stream: Iterator[Any] = host.ablation.SweepHeads(request, timeout=60)
+    return stream
+
+
+def test_bulk_work_keeps_no_interactive_call_out(launch: Callable[..., Host], others: Callable[[Host], Any]) -> None:
+    """A sweep keeps several batches waiting, here more than the whole queue takes. Its own client is let in, too."""
+    host = launch(queue_tokens=10 * TOKENS, batch_tokens=64)
+    true = answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS))
+    with held(host) as gate:
+        sweep: Any = slow_sweep(host, texts=60)
+        wait_until(lambda: host.metric("bertscope_queue_tokens", device="cpu") > 10 * TOKENS, "the queue is full of its rows")
+        rows = settled(
+            lambda: waiting(host), lambda: host.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS)
+        )
+        calls = [stub.FillMask.future(ask(), timeout=CALL_SECONDS) for stub in (host.cloze, others(host))]
+        wait_until(lambda: waiting(host) == rows + 2, "both are let in")
+        gate.let_through()
+        assert [answer(call.result()) for call in calls] == [true, true]
+        sweep.cancel()
+
+
+def settled(read: Callable[[], float], turn: Callable[[], None]) -> float:
+    """A figure that stays the same while the server's loop and its worker get their turns."""
+    for _ in range(50):
+        before = read()
+        for _ in range(20):
+            turn()
+        if read() == before:
+            return before
+    raise AssertionError("it never settled")
+
+
+LONG_TEXT = common_pb2.TextInput(text="the cat sat on the mat and " * 7)
+
+
+def test_readers_who_pause_hold_back_themselves_alone(
+    host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the server writes ahead of them is bounded; others are answered; and they still get everything."""
+    written = [0]
+    render = bertscope_service.api.attention.render_chunks
+
+    def counted(*arguments: Any) -> Iterator[Any]:
+        for response in render(*arguments):
+            written[0] += len(response.chunk.data)
+            yield response
+
+    inputs = [LONG_TEXT] * 120
+    (alone,) = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=inputs[:1])))
+    monkeypatch.setattr(bertscope_service.api.attention, "render_chunks", counted)
+    with host.connect() as channel:
+        paused = type(host.attention)(channel).ExtractAttention(attention.ExtractAttentionRequest(inputs=inputs), timeout=60)
+        first = next(paused)
+        sweep = slow_sweep(host)
+        begun = next(sweep)
+        ahead = settled(lambda: written[0], lambda: check_alive(host))
+        assert ahead < 4 * alone.values.nbytes + 4 * 1024 * 1024 < 120 * alone.values.nbytes / 2
+        assert begun.WhichOneof("event") == "start"
+        assert [event.WhichOneof("event") for event in sweep][-1] == "summary"
+        found = read_maps([first, *paused])
+    assert len(found) == 120
+    assert all(abs(maps.values - alone.values).max() < 2e-5 for maps in islice(found, 0, None, 20))
+
+
+def test_all_readers_who_pause_share_a_window(
+    host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts are computed ahead of them until it is full, and it is empty again when they are gone."""
+    (alone,) = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=[LONG_TEXT])))
+    monkeypatch.setattr(bertscope_service.api.attention, "ALL_WINDOWS_BYTES", 10 * alone.values.nbytes)
+    checks = [0]
+
+    def check() -> None:
+        check_alive(host)
+        checks[0] += 1
+
+    def computed() -> float:
+        return host.metric("bertscope_batch_rows_sum", device="cpu") - checks[0]
+
+    request = attention.ExtractAttentionRequest(inputs=[LONG_TEXT] * 120)
+    for _ in range(2):
+        before = computed()
+        with ExitStack() as channels:
+            stubs = [type(host.attention)(channels.enter_context(host.connect())) for _ in range(3)]
+            streams = [stub.ExtractAttention(request, timeout=60) for stub in stubs]
+            assert all(next(stream).HasField("header") for stream in streams)
+            # Most of them are in the connections' buffers. Each of the three would be 120 ahead by itself.
+            assert 3 < settled(computed, check) - before < 3 * 120 / 2
+            for stream in streams:
+                stream.cancel()
+        wait_until(lambda: not host.metric("bertscope_requests_in_flight", method="ExtractAttention"), "all have ended")
+
+
+def test_calls_of_a_client_that_fell_silent_end(launch: Callable[..., Host]) -> None:
+    """Nothing was closed: it does not answer pings any more."""
+    host = launch(keepalive_seconds=0.2, keepalive_timeout_seconds=1.0)
+    with relayed(host.ports.grpc) as relay, grpc.insecure_channel(f"127.0.0.1:{relay.port}") as channel, held(host) as gate:
+        stub = type(host.cloze)(channel)
+        calls = [stub.FillMask.future(ask())]
+        wait_until(lambda: gate.arrived, "one runs")
+        calls.append(stub.FillMask.future(ask()))
+        wait_until(lambda: waiting(host) == 1, "one waits")
+        relay.silent = True
+        wait_until(lambda: host.metric("bertscope_requests_total", method="FillMask", code="CANCELLED") == 2, "both have ended")
+        assert waiting(host) == 0
+        assert not any(call.done() for call in calls)
+        gate.let_through()
+        assert answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS))
+
+
+def test_a_device_that_fails_for_good_ends_the_service_and_says_so(
+    launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = launch()
+    health = health_pb2_grpc.HealthStub(host.channel)
+    monkeypatch.setattr(bertscope_service.engine.runs, "answers", lambda device, error: False)
+    loaded = host.server.registry.find("").loaded
+    assert loaded is not None
+
+    def explode(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    vars(loaded.encoder)["advance"] = explode
+    for _ in range(2):
+        with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+            host.cloze.FillMask(ask(), timeout=CALL_SECONDS)
+        assert failures[0].info.reason == "DEVICE_BROKEN"
+        assert "ask another server" in failures[0].message
+    wait_until(
+        lambda: (
+            health.Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS).status
+            == health_pb2.HealthCheckResponse.NOT_SERVING
+        ),
+        "health says so",
+    )
+    assert host.metric("bertscope_device_broken", device="cpu") == 1

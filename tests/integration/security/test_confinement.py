@@ -1,0 +1,223 @@
+"""Callers load and save models where the operator said, and hear nothing of what lies elsewhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import huggingface_hub
+import pytest
+import torch
+from bertscope.v1 import ablation_pb2, common_pb2, compression_pb2, model_pb2
+from bertscope_service.observability.logs import TextFormatter
+from onnx import TensorProto, helper, save
+from prometheus_client import generate_latest
+from safetensors.torch import load_file
+
+from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, launched, refused
+
+Code = grpc.StatusCode
+SECRET = "not-for-callers"
+
+
+@pytest.fixture(scope="module")
+def place(checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """root holds a model that may be loaded, SECRET beside it one that may not."""
+    base = tmp_path_factory.mktemp("place")
+    for folder in ("root/model", SECRET):
+        shutil.copytree(checkpoints["bert"], base / folder)
+    return base
+
+
+@pytest.fixture(scope="module")
+def confined(loop: LoopThread, place: Path) -> Iterator[Host]:
+    """Its own model lies outside the roots: that is the operator's choice."""
+    settings: dict[str, Any] = {"model_root": [place / "root"], "model_hub": ["google-bert/*"], "log_level": "debug"}
+    with launched(loop, model=[f"own={place / SECRET}"], **settings) as host:
+        yield host
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture
+def model(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the model in the root, to be spoilt."""
+    folder = place / "root" / "copy"
+    shutil.copytree(place / "root" / "model", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def load(host: Host, source: object) -> model_pb2.Model:
+    request = model_pb2.LoadModelRequest(model_id="new", source=str(source), replace=True)
+    *_, last = host.models.LoadModel(request, timeout=CALL_SECONDS)
+    return last.model
+
+
+def refusal(call: Callable[[], object], code: Code, reason: str) -> Failure:
+    with refused(code) as failures:
+        call()
+    assert failures[0].info.reason == reason
+    return failures[0]
+
+
+def test_a_model_in_a_root_is_loaded_and_what_is_made_of_it_saved_there(confined: Host, place: Path) -> None:
+    assert load(confined, place / "root" / "model").state == model_pb2.Model.STATE_READY
+    heads = [common_pb2.LayerHeads(layer=0, heads=[1])]
+    folder = place / "root" / "pruned"
+    request = ablation_pb2.PruneHeadsRequest(model="models/new", heads=heads, model_id="pruned", folder=str(folder))
+    confined.ablation.PruneHeads(request, timeout=CALL_SECONDS)
+    assert (folder / "model.safetensors").is_file()
+    confined.models.UnloadModel(model_pb2.UnloadModelRequest(name="models/pruned"), timeout=CALL_SECONDS)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("path", [SECRET, f"root/../{SECRET}", "nothing", f"{SECRET}/model.onnx", ""])
+def test_a_path_that_escapes(confined: Host, place: Path, path: str) -> None:
+    refusal(lambda: load(confined, place / path), Code.PERMISSION_DENIED, "SOURCE_NOT_ALLOWED")
+
+
+def test_a_hub_id_that_is_not_listed(confined: Host) -> None:
+    refusal(lambda: load(confined, "somebody/model"), Code.PERMISSION_DENIED, "SOURCE_NOT_ALLOWED")
+    refusal(lambda: load(confined, "google-bert/none"), Code.UNAVAILABLE, "HUB_UNREACHABLE")
+
+
+def link_folder(model: Path, outside: Path) -> None:
+    shutil.rmtree(model)
+    model.symlink_to(outside)
+
+
+def link_file(name: str) -> Callable[[Path, Path], None]:
+    def link(model: Path, outside: Path) -> None:
+        (model / name).unlink()
+        (model / name).symlink_to(outside / name)
+
+    return link
+
+
+def link_shard(model: Path, outside: Path) -> None:
+    (model / "model.safetensors").unlink()
+    (model / "part.safetensors").symlink_to(outside / "model.safetensors")
+    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"x": "part.safetensors"}}))
+
+
+LINKS = {"a folder": link_folder, "a shard": link_shard}
+LINKS |= {name: link_file(name) for name in ("model.safetensors", "tokenizer.json", "config.json")}
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_a_link_that_escapes(confined: Host, place: Path, link: Callable[[Path, Path], None]) -> None:
+    folder = place / "root" / "linked"
+    shutil.copytree(place / "root" / "model", folder)
+    try:
+        link(folder, place / SECRET)
+        failure = refusal(lambda: load(confined, folder), Code.PERMISSION_DENIED, "SOURCE_NOT_ALLOWED")
+        assert SECRET not in f"{failure.message}{failure.info}"
+    finally:
+        folder.unlink() if folder.is_symlink() else shutil.rmtree(folder)
+
+
+def test_a_pickle_renamed_to_safetensors(confined: Host, model: Path) -> None:
+    torch.save(load_file(model / "model.safetensors"), model / "pickle")
+    (model / "pickle").replace(model / "model.safetensors")
+    refusal(lambda: load(confined, model), Code.FAILED_PRECONDITION, "PICKLE_REFUSED")
+
+
+def test_a_pipe_does_not_hold_up_a_load(confined: Host, model: Path) -> None:
+    (model / "tokenizer.json").unlink()
+    os.mkfifo(model / "tokenizer.json")
+    refusal(lambda: load(confined, model), Code.FAILED_PRECONDITION, "SOURCE_UNREADABLE")
+
+
+def test_code_in_a_checkpoint_never_runs(confined: Host, model: Path) -> None:
+    ran = model / "ran"
+    (model / "evil.py").write_text(f"open({str(ran)!r}, 'w')\nclass Evil: pass\n")
+    for name in ("config.json", "tokenizer_config.json"):
+        content = json.loads((model / name).read_text())
+        maps = {"AutoConfig": "evil.Evil", "AutoModelForMaskedLM": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+        (model / name).write_text(json.dumps(content | {"auto_map": maps, "tokenizer_class": "Evil"}))
+    load(confined, model)  # by the classes that its model_type names
+    assert not ran.exists()
+
+
+def test_a_tokenizer_does_not_read_what_its_config_names(confined: Host, place: Path, model: Path) -> None:
+    vocabulary = place / SECRET / "words.txt"
+    vocabulary.write_text(f"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{SECRET}\n")
+    path = model / "tokenizer_config.json"
+    places = {"vocab_file": str(vocabulary), "tokenizer_file": str(vocabulary)}
+    path.write_text(json.dumps(json.loads(path.read_text()) | places))
+    load(confined, model)
+    tokenizer = confined.server.registry.find("models/new").loaded.tokenizer  # type: ignore[union-attr]
+    assert tokenizer.backend.token_to_id(SECRET) is None
+    assert tokenizer.backend.token_to_id("[MASK]") is not None
+
+
+@pytest.mark.parametrize("name", ["special_tokens_map.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("key", ["vocab", "vocab_file"])
+def test_a_vocabulary_comes_from_nowhere_else(confined: Host, place: Path, model: Path, name: str, key: str) -> None:
+    words = place / SECRET / "words.txt"
+    words.write_text(f"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{SECRET}\n")
+    (model / "tokenizer.json").unlink()
+    (model / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+    content = {"tokenizer_class": "BertTokenizer"} if name == "tokenizer_config.json" else {"mask_token": "[MASK]"}
+    (model / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (model / name).write_text(json.dumps(content | {key: str(words)}))
+    if (name, key) == ("tokenizer_config.json", "vocab_file"):  # usual, left by whoever saved it, and ignored
+        load(confined, model)
+        tokenizer = confined.server.registry.find("models/new").loaded.tokenizer  # type: ignore[union-attr]
+        assert tokenizer.backend.token_to_id(SECRET) is None
+    else:
+        refusal(lambda: load(confined, model), Code.FAILED_PRECONDITION, "SOURCE_UNREADABLE")
+
+
+@pytest.mark.parametrize("location", [f"../../{SECRET}/model.safetensors", "/etc/hostname", "link", "a\0b", "x" * 300])
+def test_onnx_data_outside_its_folder(confined: Host, place: Path, model: Path, location: str) -> None:
+    (model / "model.safetensors").unlink()
+    (model / "link").symlink_to(model / "config.json")
+    tensor = TensorProto(name="stolen", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value=location)
+    graph = helper.make_graph([], "g", [], [helper.make_tensor_value_info("stolen", TensorProto.FLOAT, [4])], [tensor])
+    save(helper.make_model(graph), str(model / "model.onnx"))
+    for source in (model, model / "model.onnx"):
+        refusal(lambda source=source: load(confined, source), Code.FAILED_PRECONDITION, "SOURCE_UNREADABLE")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("path", [f"{SECRET}/new", "root/../new", "root"])
+def test_nothing_is_saved_outside(confined: Host, place: Path, path: str) -> None:
+    folder, before = str(place / path), sorted(place.rglob("*"))
+    heads, half = [common_pb2.LayerHeads(heads=[1])], common_pb2.PRECISION_BFLOAT16
+    prune = ablation_pb2.PruneHeadsRequest(heads=heads, model_id="x", folder=folder)
+    step = compression_pb2.CompressionStep(half=compression_pb2.HalfPrecision(precision=half))
+    compress = model_pb2.CompressModelRequest(steps=[step], model_id="x", folder=folder)
+    for call in (
+        lambda: confined.ablation.PruneHeads(prune, timeout=CALL_SECONDS),
+        lambda: list(confined.models.CompressModel(compress, timeout=CALL_SECONDS)),
+    ):
+        refusal(call, Code.PERMISSION_DENIED, "SOURCE_NOT_ALLOWED")
+    assert sorted(place.rglob("*")) == before
+
+
+def test_refusals_leave_no_trace_of_what_lies_outside(
+    confined: Host, place: Path, caplog: pytest.LogCaptureFixture, check_alive: Callable[[Host], None]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    link = place / "root" / "link"
+    link.symlink_to(place / SECRET)
+    for source in (link, link / "model.onnx", link / "nothing"):
+        failure = refusal(lambda source=source: load(confined, source), Code.PERMISSION_DENIED, "SOURCE_NOT_ALLOWED")  # type: ignore[misc]
+        assert SECRET not in f"{failure.message}{failure.info}"
+    link.unlink()
+    check_alive(confined)
+    logged = "".join(TextFormatter().format(record) for record in caplog.records)
+    assert "code=PERMISSION_DENIED" in logged
+    assert SECRET not in logged
+    assert SECRET not in generate_latest(confined.server.metrics.registry).decode()

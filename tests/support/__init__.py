@@ -1,0 +1,1 @@
+"""What tests share: servers, tiny models, references, and files that lie."""

@@ -1,0 +1,33 @@
+"""Exported graphs of tiny checkpoints, made once in a test run."""
+
+import hashlib
+import os
+from functools import partial
+from pathlib import Path
+
+import torch
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+from bertscope_service.models.loading import read_model
+from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+
+CPU = torch.device("cpu")
+
+READ = partial(read_model, runtimes=RuntimeSettings(Path(os.devnull)))
+"""Reads models as a server does that has no cache to export into."""
+
+
+def load_exported(folder: Path, cache: Path, optimisation: str = "all") -> OnnxEncoder:
+    """A checkpoint folder by ONNX Runtime, on one thread."""
+    source, settings = inspect(folder), RuntimeSettings(cache, threads=1, optimisation=optimisation)
+    (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked("onnx", "fp32", CPU), settings)
+    assert isinstance(encoder, OnnxEncoder)
+    return encoder
+
+
+def digest_of(folder: Path) -> str:
+    """Of all files of a folder, by name."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,272 @@
+"""Models to run jobs on, by us and by transformers, and objectives without an analysis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bertscope_service.ablation.evaluation import Change, Evaluation
+from bertscope_service.analyses.ablation import HeadSet, Metric, Mode
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.observers.probes import (
+    DivergenceProbe,
+    GoldProbe,
+    GoldScores,
+    HiddenProbe,
+    LabelProbe,
+    LossProbe,
+)
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.worker import Limits
+from bertscope_service.observability.metrics import Metrics
+from numpy.typing import NDArray
+
+from tests.support.oracle import Edits, Oracle, edits_of
+from tests.support.tiny import SENTENCES
+
+PLENTY = 1 << 30
+SCALE = -1.5
+"""What Mode.SCALE scales by in these tests."""
+
+
+@dataclass
+class Hosted:
+    """One architecture's checkpoint, a masked-LM or a classifier."""
+
+    architecture: str
+    folder: Path
+    classifies: bool = False
+
+    @cached_property
+    def encoder(self) -> TorchEncoder:
+        return self.load(pack=True)
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        return Oracle(self.folder, classifies=self.classifies)
+
+    @cached_property
+    def _tokenizer(self) -> TextTokenizer:
+        return TextTokenizer.load(self.folder, 64)
+
+    @cached_property
+    def sequences(self) -> list[TokenSequence]:
+        """Texts and a pair of mixed length, one as long as the model reads, and one of a single token."""
+        encode = self._tokenizer.encode
+        texts = [encode(SENTENCES[0]), encode(SENTENCES[-1] + SENTENCES[-1], truncate=True), encode(SENTENCES[3])]
+        rows = [text.sequence for text in (*texts, encode(SENTENCES[1], SENTENCES[0]), encode(SENTENCES[0]))]
+        assert len(rows[1]) == 64
+        return [*rows, TokenSequence(rows[0].ids[:1], rows[0].segments[:1])]
+
+    @cached_property
+    def means(self) -> NDArray[np.float32]:
+        """Mean contexts over other texts: [layers, heads, head_size]."""
+        return self.oracle.mean_contexts(self.references)
+
+    @cached_property
+    def references(self) -> list[TokenSequence]:
+        return [self._tokenizer.encode(text).sequence for text in SENTENCES[4:9]]
+
+    def load(self, *, pack: bool, precision: str = "fp32") -> TorchEncoder:
+        return TorchEncoder.load(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+
+    def edits(self, heads: HeadSet, mode: Mode) -> Edits:
+        return edits_of(heads, mode, SCALE, self.means)
+
+    def change(self, mode: Mode) -> Change:
+        return Change(mode, SCALE if mode is Mode.SCALE else 1.0, self.means)
+
+    @property
+    def untouched(self) -> Interventions:
+        return Interventions.none(self.encoder.shape.layers, self.encoder.shape.heads)
+
+    def sets(self) -> tuple[HeadSet, ...]:
+        """Single heads and whole layers, first, middle and last; sets over several layers; all heads."""
+        layers, heads = self.encoder.shape.layers, self.encoder.shape.heads
+        every = tuple(range(heads))
+        last = layers - 1
+        single: tuple[HeadSet, ...] = tuple(((layer, ((2 * layer + 1) % heads,)),) for layer in range(layers))
+        return (
+            ((last, (0, 2)),),
+            *single,
+            ((0, every),),
+            ((last, every),),
+            ((0, (1,)), (last, (3,))),
+            ((1, (0, 3)), (2, every)),
+            tuple((layer, every) for layer in range(layers)),
+            ((1, (0,)),),
+        )
+
+
+@asynccontextmanager
+async def running(batch_tokens: int = 1024) -> AsyncIterator[Engine]:
+    engine = Engine(lambda _: Limits(batch_tokens, queue_tokens=100_000, threads=1), Metrics())
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+class Measured:
+    """What the objectives here share: an item is a row."""
+
+    skipped = truncated = pieces = 0
+    losses: Sequence[LossProbe] = ()
+
+    def __init__(self, sequences: Sequence[TokenSequence]) -> None:
+        self.sequences = sequences
+        self.items = len(sequences)
+
+    def positions(self, row: int) -> tuple[int, ...]:
+        """One to three places of a row, one of them twice where there are three."""
+        last = len(self.sequences[row]) - 1
+        return [(last // 2,), (0, last), (last, last // 3, last)][row % 3]
+
+
+class GoldObjective(Measured):
+    """The mean loss at some places of each row, where one or two pieces are right; and 1 if it is small."""
+
+    metrics = (Metric.LOSS, Metric.ACCURACY)
+    median: float | None = None
+
+    def __init__(self, sequences: Sequence[TokenSequence], kind: type[GoldProbe] = GoldProbe) -> None:
+        super().__init__(sequences)
+        self.probes: Sequence[GoldProbe] = [kind(self.positions(row), self.golds(row)) for row in range(self.items)]
+        self.losses = self.probes
+
+    def golds(self, row: int) -> NDArray[np.int64]:
+        """[places, 1 or 2], ordinary pieces."""
+        return 40 + np.arange(len(self.positions(row)) * (1 + row % 2)).reshape(-1, 1 + row % 2) * 7 + row
+
+    def later_probes(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
+        return self.probes
+
+    def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
+        return self.judged([-scores.logs.max(axis=1).mean(dtype=np.float64) for scores in seen])
+
+    def expected(self, hosted: Hosted, edits: Edits) -> NDArray[np.float64]:
+        """The same from transformers, one text at a time."""
+        return self.judged(
+            [float(self.loss(row, hosted.oracle.scores(self.sequences[row], edits))) for row in range(self.items)]
+        )
+
+    def loss(self, row: int, scores: torch.Tensor) -> torch.Tensor:
+        """Of one row, from scores [length, vocabulary]."""
+        logs = scores.log_softmax(dim=-1)
+        best = [
+            torch.stack([logs[place, gold] for gold in golds]).max()
+            for place, golds in zip(self.positions(row), self.golds(row).tolist(), strict=True)
+        ]
+        return -torch.stack(best).mean()
+
+    def judged(self, losses: list[float]) -> NDArray[np.float64]:
+        values = np.array(losses)
+        return np.stack([values, values < 6.0])
+
+
+class LabelObjective(Measured):
+    """The loss of a label, and whether it scores highest."""
+
+    metrics = (Metric.LOSS, Metric.ACCURACY)
+
+    def __init__(self, sequences: Sequence[TokenSequence]) -> None:
+        super().__init__(sequences)
+        self.probes: Sequence[LabelProbe] = [LabelProbe(row % 3) for row in range(self.items)]
+        self.losses = self.probes
+
+    def later_probes(self, untouched: Sequence[Any]) -> Sequence[Observer]:
+        return self.probes
+
+    def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
+        return self._judged([torch.from_numpy(scores.astype(np.float64)) for scores in seen])
+
+    def expected(self, hosted: Hosted, edits: Edits) -> NDArray[np.float64]:
+        return self._judged([hosted.oracle.scores(sequence, edits) for sequence in self.sequences])
+
+    def loss(self, row: int, scores: torch.Tensor) -> torch.Tensor:
+        """Of one row, from scores [labels]."""
+        return -scores.log_softmax(dim=-1)[row % 3]
+
+    def _judged(self, scores: list[torch.Tensor]) -> NDArray[np.float64]:
+        losses = [float(self.loss(row, one)) for row, one in enumerate(scores)]
+        return np.stack([losses, [float(one.argmax() == row % 3) for row, one in enumerate(scores)]])
+
+
+class DivergenceObjective(Measured):
+    """KL(untouched || changed), the mean over some places of each row."""
+
+    metrics = (Metric.DIVERGENCE,)
+
+    def __init__(self, sequences: Sequence[TokenSequence]) -> None:
+        super().__init__(sequences)
+        self.probes: Sequence[HiddenProbe] = [HiddenProbe(self.positions(row)) for row in range(self.items)]
+
+    def later_probes(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
+        pairs = zip(self.probes, untouched, strict=True)
+        return [DivergenceProbe(probe.positions, hidden) for probe, hidden in pairs]
+
+    def measure(self, seen: Sequence[Any]) -> NDArray[np.float64]:
+        if isinstance(seen[0], torch.Tensor):
+            return np.zeros((1, self.items))
+        return np.array([[one.mean(dtype=np.float64) for one in seen]])
+
+    def expected(self, hosted: Hosted, edits: Edits, base: Edits | None = None) -> NDArray[np.float64]:
+        """From the logits of transformers; `base` holds in the untouched run."""
+        values = []
+        for row, sequence in enumerate(self.sequences):
+            places = list(self.positions(row))
+            before, after = (hosted.oracle.scores(sequence, held)[places].log_softmax(-1) for held in (base or {}, edits))
+            values.append(float((before.exp() * (before - after)).sum(dim=-1).mean()))
+        return np.array([values])
+
+
+@dataclass
+class Run:
+    """A sweep through an engine of its own."""
+
+    hosted: Hosted
+    objective: Any
+    mode: Mode
+    reuse: bool = True
+    memory_bytes: int = PLENTY
+    batch_tokens: int = 1024
+    base: Interventions | None = None
+    evaluation: Evaluation = field(init=False)
+
+    def start(self, engine: Engine) -> Evaluation:
+        encoder = self.hosted.encoder
+        bulk = BulkRunner(engine, encoder, "sweeper", None)
+        change = self.hosted.change(self.mode)
+        self.evaluation = Evaluation(encoder, self.objective, bulk, change, self.memory_bytes, self.reuse)
+        return self.evaluation
+
+    async def values(self, engine: Engine, sets: Iterable[HeadSet]) -> dict[HeadSet, NDArray[np.float64]]:
+        """The values of each set; under () those of the baseline."""
+        evaluation, base = self.start(engine), self.base or self.hosted.untouched
+        found: dict[HeadSet, NDArray[np.float64]] = {(): await evaluation.baseline(base)}
+        async for heads, values in evaluation.changed(base, sets):
+            assert heads not in found
+            found[heads] = values
+        return found
+
+
+def needed_bytes(encoder: TorchEncoder, sequences: Sequence[TokenSequence]) -> list[int]:
+    """What the state of each row before a layer takes."""
+    sizes = []
+    with torch.inference_mode():
+        for sequence in sequences:
+            state = encoder.begin([sequence])
+            encoder.attend(state)
+            sizes.append(state.bytes)
+    return sizes

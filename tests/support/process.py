@@ -1,0 +1,121 @@
+"""A server in a process of its own."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
+from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.support.forked import Forked
+
+START_SECONDS = 90.0
+"""Importing PyTorch takes a while on a busy machine."""
+
+_numbers = itertools.count()
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout: float = START_SECONDS) -> None:
+    """Come back as soon as the condition holds; fail if it does not in time."""
+    limit = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < limit, f"waited {timeout} s in vain until {what}"
+        time.sleep(0.01)
+
+
+class Process:
+    """`python -m bertscope_service` on free ports, its output in a file; forked, unless it has an environment of its own."""
+
+    def __init__(self, folder: Path, *flags: str, **environment: str) -> None:
+        number = next(_numbers)
+        self.port_file = folder / f"ports-{number}.json"
+        self.output = folder / f"output-{number}.txt"
+        given = ("--port", "0", "--metrics-port", "0", "--threads", "1", "--port-file", str(self.port_file), *flags)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTSCOPE_")}
+        # Exporting a model takes seconds: those who want it say so, and it is done once.
+        clean = kept | {"BERTSCOPE_RUNTIME": "torch", "BERTSCOPE_CACHE_FOLDER": os.environ["BERTSCOPE_CACHE_FOLDER"]}
+        # A killed server leaves its temporary folders behind.
+        clean |= {"HF_HUB_OFFLINE": "1", "TMPDIR": str(folder)}
+        self.popen: subprocess.Popen[bytes] | Forked
+        if environment:
+            with self.output.open("wb") as file:
+                command = [sys.executable, "-m", "bertscope_service", *given]
+                self.popen = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=clean | environment)
+        else:
+            self.output.touch()  # it may be read before the process writes
+            self.popen = Forked(given, clean, self.output)
+        self._channel: grpc.Channel | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.wait(30)
+
+    @property
+    def text(self) -> str:
+        """All it wrote so far."""
+        return self.output.read_text()
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Its ports, as soon as it listens."""
+        wait_until(lambda: self.port_file.exists() or self.popen.poll() is not None, "the server listens")
+        assert self.port_file.exists(), self.text
+        ports: dict[str, int] = json.loads(self.port_file.read_text())
+        return ports
+
+    @property
+    def target(self) -> str:
+        return f"127.0.0.1:{self.ports['port']}"
+
+    @property
+    def channel(self) -> grpc.Channel:
+        if self._channel is None:
+            self._channel = grpc.insecure_channel(self.target)
+        return self._channel
+
+    @property
+    def cloze(self) -> cloze_pb2_grpc.ClozeServiceStub:
+        return cloze_pb2_grpc.ClozeServiceStub(self.channel)
+
+    @property
+    def attention(self) -> attention_pb2_grpc.AttentionServiceStub:
+        return attention_pb2_grpc.AttentionServiceStub(self.channel)
+
+    @property
+    def ablation(self) -> ablation_pb2_grpc.AblationServiceStub:
+        return ablation_pb2_grpc.AblationServiceStub(self.channel)
+
+    @property
+    def models(self) -> model_pb2_grpc.ModelServiceStub:
+        return model_pb2_grpc.ModelServiceStub(self.channel)
+
+    def health(self) -> int:
+        stub: Any = health_pb2_grpc.HealthStub(self.channel)
+        return int(stub.Check(health_pb2.HealthCheckRequest(), timeout=10).status)
+
+    def wait_until_serving(self) -> None:
+        wait_until(lambda: self.popen.poll() is not None or self._serves(), "the server serves")
+        assert self.popen.poll() is None, self.text
+
+    def _serves(self) -> bool:
+        try:
+            return self.health() == health_pb2.HealthCheckResponse.SERVING
+        except grpc.RpcError:
+            return False  # it listens no more
+
+    def end(self, timeout: float = START_SECONDS) -> int:
+        """Wait for its end; its exit status."""
+        return self.popen.wait(timeout)

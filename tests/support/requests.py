@@ -1,0 +1,96 @@
+"""Requests of every rpc: one that is answered, and at least one that is refused where anything can be wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bertscope.inference import open_inference_pb2 as oip
+from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import compression_pb2 as compression
+from google.protobuf.message import Message
+
+WORD = "tirilirilirili"
+SAID = f"The {WORD} sat on the [MASK]."
+ZERO = common_pb2.HeadIntervention.MODE_ZERO
+INPUT = common_pb2.TextInput(text=SAID, text_pair=WORD)
+LONG = common_pb2.TextInput(text=f"{WORD} " * 500)
+MASKED_LM = ablation_pb2.Objective(masked_lm_loss=ablation_pb2.MaskedLmLoss(texts=[SAID, WORD]))
+MASKLESS = ablation_pb2.Objective(
+    cloze=ablation_pb2.ClozePrompts(prompts=[ablation_pb2.ClozePrompt(text=WORD, answers=[WORD])])
+)
+LABELLED = ablation_pb2.LabelledText(input=INPUT, label=WORD)
+MISLABELLED = ablation_pb2.Objective(classification=ablation_pb2.LabelledTexts(texts=[LABELLED]))
+BRIEF = {"min_runs": 3, "min_seconds": 0.0, "batch_sizes": [1]}
+HEADS = [common_pb2.LayerHeads(layer=0, heads=[0])]
+SOME_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=0.2, texts=[SAID]))
+TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=1.5, texts=[SAID]))
+
+
+def infer(name: str, text: str) -> oip.ModelInferRequest:
+    contents = oip.InferTensorContents(bytes_contents=[text.encode()])
+    tensor = oip.ModelInferRequest.InferInputTensor(name="text", datatype="BYTES", shape=[1], contents=contents)
+    return oip.ModelInferRequest(model_name=name, inputs=[tensor])
+
+
+def measure(**fields: Any) -> benchmark_pb2.BenchmarkModelsRequest:
+    return benchmark_pb2.BenchmarkModelsRequest(models=["models/bert"], **fields)
+
+
+def good(folder: Path) -> dict[str, Message]:
+    """A request of each rpc that is answered, in this order, by a server of models/bert and models/sorter; `folder` is a
+    model's. Some of them leave a model behind."""
+    brief = benchmark_pb2.Measurement(texts=[SAID], **BRIEF)
+    return {
+        "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
+        "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
+        "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
+        "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
+        "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
+        "PruneHeads": ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="pruned"),
+        "LoadModel": model_pb2.LoadModelRequest(model_id="spare", source=str(folder)),
+        "CompressModel": model_pb2.CompressModelRequest(model_id="small", steps=[SOME_HEADS]),
+        "ListModels": model_pb2.ListModelsRequest(),
+        "GetModel": model_pb2.GetModelRequest(name="models/bert"),
+        "UnloadModel": model_pb2.UnloadModelRequest(name="models/spare"),
+        "BenchmarkModels": measure(measurement=brief, agreement_texts=[SAID]),
+        "BenchmarkStudies": benchmark_pb2.BenchmarkStudiesRequest(
+            systems=["DistilBERT"], measurement=benchmark_pb2.Measurement(lengths=[8], **BRIEF)
+        ),
+        "ModelInfer": infer("bert", SAID),
+        "ServerLive": oip.ServerLiveRequest(),
+        "ServerReady": oip.ServerReadyRequest(),
+        "ServerMetadata": oip.ServerMetadataRequest(),
+        "ModelReady": oip.ModelReadyRequest(name="bert"),
+        "ModelMetadata": oip.ModelMetadataRequest(name="bert"),
+        "ModelConfig": oip.ModelConfigRequest(name="bert"),
+    }
+
+
+REFUSED: Sequence[tuple[str, Message]] = [
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[WORD])),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID, LONG.text])),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[WORD, WORD])),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[f"{WORD}🦖"])),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
+    ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
+    ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
+    ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
+    ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),
+    ("SweepHeads", ablation_pb2.SweepHeadsRequest(model="models/sorter", objective=MISLABELLED, mode=ZERO)),
+    ("RankHeads", ablation_pb2.RankHeadsRequest(objective=MASKLESS)),
+    ("PruneHeads", ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="bert")),
+    ("LoadModel", model_pb2.LoadModelRequest(model_id="spare", source="/nowhere")),
+    ("CompressModel", model_pb2.CompressModelRequest(model_id="small", steps=[TOO_MANY_HEADS])),
+    ("ListModels", model_pb2.ListModelsRequest(page_token=WORD)),
+    ("GetModel", model_pb2.GetModelRequest(name="models/none")),
+    ("UnloadModel", model_pb2.UnloadModelRequest(name="models/none")),
+    ("BenchmarkModels", measure(measurement=benchmark_pb2.Measurement(texts=[LONG.text], **BRIEF))),
+    ("BenchmarkModels", measure(measurement=benchmark_pb2.Measurement(**BRIEF), agreement_texts=[LONG.text])),
+    ("BenchmarkStudies", benchmark_pb2.BenchmarkStudiesRequest(measurement=benchmark_pb2.Measurement(texts=[WORD]))),
+    ("ModelInfer", infer("bert", LONG.text)),
+    ("ModelInfer", infer("sorter", "")),
+    ("ModelMetadata", oip.ModelMetadataRequest(name="none")),
+    ("ModelConfig", oip.ModelConfigRequest(name="none")),
+]

@@ -1,0 +1,178 @@
+"""The path that all questions take: what is checked, held, run and rendered, in which order, on the loop or off it."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from bertscope.v1 import cloze_pb2, common_pb2
+from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.api import answer as path
+from bertscope_service.api.answer import Backend, Call, answer
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.reply_memory import REPLIES_BYTES, ReplyMemory
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import InvalidArgument, Overloaded
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.observability.metrics import Metrics
+from bertscope_service.security import callers
+
+from tests.support.fakes import FakeEncoder, SumObserver
+
+pytestmark = pytest.mark.asyncio
+
+Head = common_pb2.HeadIntervention
+LIMITS = RequestLimits(texts=4, text_characters=20, candidates=10, tokens=100)
+
+
+class SumPlan:
+    """A row of three tokens for each text; the reply says what they sum up to."""
+
+    def __init__(self, texts: Sequence[str], reply_bytes: int, tokens: int) -> None:
+        self.rows = [(TokenSequence([1] * tokens, [0] * tokens), SumObserver()) for _ in texts]
+        self.reply_bytes = reply_bytes
+
+
+class Site:
+    """A server's parts that note what happens to a call."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.threads: dict[str, bool] = {}
+        """Whether each step ran on the loop."""
+        self.reply_bytes, self.tokens = 100, 3
+        self.results: Any = None
+        self.memory = ReplyMemory(Metrics())
+        tokenizer = SimpleNamespace(max_tokens=512, mask_id=4)
+        self.model: Any = SimpleNamespace(name="models/m", encoder=FakeEncoder(), tokenizer=tokenizer)
+        backend: Any = Backend(self, self, LIMITS, None, self.memory)  # type: ignore[arg-type]
+        self.backend: Backend = backend
+
+    def _note(self, event: str) -> None:
+        self.events.append(event)
+        self.threads[event] = threading.current_thread() is threading.main_thread()
+
+    @contextmanager
+    def use(self, name: str) -> Iterator[LoadedModel]:
+        self._note(f"use {name}")
+        try:
+            yield self.model
+        finally:
+            self._note("leave")
+
+    async def run(self, rows: Sequence[Any], **options: Any) -> list[Any]:
+        self._note(f"run {len(rows)}")
+        self.held = self.memory.total
+        self.gates = [row.gates for row in rows]
+        if isinstance(self.results, BaseException):
+            raise self.results
+        return [sum(row.sequence.ids) for row in rows]
+
+    def plan(self, request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> SumPlan:
+        self._note("plan")
+        return SumPlan(request.texts, self.reply_bytes, self.tokens)
+
+    def render(self, plan: SumPlan, results: list[int], model: LoadedModel) -> list[int]:
+        self._note("render")
+        return results
+
+    async def ask(self, *texts: str, **fields: Any) -> list[int]:
+        """Answer a request in a task of its own, as gRPC does."""
+        callers.current.set("me")
+        context: Any = SimpleNamespace(time_remaining=lambda: None)
+        request = cloze_pb2.FillMaskRequest(texts=texts, **fields)
+        asked = answer(self.backend, request, context, self.plan, self.render, model="models/m")
+        try:
+            return await asyncio.create_task(asked)
+        finally:
+            await asyncio.sleep(0)  # what the end of the task calls comes after this one is woken
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+async def test_a_question_is_planned_run_and_rendered_while_its_model_is_held(site: Site) -> None:
+    assert await site.ask("a", "b") == [3, 3]
+    assert site.events == ["use models/m", "plan", "run 2", "render", "leave"]
+    assert site.gates == [None, None]
+    assert all(site.threads.values())
+
+
+async def test_what_is_large_is_planned_and_rendered_off_the_loop(site: Site) -> None:
+    site.reply_bytes = path.INLINE_REPLY_BYTES + 1
+    await site.ask("a" * path.INLINE_CHARACTERS)
+    assert not site.threads["plan"]
+    assert not site.threads["render"]
+    assert site.threads["run 1"]
+
+
+async def test_a_reply_counts_before_its_rows_run(site: Site) -> None:
+    site.reply_bytes = 5000
+    await site.ask("a")
+    assert site.held == 5000
+    assert site.memory.total == 0
+
+
+async def test_a_reply_without_room_is_refused_before_its_rows_run(site: Site) -> None:
+    site.reply_bytes = REPLIES_BYTES
+    with pytest.raises(Overloaded) as caught:
+        await site.ask("a")
+    assert caught.value.reason == "REPLIES_FULL"
+    assert site.events == ["use models/m", "plan", "leave"]
+
+
+async def test_too_many_tokens_are_refused_before_they_run(site: Site) -> None:
+    site.tokens = 51
+    with pytest.raises(InvalidArgument, match="texts make 102 tokens") as caught:
+        await site.ask("a", "b")
+    assert (caught.value.field, caught.value.reason) == ("texts", "TOO_MANY_TOKENS")
+    assert "run 2" not in site.events
+
+
+async def test_interventions_reach_every_row(site: Site) -> None:
+    zero = Head(layer=1, mode=Head.MODE_ZERO)
+    await site.ask("a", "b", interventions=[zero])
+    assert [gates.keep.tolist() for gates in site.gates] == [[[1], [0]]] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"reference_texts": ["a"]}, "REFERENCE_TEXTS_UNUSED"),
+        (
+            {"interventions": [Head(mode=Head.MODE_MEAN)]},
+            "REFERENCE_TEXTS_MISSING",
+        ),
+        (
+            {"interventions": [Head(layer=2, mode=Head.MODE_ZERO)]},
+            "LAYER_OUT_OF_RANGE",
+        ),
+    ],
+)
+async def test_bad_conditions_are_refused_before_anything_is_planned(site: Site, fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        await site.ask("a", **fields)
+    assert caught.value.reason == reason
+    assert site.events == ["use models/m", "leave"]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("a bug"), Overloaded("full", "QUEUE_FULL", 1.0)])
+async def test_whatever_ends_a_call_lets_go_of_its_model_and_its_room(site: Site, error: BaseException) -> None:
+    site.results = error
+    with pytest.raises(type(error)):
+        await site.ask("a")
+    assert site.events[-1] == "leave"
+    assert site.memory.total == 0
+
+
+async def test_rows_of_bulk_work_know_no_bound_of_tokens(site: Site) -> None:
+    site.tokens = 1000
+    request, call = cloze_pb2.FillMaskRequest(texts=["a"]), Call(site.backend, site.model, "me", None)
+    plan, conditions = await call.read(request, site.plan, path.check_texts, large=False)  # type: ignore[arg-type]
+    assert len(plan.rows[0][0]) == 1000
+    assert (conditions.interventions.untouched, list(conditions.references)) == (Interventions.none(2, 1).untouched, [])

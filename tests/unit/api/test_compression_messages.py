@@ -1,0 +1,132 @@
+"""CompressModel requests as steps, and what is refused for its form."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import model_pb2 as model
+from bertscope_service.api.compression import CompressQuery, parse_compress, render_steps
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.checkpoints.steps import (
+    Criterion,
+    EliminateTokens,
+    Half,
+    Int8,
+    KeepLayers,
+    OnnxExport,
+    PruneMagnitude,
+    ReduceVocabulary,
+    RemoveFeedForward,
+    RemoveHeads,
+    Step,
+    StepProgress,
+    WeightOnly,
+)
+from bertscope_service.encoders.base import Shape
+from bertscope_service.errors import InvalidArgument
+
+SHAPE = Shape("bert", 4, 4, 32, 100, 64, 1000)
+IMPORTANCE = compression.FeedForwardRemoval.CRITERION_IMPORTANCE
+
+
+def parse(*steps: dict[str, Any], **fields: Any) -> CompressQuery:
+    fields = {"model_id": "small", "steps": [compression.CompressionStep(**step) for step in steps]} | fields
+    return parse_compress(model.CompressModelRequest(**fields), SHAPE, RequestLimits(64, 20, 1000, 1_000_000), "models/bert")
+
+
+def half(precision: int) -> dict[str, Any]:
+    return {"half": compression.HalfPrecision(precision=precision)}  # type: ignore[arg-type]
+
+
+def layers(*kept: int) -> dict[str, Any]:
+    return {"layers": compression.LayerSelection(layers=kept)}
+
+
+def heads(**fields: Any) -> dict[str, Any]:
+    return {"heads": compression.HeadRemoval(**fields)}
+
+
+def units(**fields: Any) -> dict[str, Any]:
+    return {"feed_forward": compression.FeedForwardRemoval(**fields)}
+
+
+def entry(layer: int, *numbers: int) -> common.LayerHeads:
+    return common.LayerHeads(layer=layer, heads=numbers)
+
+
+ONNX = {"onnx": compression.OnnxExport()}
+GOOD: list[tuple[dict[str, Any], Step]] = [
+    (ONNX, OnnxExport()),
+    ({"int8": compression.Int8Quantization()}, Int8()),
+    ({"weight_only": compression.WeightOnlyQuantization()}, WeightOnly(4, 0)),
+    ({"weight_only": compression.WeightOnlyQuantization(bits=3, block_size=64)}, WeightOnly(3, 64)),
+    (half(common.PRECISION_FLOAT16), Half("fp16")),
+    (half(common.PRECISION_BFLOAT16), Half("bf16")),
+    (layers(0, 3), KeepLayers((0, 3))),
+    (heads(heads=[entry(2, 1, 0), entry(1)]), RemoveHeads({1: (0, 1, 2, 3), 2: (0, 1)})),
+    (heads(share=0.5, texts=["a", "b"]), RemoveHeads(share=0.5, texts=("a", "b"))),
+    (units(share=0.5), RemoveFeedForward(0.5)),
+    (units(share=0.5, criterion=IMPORTANCE, texts=["a"]), RemoveFeedForward(0.5, Criterion.IMPORTANCE, ("a",))),
+    ({"magnitude": compression.MagnitudePruning(share=0.25)}, PruneMagnitude(0.25)),
+    ({"tokens": compression.TokenElimination(kept_shares=[1, 0.5])}, EliminateTokens((1.0, 0.5))),
+    ({"vocabulary": compression.VocabularyReduction(texts=["a"])}, ReduceVocabulary(("a",))),
+    ({"vocabulary": compression.VocabularyReduction(texts=["a"] * 65, min_count=3)}, ReduceVocabulary(("a",) * 65, 3)),
+]
+
+
+@pytest.mark.parametrize(("written", "step"), GOOD, ids=lambda it: it.name if hasattr(it, "name") else "")
+def test_each_step(written: dict[str, Any], step: Step) -> None:
+    assert parse(written) == CompressQuery("small", (step,), None)
+
+
+def test_steps_keep_their_order() -> None:
+    found = parse(ONNX, layers(1), heads(heads=[entry(0, 1)]), folder="/models/small")
+    assert found == CompressQuery("small", (OnnxExport(), KeepLayers((1,)), RemoveHeads({0: (1,)})), Path("/models/small"))
+
+
+BAD: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any], str, str]] = {
+    "no id": ((ONNX,), {"model_id": ""}, "model_id", "MALFORMED_MODEL_ID"),
+    "relative folder": ((ONNX,), {"folder": "a/b"}, "folder", "FOLDER_NOT_ABSOLUTE"),
+    "no steps": ((), {}, "steps", "STEPS_OUT_OF_RANGE"),
+    "17 steps": ((ONNX,) * 17, {}, "steps", "STEPS_OUT_OF_RANGE"),
+    "an empty step": ((ONNX, {}), {}, "steps[1]", "STEP_MISSING"),
+    "a kind twice": ((ONNX, layers(1), ONNX), {}, "steps[2]", "DUPLICATE_STEP"),
+    "no precision": ((half(0),), {}, "steps[0].half.precision", "UNKNOWN_PRECISION"),
+    "full precision": ((half(common.PRECISION_FLOAT32),), {}, "steps[0].half.precision", "UNKNOWN_PRECISION"),
+    "no layers": ((layers(),), {}, "steps[0].layers.layers", "NO_LAYERS"),
+    "a layer that is not there": ((layers(0, 4),), {}, "steps[0].layers.layers[1]", "LAYER_OUT_OF_RANGE"),
+    "a layer twice": ((layers(0, 0),), {}, "steps[0].layers.layers[1]", "DUPLICATE"),
+    "no heads": ((heads(),), {}, "steps[0].heads.heads", "NO_HEADS"),
+    "heads and share": ((heads(heads=[entry(0, 1)], share=0.5),), {}, "steps[0].heads.share", "HEADS_WITH_SHARE"),
+    "heads and texts": ((heads(heads=[entry(0, 1)], texts=["a"]),), {}, "steps[0].heads.texts", "TEXTS_UNUSED"),
+    "share without texts": ((heads(share=0.5),), {}, "steps[0].heads.texts", "NO_TEXT"),
+    "too many texts": ((heads(share=0.5, texts=["a"] * 10_001),), {}, "steps[0].heads.texts", "TOO_MANY_TEXTS"),
+    "a blank text": ((heads(share=0.5, texts=["a", " "]),), {}, "steps[0].heads.texts[1]", "EMPTY_TEXT"),
+    "a long text": ((heads(share=0.5, texts=["a" * 21]),), {}, "steps[0].heads.texts[0]", "TEXT_TOO_LARGE"),
+    "a head that is not there": ((heads(heads=[entry(0, 4)]),), {}, "steps[0].heads.heads[0].heads[0]", "HEAD_OUT_OF_RANGE"),
+    "a layer's heads twice": ((heads(heads=[entry(0), entry(0)]),), {}, "steps[0].heads.heads[1].layer", "DUPLICATE"),
+    "an unknown criterion": ((units(share=0.5, criterion=7),), {}, "steps[0].feed_forward.criterion", "UNKNOWN_CRITERION"),
+    "magnitude of texts": ((units(share=0.5, texts=["a"]),), {}, "steps[0].feed_forward.texts", "TEXTS_UNUSED"),
+    "importance of nothing": ((units(share=0.5, criterion=IMPORTANCE),), {}, "steps[0].feed_forward.texts", "NO_TEXT"),
+    "no corpus": (({"vocabulary": compression.VocabularyReduction()},), {}, "steps[0].vocabulary.texts", "NO_TEXT"),
+    "a huge corpus": (
+        ({"vocabulary": compression.VocabularyReduction(texts=["a"] * 100_001)},),
+        {},
+        "steps[0].vocabulary.texts",
+        "TOO_MANY_TEXTS",
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "fields", "field", "reason"), BAD.values(), ids=BAD)
+def test_what_is_refused(steps: tuple[dict[str, Any], ...], fields: dict[str, Any], field: str, reason: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse(*steps, **fields)
+    assert (caught.value.field, caught.value.reason) == (field, reason)
+
+
+def test_progress() -> None:
+    found = render_steps(StepProgress(1, 3, "int8"))
+    assert found == model.CompressModelResponse(progress=model.CompressionProgress(done_steps=1, total_steps=3, detail="int8"))

@@ -1,0 +1,390 @@
+"""What can be hosted is recognised, and what can't is refused by name, before anything large is read."""
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path, PurePath
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+from bertscope_service.checkpoints.confinement import Confinement
+from bertscope_service.checkpoints.sources import Progress, Source, Stage, inspect, locate
+from bertscope_service.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    LoadAbandonedError,
+    PermissionDenied,
+    ServiceError,
+    Unavailable,
+)
+from huggingface_hub import errors as hub
+
+
+def ignore(_: Progress) -> None:
+    pass
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    return tmp_path
+
+
+def shard(folder: Path, *names: str) -> None:
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    index = {"weight_map": {f"weight{number}": name for number, name in enumerate(names)}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def refusal(folder: Path, reason: str = "SOURCE_UNREADABLE") -> str:
+    with pytest.raises(FailedPrecondition) as caught:
+        inspect(folder)
+    assert caught.value.reason == reason
+    assert "\n" not in caught.value.message
+    return caught.value.message
+
+
+def test_a_folder_with_config_and_weights(folder: Path) -> None:
+    source = inspect(folder)
+    assert source == Source(folder, "bert", (folder / "model.safetensors",))
+    assert source.weight_bytes == 7
+
+
+def test_shards_come_in_the_order_of_their_names_each_once(folder: Path) -> None:
+    shard(folder, "b.safetensors", "a.safetensors", "b.safetensors")
+    (folder / "a.safetensors").write_bytes(b"first")
+    (folder / "b.safetensors").write_bytes(b"second")
+    source = inspect(folder)
+    assert [path.name for path in source.weight_files] == ["a.safetensors", "b.safetensors"]
+    progress: list[Progress] = []
+    assert source.digest(progress.append) == f"sha256:{hashlib.sha256(b'firstsecond').hexdigest()}"
+    assert [(step.done_bytes, step.total_bytes, step.detail) for step in progress] == [
+        (5, 11, "a.safetensors"),
+        (11, 11, "b.safetensors"),
+    ]
+    assert {step.stage for step in progress} == {Stage.READING}
+
+
+def test_a_digest_is_abandoned_by_raising(folder: Path) -> None:
+    def stop(_: Progress) -> None:
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError):
+        inspect(folder).digest(stop)
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "x") == f"the server has no folder {tmp_path / 'x'}"
+
+
+def test_no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    assert f"{folder / 'config.json'} does not exist" in refusal(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "\xff\xfe"])
+def test_a_config_that_is_no_object(folder: Path, text: str) -> None:
+    (folder / "config.json").write_bytes(text.encode("latin-1"))
+    assert str(folder / "config.json") in refusal(folder)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "", None, 5, "BERT"])
+def test_an_architecture_that_is_not_hosted(folder: Path, kind: Any) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    message = refusal(folder, "ARCHITECTURE_UNSUPPORTED")
+    assert repr(kind) in message
+    assert "albert, bert, distilbert" in message
+
+
+def test_no_model_type(folder: Path) -> None:
+    (folder / "config.json").write_text("{}")
+    assert "model_type" in refusal(folder, "ARCHITECTURE_UNSUPPORTED")
+
+
+def test_a_decoder(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "bert", "is_decoder": true}')
+    assert "bertscope hosts encoders" in refusal(folder, "ARCHITECTURE_UNSUPPORTED")
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert "bertscope reads safetensors only" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "a.pth", "b.ckpt", "c.pkl"])
+def test_pickle_only(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").rename(folder / name)
+    assert "convert them to model.safetensors" in refusal(folder, "PICKLE_REFUSED")
+
+
+PICKLES = {
+    "a ZIP of torch.save": b"PK\x03\x04" + bytes(60),
+    "an old one": b"\x80\x02\x8a\nl" + bytes(60),
+    "pickle 5": pickle.dumps(["x"], 5),
+}
+
+
+@pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
+@pytest.mark.parametrize("name", ["model.safetensors", "model-1.safetensors"])
+def test_pickle_called_safetensors(folder: Path, name: str, content: bytes) -> None:
+    if name != "model.safetensors":
+        shard(folder, name)
+    (folder / name).write_bytes(content)
+    message = refusal(folder, "PICKLE_REFUSED")
+    assert str(folder / name) in message
+    assert "whatever its name says" in message
+
+
+def test_safetensors_whose_length_looks_like_pickle(folder: Path) -> None:
+    header = b"{" + b" " * (0x0280 - 2) + b"}"
+    content = len(header).to_bytes(8, "little") + header
+    assert content.startswith(b"\x80\x02")
+    (folder / "model.safetensors").write_bytes(content)
+    assert inspect(folder).weight_bytes == len(content)
+
+
+def test_pickle_beside_safetensors_is_not_read(folder: Path) -> None:
+    (folder / "pytorch_model.bin").write_bytes(b"x")
+    assert [path.name for path in inspect(folder).weight_files] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weight_map": []}'])
+def test_an_index_that_can_not_be_read(folder: Path, text: str) -> None:
+    shard(folder)
+    (folder / "model.safetensors.index.json").write_text(text)
+    assert "model.safetensors.index.json can't be read" in refusal(folder)
+
+
+def test_an_index_that_names_a_missing_shard(folder: Path) -> None:
+    shard(folder, "model-1.safetensors")
+    assert str(folder / "model-1.safetensors") in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/hostname", "sub/../../secret.safetensors", "..", "."])
+def test_an_index_that_leaves_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "secret.safetensors").write_bytes(b"x")
+    inner = tmp_path / "inner"
+    (inner / "sub").mkdir(parents=True)
+    (inner / "config.json").write_text('{"model_type": "bert"}')
+    shard(inner, name)
+    assert "model.safetensors.index.json" in refusal(inner)
+
+
+def test_a_folder_is_located_by_its_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert locate(str(folder), "", ignore).folder == folder
+    monkeypatch.chdir(folder.parent)
+    assert locate(folder.name, "", ignore).folder == Path(folder.name)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert locate(f"~/{folder.name}", "", ignore).folder == folder
+
+
+def test_errors_name_a_home_as_the_caller_did(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    with pytest.raises(FailedPrecondition, match=rf"^in ~/{folder.name}/x$"), locate(f"~/{folder.name}", "", ignore).named():
+        raise FailedPrecondition(f"in {folder}/x", "X")
+    (folder / "config.json").unlink()
+    with pytest.raises(FailedPrecondition) as caught:
+        locate(f"~/{folder.name}", "", ignore)
+    assert caught.value.message.startswith(f"~/{folder.name}/config.json does not exist")
+    assert str(folder) not in str(caught.value.metadata) + str(caught.value)
+
+
+def test_the_embedded_model_is_located_by_its_name() -> None:
+    source = locate("bertscope-mini", "", ignore)
+    assert source.architecture == "bert"
+    assert source.weight_bytes > 1_000_000
+
+
+def test_resolving_is_reported_first(folder: Path) -> None:
+    progress: list[Progress] = []
+    locate(str(folder), "", progress.append)
+    assert [(step.stage, step.detail) for step in progress] == [(Stage.RESOLVING, str(folder))]
+
+
+@pytest.mark.parametrize("source", ["/nowhere", "./nowhere", "../nowhere/x", "~/nowhere"])
+def test_what_looks_like_a_path_is_never_asked_of_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
+    with pytest.raises(FailedPrecondition, match="no folder"):
+        locate(source, "", ignore)
+
+
+def test_a_folder_has_no_revision(folder: Path) -> None:
+    with pytest.raises(InvalidArgument, match="leave revision empty") as caught:
+        locate(str(folder), "main", ignore)
+    assert caught.value.field == "revision"
+
+
+@pytest.mark.parametrize("source", ["a/b/c", "a b", "http://x/y", "a//b", "-a", "a/-b", "a/", "a\nb", "🦖", "a:b"])
+def test_malformed_ids_are_never_asked_of_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
+    with pytest.raises(InvalidArgument, match="OWNER/NAME") as caught:
+        locate(source, "", ignore)
+    assert caught.value.field == "source"
+
+
+@pytest.mark.parametrize("revision", ["..", "../../x", "a/../b", "/etc/x", "a//b", "a/", "a b", "a\0b", "a\\b", "v1\n"])
+def test_malformed_revisions_are_never_asked_of_the_hub(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
+    with pytest.raises(InvalidArgument, match="a branch, a tag or a commit") as caught:
+        locate("org/name", revision, ignore)
+    assert (caught.value.field, caught.value.reason) == ("revision", "MALFORMED_REVISION")
+
+
+@pytest.mark.parametrize("revision", ["main", "v1.0", "refs/pr/1", "feature/a_b-c", "0123456789abcdef"])
+def test_usual_revisions(revision: str, download: dict[str, Any]) -> None:
+    locate("org/name", revision, ignore)
+    assert download["revision"] == revision
+
+
+RENAMED = [
+    ("/home/me/x can't", "~/x can't"),
+    ("in '/home/me', /home/me.", "in '~', ~."),
+    ("/home/meadow", "/home/meadow"),
+    ("/mnt/home/me", "/mnt/home/me"),
+    ("/home/me-too /home/me.txt", "/home/me-too /home/me.txt"),
+]
+
+
+@pytest.mark.parametrize(("message", "becomes"), RENAMED)
+def test_only_whole_paths_are_renamed(message: str, becomes: str) -> None:
+    error = FailedPrecondition(message, "X", source=message)
+    error.rename("/home/me", "~")
+    assert (error.message, error.metadata["source"], str(error)) == (becomes, becomes, becomes)
+
+
+def test_a_home_that_is_the_root_is_no_secret() -> None:
+    error = FailedPrecondition("/a/b c/d", "X")
+    error.rename("/", "~")
+    assert error.message == "/a/b c/d"
+
+
+def made(kind: Any) -> Any:
+    if issubclass(kind, hub.HfHubHTTPError):
+        answer: Any = SimpleNamespace(status_code=403, headers={}, request=None)
+        return kind("inner text\nin lines", response=answer)
+    return kind("inner text\nin lines")
+
+
+HUB_ERRORS: list[tuple[type[Exception], type[ServiceError], str]] = [
+    (hub.GatedRepoError, FailedPrecondition, "accept its terms"),
+    (hub.RepositoryNotFoundError, FailedPrecondition, "the hub has no model org/name"),
+    (hub.RevisionNotFoundError, FailedPrecondition, "no revision 'v9' of org/name"),
+    (hub.OfflineModeIsEnabled, Unavailable, "is not in the server's cache"),
+    (hub.LocalEntryNotFoundError, Unavailable, "is not in the server's cache"),
+    (hub.HfHubHTTPError, Unavailable, "downloading org/name@v9 from the hub failed"),
+    (ConnectionError, Unavailable, "downloading org/name@v9 from the hub failed"),
+    (TimeoutError, Unavailable, "downloading org/name@v9 from the hub failed"),
+    (OSError, FailedPrecondition, "storing org/name@v9 failed"),
+]
+
+
+@pytest.mark.parametrize(("kind", "becomes", "words"), HUB_ERRORS, ids=lambda value: getattr(value, "__name__", None))
+def test_what_the_hub_says_becomes_an_error_that_names_the_step(
+    kind: type[Exception], becomes: type[ServiceError], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise made(kind)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(ServiceError) as caught:
+        locate("org/name", "v9", ignore)
+    assert type(caught.value) is becomes
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize(("offline", "words"), [(True, "HF_HUB_OFFLINE"), (False, "can't be reached")])
+def test_offline_and_unreachable_are_told_apart(offline: bool, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise hub.LocalEntryNotFoundError("x")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+    with pytest.raises(Unavailable, match=words):
+        locate("org/name", "", ignore)
+
+
+@pytest.fixture
+def download(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A hub that calls its progress bar as the real one does; what it was asked for."""
+    asked: dict[str, Any] = {}
+
+    def snapshot(repository: str, *, tqdm_class: Callable[..., Any], **options: Any) -> str:
+        asked.update(options, repository=repository)
+        files = tqdm_class(total=2, unit="it", desc="Fetching")
+        files.update(1)
+        size = tqdm_class(total=100, initial=10, unit="B", unit_scale=True, desc="model.safetensors")
+        size.update(40)
+        size.update(50)
+        files.update(1)
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    return asked
+
+
+def test_a_download_reports_bytes_and_never_asks_for_pickle_or_code(download: dict[str, Any], folder: Path) -> None:
+    progress: list[Progress] = []
+    assert locate("org/name", "v1", progress.append).folder == folder
+    assert (download["repository"], download["revision"]) == ("org/name", "v1")
+    allowed = download["allow_patterns"]
+    assert "*.safetensors" in allowed
+    assert not [
+        name for name in ("pytorch_model.bin", "modeling.py", "model.pt", "a.pkl") if any(map(PurePath(name).match, allowed))
+    ]
+    assert [(step.stage, step.done_bytes, step.total_bytes) for step in progress] == [
+        (Stage.RESOLVING, 0, 0),
+        (Stage.DOWNLOADING, 50, 100),
+        (Stage.DOWNLOADING, 100, 100),
+    ]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a model in the hub's cache, laid out as the hub's library does it."""
+    blobs, snapshot = tmp_path / "models--org--name" / "blobs", tmp_path / "models--org--name" / "snapshots" / "abc"
+    for made in (blobs, snapshot):
+        made.mkdir(parents=True)
+    for number, (name, content) in enumerate(
+        {"config.json": b'{"model_type": "bert"}', "model.safetensors": b"weights"}.items()
+    ):
+        (blobs / str(number)).write_bytes(content)
+        (snapshot / name).symlink_to(f"../../blobs/{number}")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot))
+    return snapshot
+
+
+def test_the_links_of_a_snapshot_are_followed(snapshot: Path) -> None:
+    assert locate("org/name", "", ignore, Confinement(())).weight_bytes == 7
+
+
+def test_a_snapshot_has_no_links_to_elsewhere(snapshot: Path) -> None:
+    (snapshot.parents[2] / "secret").write_text("{}")
+    (snapshot / "tokenizer.json").symlink_to(snapshot.parents[2] / "secret")
+    with pytest.raises(PermissionDenied, match=r"^org/name/tokenizer.json leads out of"):
+        locate("org/name", "", ignore)
+
+
+def test_errors_name_a_hub_id_and_not_the_cache(snapshot: Path) -> None:
+    (snapshot / "config.json").unlink()
+    (snapshot / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(FailedPrecondition, match=r"^org/name/config.json says model_type 'gpt2'") as caught:
+        locate("org/name", "", ignore)
+    assert str(snapshot.parents[2]) not in str(caught.value.metadata) + str(caught.value)
+
+
+def test_no_revision_means_the_hubs_own_choice(download: dict[str, Any]) -> None:
+    locate("org/name", "", ignore)
+    assert download["revision"] is None
+
+
+def test_a_download_is_abandoned_by_raising(download: dict[str, Any]) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.stage is Stage.DOWNLOADING:
+            raise LoadAbandonedError
+
+    with pytest.raises(LoadAbandonedError):
+        locate("org/name", "", stop)

@@ -1,0 +1,66 @@
+"""The types that name what arguments choose from hold exactly what the contract has; retries and what they become."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import bertscope
+import pytest
+from bertscope._messages import DATA_TYPES, MODES, PRECISIONS, RUNTIMES
+from bertscope._rpc import channel
+from bertscope.ablation import requests as ablation_requests
+from bertscope.benchmark import requests as benchmark_requests
+from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, common_pb2
+
+CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
+    "Mode": (bertscope.Mode, MODES, common_pb2.HeadIntervention.Mode, set()),
+    "Scope": (bertscope.Scope, ablation_requests.SCOPES, ablation_pb2.SweepHeadsRequest.Scope, set()),
+    "Metric": (bertscope.Metric, ablation_requests.METRICS, ablation_pb2.Metric, set()),
+    "Order": (bertscope.Order, ablation_requests.ORDERS, ablation_pb2.Greedy.Order, set()),
+    "Scoring": (bertscope.Scoring, ablation_requests.SCORINGS, common_pb2.PseudoLogLikelihood, set()),
+    "Precision": (bertscope.Precision, PRECISIONS, common_pb2.Precision, {"PRECISION_INT8", "PRECISION_WEIGHT_ONLY"}),
+    "Runtime": (bertscope.Runtime, RUNTIMES, common_pb2.Runtime, set()),
+    "DataType": (bertscope.DataType, DATA_TYPES, common_pb2.DataType, set()),
+    "Others": (bertscope.Others, benchmark_requests.OTHERS, benchmark_pb2.Others, set()),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_is_what_the_contract_has(name):
+    choice, messages, enum, only_in_replies = CHOICES[name]
+    assert set(get_args(choice)) == set(messages)
+    in_contract = {value for key, value in enum.items() if value and key not in only_in_replies}
+    assert set(messages.values()) == in_contract
+
+
+def test_levels_are_pieces_and_words():
+    assert {number for number in attention_pb2.AttentionLevel.values() if number} == {1, 2}  # `words` is True or False
+
+
+def config(retries: bertscope.Retries | int) -> Any:
+    options = dict(channel.channel_options((), bertscope.Retries.of(retries)))
+    return json.loads(options["grpc.service_config"]), options["grpc.enable_retries"]
+
+
+def test_retries_become_grpcs_policy():
+    found, enabled = config(bertscope.Retries(attempts=2, first_seconds=0.25, most_seconds=1.5))
+    policy = found["methodConfig"][0]["retryPolicy"]
+    assert (policy["maxAttempts"], policy["initialBackoff"], policy["maxBackoff"]) == (2, "0.250000000s", "1.500000000s")
+    assert enabled == 1
+    assert config(3)[0]["methodConfig"][0]["retryPolicy"]["maxAttempts"] == 4
+
+
+def test_no_retries():
+    assert config(0) == ({}, 0)
+
+
+@pytest.mark.parametrize("arguments", [{"attempts": 0}, {"attempts": 6}, {"first_seconds": 0}, {"most_seconds": float("nan")}])
+def test_retries_that_cannot_be_are_refused(arguments):
+    with pytest.raises(bertscope.InvalidArgument, match="retries"):
+        bertscope.Retries(**arguments)
+
+
+@pytest.mark.parametrize("retries", [-1, 5, 1.5, "many"])
+def test_a_number_of_retries_that_cannot_be_is_refused(retries):
+    with pytest.raises(bertscope.InvalidArgument, match="retries"):
+        bertscope.Client("127.0.0.1:1", retries=retries)

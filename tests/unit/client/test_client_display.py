@@ -1,0 +1,65 @@
+"""Results are a short line at a prompt, and a table or a picture in a notebook."""
+
+import dataclasses
+import sys
+from typing import Any
+
+import bertscope
+import numpy as np
+import pytest
+
+PROVENANCE = bertscope.Provenance(
+    "models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {"torch": "2", "numpy": "2"}, "zero_based"
+)
+WORD = bertscope.Prediction("france", ("france",), (7,), 0.5, -0.69, None, 1)
+FILLED = bertscope.FilledText("x" * 5000, (bertscope.FilledMask((WORD,) * 50, 0, 6, 1),) * 30, 7, 0, PROVENANCE)
+CLASSIFIED = bertscope.ClassifiedText("x" * 900, None, (bertscope.LabelPrediction("good", 0, 0.5, 1.0),) * 40, 7, 0, PROVENANCE)
+
+
+def maps(length: int) -> bertscope.AttentionMaps:
+    tokens = tuple(bertscope.Token(f"w{index}", index, 0, 1, False, index, 0, ()) for index in range(length))
+    attention = np.full((6, 12, length, length), 1 / length, np.float32)
+    return bertscope.AttentionMaps(0, "text " * 99, None, tokens, attention, tuple(range(6)), tuple(range(12)), 0, PROVENANCE)
+
+
+SHOWN = [FILLED, CLASSIFIED, maps(20), bertscope.FilledTexts([FILLED] * 300), bertscope.ClassifiedTexts([CLASSIFIED] * 9)]
+
+
+@pytest.mark.parametrize("result", [*SHOWN, PROVENANCE, WORD], ids=lambda result: type(result).__name__)
+def test_a_result_is_a_short_line(result):
+    line = repr(result)
+    assert len(line) < 350
+    assert "\n" not in line
+    assert type(result).__name__ in line
+
+
+def test_maps_say_their_shape():
+    assert "attention=float32[6, 12, 20, 20]" in repr(maps(20))
+
+
+def result_classes() -> list[Any]:
+    inputs = {"FieldViolation", "Greedy", "HeadIntervention", "Retries", "Tls"} | set(OBJECTIVES)
+    found = (getattr(bertscope, name) for name in bertscope.__all__ if name not in inputs)
+    return [value for value in found if isinstance(value, type) and dataclasses.is_dataclass(value)]
+
+
+OBJECTIVES = ("ClozePrompts", "Divergence", "LabelledTexts", "MaskedLmLoss", "MinimalPairs")
+
+
+@pytest.mark.parametrize("cls", result_classes(), ids=lambda cls: cls.__name__)
+def test_no_result_prints_all_of_its_fields(cls):
+    if all(str(field.type) in ("int", "float", "float | None", "int | None", "bool") for field in dataclasses.fields(cls)):
+        return  # A few numbers are a short line.
+    assert not hasattr(cls.__repr__, "__wrapped__")  # as what dataclasses generate has
+
+
+def test_lists_are_tables_in_a_notebook(monkeypatch):
+    assert "<table" in bertscope.ClassifiedTexts([CLASSIFIED])._repr_html_()
+    assert "<table" in bertscope.Models()._repr_html_()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert bertscope.ClassifiedTexts([CLASSIFIED])._repr_html_() is None
+
+
+def test_maps_are_a_page_in_a_notebook_unless_they_are_large():
+    assert maps(4)._repr_html_().startswith("<iframe srcdoc=")
+    assert maps(128)._repr_html_() is None

@@ -1,0 +1,77 @@
+"""Envoy's configuration agrees with the contract and with the client."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bertscope_service import contract
+from google.api import annotations_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet, MethodDescriptorProto
+
+ENVOY = Path(__file__).parents[3] / "deploy" / "envoy"
+CONFIGURATION = yaml.safe_load((ENVOY / "envoy.yaml").read_text(encoding="utf-8"))
+(LISTENER,) = CONFIGURATION["static_resources"]["listeners"]
+MANAGER = LISTENER["filter_chains"][0]["filters"][0]["typed_config"]
+TRANSCODER = MANAGER["http_filters"][0]["typed_config"]
+(HOST,) = MANAGER["route_config"]["virtual_hosts"]
+ROUTES = HOST["routes"]
+DESCRIPTORS = FileDescriptorSet.FromString((ENVOY / TRANSCODER["proto_descriptor"]).read_bytes())
+METHODS = {
+    (f"{file.package}.{service.name}", method.name): method
+    for file in DESCRIPTORS.file
+    for service in file.service
+    for method in service.method
+}
+OURS = [name for name in METHODS if name[0].startswith("bertscope.")]
+
+
+def route_of(path: str) -> dict[str, Any]:
+    """The first route that matches, as Envoy takes it."""
+    for entry in ROUTES:
+        match = entry["match"]
+        if match.get("path") == path or path.startswith(match.get("prefix", path + "/")):
+            route: dict[str, Any] = entry["route"]
+            return route
+    raise AssertionError(path)
+
+
+def http_rules(method: MethodDescriptorProto) -> list[tuple[str, str]]:
+    """Verb and path of each way to make a call over HTTP."""
+    rule = method.options.Extensions[annotations_pb2.http]
+    return [(one.WhichOneof("pattern"), one.get or one.post) for one in (rule, *rule.additional_bindings)]
+
+
+@pytest.mark.parametrize(("service", "method"), METHODS, ids=".".join)
+def test_only_what_reads_is_asked_again(service: str, method: str) -> None:
+    path = f"/{service}/{method}"
+    policy = route_of(path).get("retry_policy", HOST["retry_policy"])
+    assert ("retry_on" in policy) == contract.METHODS[path].idempotent
+
+
+def test_what_the_contract_does_not_know_is_not_asked_again() -> None:
+    assert route_of("/bertscope.v1.ClozeService/Unknown")["retry_policy"] == {}
+
+
+def test_no_call_is_cut_off_by_the_proxy() -> None:
+    assert {entry["route"]["timeout"] for entry in ROUTES} == {"0s"}
+    assert MANAGER["stream_idle_timeout"] == "0s"
+
+
+def test_every_call_can_be_made_over_http_and_none_by_the_path_of_another() -> None:
+    rules = [rule for name in OURS for rule in http_rules(METHODS[name])]
+    assert all(verb in {"get", "post"} and path.startswith("/v1") for verb, path in rules)
+    assert len(set(rules)) == len(rules)
+    assert set(TRANSCODER["services"]) == {service for service, _ in OURS}
+
+
+def test_a_request_is_the_body_and_its_model_may_stand_in_the_path() -> None:
+    for name in OURS:
+        for verb, path in http_rules(METHODS[name]):
+            assert METHODS[name].options.Extensions[annotations_pb2.http].body == ("*" if verb == "post" else "")
+            assert path.count("{") == (path.count("{model=models/*}") + path.count("{name=models/*}"))
+
+
+def test_it_listens_on_this_machine_only() -> None:
+    for place in (CONFIGURATION["admin"], LISTENER):
+        assert place["address"]["socket_address"]["address"] == "127.0.0.1"

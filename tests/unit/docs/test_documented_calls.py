@@ -1,0 +1,63 @@
+"""What pages say of calls in words is what the contract and the client have."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import bertscope
+import pytest
+from bertscope.client.streams import Reading
+from bertscope_service.contract import METHODS, Method, Role, Work
+from bertscope_service.settings import Settings
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+TEXTS["alerts"] = (DOCS.parent / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
+TEXTS["settings"] = " ".join(field.description or "" for field in Settings.model_fields.values())
+LISTS: list[tuple[str, str, Callable[[Method], bool]]] = [
+    ("interventions", r"^(.*) take head interventions", lambda rpc: "interventions" in rpc.request.DESCRIPTOR.fields_by_name),
+    ("security", r"interactive calls \((.*?)\)", lambda rpc: rpc.work is Work.INTERACTIVE),
+    ("settings", r"interactive request \((.*?)\)", lambda rpc: rpc.work is Work.INTERACTIVE),
+    ("ray", r"\*\*Changing models\.\*\* (.*?) would change", lambda rpc: rpc.role is Role.ADMIN),
+    ("ray", r"\*\*Streams\.\*\* (.*?) and health's", lambda rpc: rpc.streaming and not rpc.whole_process),
+    ("alerts", r'p99_rate5m\{method=~"(.*?)"', lambda rpc: rpc.work is Work.INTERACTIVE and not rpc.streaming),
+    ("errors", r"before their first message\); (.*?) and benchmarks", lambda rpc: rpc.role is Role.ADMIN),
+]
+"""Where a text lists calls, and which calls those are."""
+
+
+@pytest.mark.parametrize("rpc", METHODS.values(), ids=lambda rpc: rpc.name)
+def test_a_page_names_every_call(rpc: Method) -> None:
+    assert any(re.search(rf"\b{rpc.name}\b", TEXTS[page]) for page in TEXTS)
+
+
+@pytest.mark.parametrize(("page", "pattern", "belongs"), LISTS, ids=[f"{page}: {pattern}"[:40] for page, pattern, _ in LISTS])
+def test_a_list_of_calls_has_all_of_its_kind(page: str, pattern: str, belongs: Callable[[Method], bool]) -> None:
+    (said,) = re.findall(pattern, TEXTS[page], re.MULTILINE | re.DOTALL if page == "errors" else re.MULTILINE)
+    assert set(re.findall(r"[A-Z]\w+", said)) == {rpc.name for rpc in METHODS.values() if belongs(rpc)}
+
+
+def test_the_page_about_python_names_every_method_and_what_it_gives() -> None:
+    page = (DOCS / "python.md").read_text(encoding="utf-8")
+    methods = {name: getattr(bertscope.Client, name) for name in dir(bertscope.Client) if not name.startswith("_")}
+    calls = {name: method for name, method in methods.items() if "timeout" in inspect.signature(method).parameters}
+    rpcs = {re.sub(r"(?<!^)([A-Z])", r"_\1", rpc.name).lower() for rpc in METHODS.values()}
+    assert sorted(name for name in rpcs & set(calls) if f"`{name}`" not in page) == []
+    (said,) = re.findall(r"^- \*\*Streams\.\*\* (.*?)\n- ", page, re.DOTALL | re.MULTILINE)
+    generators, _, rest = said.partition(" is a generator")
+    readings, _, rest = rest.partition(" give an object to iterate over")
+    whole = rest.partition(" come back when they are done")[0]
+    given = {name: inspect.signature(method, eval_str=False).return_annotation for name, method in calls.items()}
+    for name in named(generators):
+        assert str(given[name]).startswith("Generator["), name
+    for name in named(readings):
+        assert issubclass(getattr(bertscope, str(given[name])), Reading), name
+    progressing = {name for name in calls if "on_progress" in inspect.signature(calls[name]).parameters}
+    assert progressing == {"benchmark_studies", *(name for name in named(whole) if name in methods)}
+
+
+def named(text: str) -> list[str]:
+    return re.findall(r"`([a-z_]+)`", text)

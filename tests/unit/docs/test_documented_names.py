@@ -1,0 +1,125 @@
+"""Names on the pages exist: settings, metrics, commands with their flags, also where no test can run them."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from bertscope.cli.app import app
+from bertscope_service.observability.metrics import METRIC_NAMES
+from bertscope_service.rpc.status import CODES
+from bertscope_service.settings import Settings
+
+from tools.protos.reasons import errors_page
+from tools.protos.reasons import reasons as listed_reasons
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "deploy").rglob("*.md"))]
+COMMAND: Any = typer.main.get_command(app)
+SETTINGS = {"--" + name.replace("_", "-") for name in Settings.model_fields}
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Commands in blocks, indented or fenced, and the page they are on."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").replace("\\\n", "")
+        blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        blocks += re.findall(r"^    (.*\n)", text, re.MULTILINE)
+        for line in re.findall(r"^(?:\$ )?(bertscope [a-z].*)$", "".join(blocks), re.MULTILINE):
+            yield str(page.relative_to(ROOT)), line
+
+
+LINES = list(lines())
+
+
+def flags(words: list[str]) -> tuple[set[str], set[str]]:
+    """The flags that a command line uses, and those that its command has."""
+    used = {word.partition("=")[0] for word in words if word.startswith("--")}
+    if words[1] == "serve":
+        return used, SETTINGS
+    command = COMMAND
+    for word in words[1:]:
+        if hasattr(command, "commands"):
+            command = command.commands[word]
+    return used, {name for parameter in command.params for name in parameter.opts}
+
+
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {line}"[:70] for page, line in LINES])
+def test_its_command_and_flags_exist(page: str, line: str) -> None:
+    used, known = flags(shlex.split(line, comments=True))
+    assert used <= known
+
+
+def test_every_setting_is_on_the_page_about_settings() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`--[^|]*) \|", text, re.MULTILINE)
+    listed = set(re.findall(r"--[a-z-]+", " ".join(rows)))
+    assert sorted(SETTINGS - listed) == sorted(listed - SETTINGS) == []
+
+
+def metrics(page: Path) -> set[str]:
+    """The metrics that a page names; names with a colon are those of recording rules."""
+    named = re.findall(
+        r"(?<![\w:])bertscope_(?!service|grpc_service_config)[a-z_]+(?![a-z_:])", page.read_text(encoding="utf-8")
+    )
+    return {re.sub(r"_(sum|count|bucket)$", "", name) for name in named}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_its_metrics_exist(page: Path) -> None:
+    assert metrics(page) <= METRIC_NAMES
+
+
+def test_every_metric_is_on_the_page_about_watching() -> None:
+    assert metrics(ROOT / "docs" / "watching.md") == METRIC_NAMES
+
+
+SOURCES = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "service").rglob("*.py"))]
+REASON = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+TO_NO_CALLER = {"FILE_UNREADABLE", "GRPC_ENDED", "TRACING_NOT_INSTALLED"}
+"""Reasons for which a server does not start, or ends."""
+
+
+def texts(node: ast.AST) -> Iterator[str]:
+    """The words that stand in a piece of code, as they are, that may be reasons."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and REASON.fullmatch(part.value):
+            yield part.value
+
+
+def reasons() -> Iterator[tuple[str, str]]:
+    """What the service gives its errors as their reason where they are made, each behind its status."""
+    codes = {error.__name__: code.name for error, code in CODES.items()}
+    for call in (node for source in SOURCES for node in ast.walk(source) if isinstance(node, ast.Call)):
+        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        if name in codes:
+            position = 2 if name == "InvalidArgument" else 1
+            for given in (*call.args[position : position + 1], *(one.value for one in call.keywords if one.arg == "reason")):
+                if not isinstance(given, ast.JoinedStr):
+                    yield from ((codes[name], text) for text in texts(given))
+
+
+LISTED = [(reason.status, reason.name) for reason in listed_reasons()]
+
+
+def test_every_reason_is_explained() -> None:
+    given = {(status, name) for status, name in reasons() if name not in TO_NO_CALLER}
+    assert len(given) > 100
+    lines = sorted(f"{status} | {name} | when | what to do" for status, name in given - set(LISTED))
+    assert lines == [], "add these lines to protos/reasons.txt, then `make protos`"
+
+
+def test_every_explained_reason_is_given() -> None:
+    client = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "client" / "bertscope").rglob("*.py"))]
+    given = {"CLIENT": {text for source in client for text in texts(source)}}
+    written = {text for source in SOURCES for text in texts(source)}
+    assert len(set(LISTED)) == len(LISTED)
+    assert [(status, name) for status, name in LISTED if name not in given.get(status, written)] == []
+
+
+def test_the_page_about_errors_is_made_from_the_reasons() -> None:
+    assert errors_page() == (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), "run `make protos`"

@@ -1,0 +1,49 @@
+"""Nothing tells people to install by a name that anybody may register."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BY_NAME = re.compile(
+    r"""\b(?:pip3?|uv|pipx|uvx|uv\s+tool)\s+(?:add|install|run)\b[^\n`#|]*?[\s"']bertscope(?:-service)?(?=[\s"'`\[=<>~!)]|$)"""
+)
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    suffixes = {".py", ".md", ".toml", ".yaml", ".yml", ".js", ".json", ".sh", ""}
+    return [ROOT / name for name in listed.split("\0") if name and Path(name).suffix in suffixes]
+
+
+def test_no_page_or_message_installs_by_a_name_that_is_not_published() -> None:
+    found = []
+    for path in tracked():
+        if path == Path(__file__).resolve() or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if BY_NAME.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "by_name"),
+    [
+        ("pip install bertscope", True),
+        ('pip install "bertscope[plot]"', True),
+        ("`pip install bertscope-service`", True),
+        ("pip install 'bertscope-service[ray]'", True),
+        ("uv pip install --quiet bertscope==0.1.0", True),
+        ("pip install . ./service", False),
+        ("pip install . './service[otel]'", False),
+        ("pip install bertscope-*.whl bertscope_service-*.whl", False),
+        ("docker run --env A bertscope", False),
+    ],
+)
+def test_what_counts_as_installing_by_name(line: str, by_name: bool) -> None:
+    assert bool(BY_NAME.search(line)) is by_name

@@ -1,0 +1,266 @@
+"""Batches are as large as a time takes, going by the last ones: bulk and interactive ones. No model; the clock is ours."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import pytest
+import pytest_asyncio
+import torch
+from bertscope_service.encoders.base import State
+from bertscope_service.encoders.observer import Readout
+from bertscope_service.engine import runs as runs_module
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.rate_estimate import BATCH_SECONDS, KINDS, MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS, RateEstimate
+from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.worker import Limits
+from bertscope_service.observability.metrics import Metrics
+
+from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+
+pytestmark = pytest.mark.asyncio
+BATCH = 1000
+
+
+class Rig:
+    """An engine whose batches take as long as `speed` says, in tokens per second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.speed = 4000.0
+        self.batches: list[int] = []
+        self._now = 0.0
+        clock = SimpleNamespace(perf_counter=self._tick)
+        monkeypatch.setattr(runs_module, "time", clock)
+        self.engine = Engine(lambda _: Limits(batch_tokens=BATCH, queue_tokens=1 << 20), Metrics())
+
+    def _tick(self) -> float:
+        self._now += 1e-9
+        return self._now
+
+    def _seen(self, state: State) -> None:
+        self.batches.append(sum(state.lengths))
+        self._now += sum(state.lengths) / self.speed
+
+    async def run(
+        self, encoder: FakeEncoder, count: int, *, priority: Priority = Priority.BULK, length: int = 10, group: object = None
+    ) -> list[int]:
+        """Tokens of the batches that so many rows ran in."""
+        self.batches.clear()
+        observer = SumObserver(self._seen, group=group)
+        rows = [Row(encoder, sequence(length), observer) for _ in range(count)]  # type: ignore[arg-type]
+        await self.engine.run(rows, client="client", priority=priority)
+        return list(self.batches)
+
+
+@pytest_asyncio.fixture
+async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+    rig = Rig(monkeypatch)
+    yield rig
+    await rig.engine.close()
+
+
+async def test_the_first_batch_is_small(rig: Rig) -> None:
+    """Nothing is known of the encoder."""
+    assert (await rig.run(FakeEncoder(), 50))[0] == MIN_BATCH_TOKENS // 10 * 10
+
+
+async def test_batches_take_a_twentieth_of_a_second(rig: Rig) -> None:
+    encoder = FakeEncoder()
+    first, *others = await rig.run(encoder, 200)
+    assert first == 120
+    assert set(others[:-1]) <= {200, 190}  # rounding may cost a row
+    assert BATCH_SECONDS[Priority.BULK] * rig.speed == 200
+
+
+async def test_slow_models_run_the_least(rig: Rig) -> None:
+    rig.speed = 3.0
+    assert set(await rig.run(FakeEncoder(), 120)) == {120}
+
+
+async def test_no_batch_exceeds_that_of_the_device(rig: Rig) -> None:
+    rig.speed = 1e9
+    batches = await rig.run(FakeEncoder(), 1000)
+    assert batches[0] == 120
+    assert set(batches[1:-1]) == {BATCH}
+
+
+async def test_the_budget_follows_the_speed(rig: Rig) -> None:
+    """Half of the way with each batch: a model slows down with longer rows or a busier machine, and recovers."""
+    encoder = FakeEncoder()
+    await rig.run(encoder, 100)
+    rig.speed = 16000.0
+    up = await rig.run(encoder, 400)
+    assert up[0] <= 200 < up[1] < up[2] <= 800
+    assert up[1] == pytest.approx(200 + 300, abs=10)
+    assert up[2] == pytest.approx(500 + 150, abs=10)
+    rig.speed = 4000.0
+    down = await rig.run(encoder, 400)
+    assert down[0] > down[1] > down[2] >= 190
+
+
+async def test_encoders_have_budgets_of_their_own(rig: Rig) -> None:
+    fast, slow = FakeEncoder(), FakeEncoder()
+    rig.speed = 1e6
+    await rig.run(fast, 100)
+    rig.speed = 10.0
+    assert set(await rig.run(slow, 36)) == {120}
+    rig.speed = 1e6
+    assert (await rig.run(fast, 100)) == [BATCH]
+
+
+async def test_kinds_of_rows_have_budgets_of_their_own(rig: Rig) -> None:
+    """Those that run one layer say nothing about those that run all; new ones go by the slowest."""
+    encoder = FakeEncoder()
+    rig.speed = 4 * MIN_BATCH_TOKENS / BATCH_SECONDS[Priority.BULK]
+    await rig.run(encoder, 400, group="all layers")
+    rig.speed *= 100
+    batches = await rig.run(encoder, 400, group="one layer")
+    assert batches[0] == pytest.approx(4 * MIN_BATCH_TOKENS, abs=10)
+    assert batches[1] == BATCH
+    rig.speed /= 100
+    assert set((await rig.run(encoder, 400, group="all layers"))[:-1]) <= {500, 510}
+
+
+async def test_interactive_batches_take_a_fifth_of_a_second(rig: Rig) -> None:
+    """And say nothing about bulk ones."""
+    encoder = FakeEncoder()
+    first, *others = await rig.run(encoder, 400, priority=Priority.INTERACTIVE)
+    assert first == 120
+    assert set(others[:-1]) <= {800, 790}
+    assert BATCH_SECONDS[Priority.INTERACTIVE] * rig.speed == 800
+    rig.speed = 1e6
+    assert set((await rig.run(encoder, 300, priority=Priority.INTERACTIVE))[1:-1]) == {BATCH}
+    assert (await rig.run(encoder, 100))[0] == 120
+
+
+async def test_a_call_of_slow_rows_lets_others_in_after_a_fifth_of_a_second(rig: Rig) -> None:
+    """However many rows it has; a row that takes longer by itself runs alone."""
+    encoder = FakeEncoder()
+    rig.speed = 1010.0
+    await rig.run(encoder, 1, priority=Priority.INTERACTIVE, length=100)
+    batches = await rig.run(encoder, 64, priority=Priority.INTERACTIVE, length=100)
+    assert set(batches) == {200}
+    assert set(await rig.run(encoder, 64, priority=Priority.INTERACTIVE, length=250)) == {250}
+
+
+async def test_a_row_over_the_budget_runs_alone(rig: Rig) -> None:
+    rig.speed = 1.0
+    assert await rig.run(FakeEncoder(), 3, length=300) == [300] * 3
+
+
+def rows_of(encoder: FakeEncoder, *groups: object) -> list[Row]:
+    """A row of each kind."""
+    observers = [SumObserver(group=group) for group in groups]  # type: ignore[arg-type]
+    rows = [Row(encoder, sequence(10), observer) for observer in observers]  # type: ignore[arg-type]
+    Job(rows, client="client", priority=Priority.INTERACTIVE, deadline=None)
+    return rows
+
+
+async def test_a_token_is_charged_what_the_last_ones_took_and_expected_to_take_what_those_of_a_backlog_did() -> None:
+    """Or what the best did, while there was no backlog. Nothing is expected of rows that never ran, and charges are a guess."""
+    rates, encoder = RateEstimate(), FakeEncoder()
+    row, unknown = rows_of(encoder, "known", "unknown")
+    assert (rates.charge(row), rates.expect(row)) == (NOMINAL_TOKEN_SECONDS, 0.0)
+    for rate in (1000.0, 200.0, 200.0):
+        rates.note(encoder, Priority.INTERACTIVE, row.kind, rate)  # type: ignore[arg-type]
+    assert rates.charge(row) == pytest.approx(1 / 400)
+    assert rates.expect(row) == pytest.approx(1 / 1000)
+    for rate in (500.0, 400.0):
+        rates.note(encoder, Priority.INTERACTIVE, row.kind, rate, busy=True)  # type: ignore[arg-type]
+    rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
+    assert rates.expect(row) == pytest.approx(1 / 480)
+    assert (rates.charge(unknown), rates.expect(unknown)) == (rates.charge(row), 0.0)
+
+
+async def test_only_so_many_kinds_are_remembered() -> None:
+    """The one that was used longest ago goes first."""
+    rates, encoder = RateEstimate(), FakeEncoder()
+    rows = rows_of(encoder, *range(KINDS + 1))
+    for row in (*rows[:KINDS], rows[0], rows[KINDS]):
+        rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
+    assert [number for number, row in enumerate(rows) if not rates.expect(row)] == [1]
+
+
+async def test_rates_keep_no_encoder_alive(rig: Rig) -> None:
+    encoder = FakeEncoder()
+    await rig.run(encoder, 10)
+    gone = weakref.ref(encoder)
+    del encoder
+    await rig.run(FakeEncoder(), 10)  # by then the worker's thread has let go of the first batch
+    gc.collect()
+    assert gone() is None
+
+
+async def test_interactive_rows_overtake_bulk_ones_of_any_encoder(rig: Rig) -> None:
+    """Bulk rows of two encoders wait, in several batches; an interactive row of a third goes before the next of them."""
+    order: list[str] = []
+    blocker, engine = Blocker(), rig.engine
+    encoders = {name: FakeEncoder() for name in ("one", "two", "three")}
+
+    def start(name: str, count: int, priority: Priority, said: str) -> asyncio.Task[list[float]]:
+        observer = SumObserver(lambda _: order.append(said))
+        rows = [Row(encoders[name], sequence(10), observer) for _ in range(count)]  # type: ignore[arg-type]
+        return asyncio.create_task(engine.run(rows, client=name, priority=priority))
+
+    waiting = Row(encoders["one"], sequence(1), SumObserver(blocker, group="blocker"))  # type: ignore[arg-type]
+    blocked = asyncio.create_task(engine.run([waiting], client="blocker", priority=Priority.BULK))
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    tasks = [start("one", 24, Priority.BULK, "bulk one"), start("two", 24, Priority.BULK, "bulk two")]
+    await asyncio.sleep(0)
+    tasks.append(start("three", 1, Priority.INTERACTIVE, "interactive"))
+    await asyncio.sleep(0)
+    blocker.release.set()
+    await asyncio.gather(blocked, *tasks)
+    assert order[0] == "interactive"
+    # Behind it two clients share: neither runs twice before the other ran.
+    assert {order[1], order[2]} == {"bulk one", "bulk two"}
+
+
+async def test_interactive_rows_overtake_between_bulk_batches(rig: Rig) -> None:
+    """They come while bulk rows run, and wait for one batch."""
+    order: list[str] = []
+    blocker, encoder = Blocker(), FakeEncoder()
+
+    def bulk(state: State) -> None:
+        order.append("bulk")
+        if len(order) == 1:
+            blocker(state)
+
+    rows = [Row(encoder, sequence(10), SumObserver(bulk)) for _ in range(60)]  # type: ignore[arg-type]
+    running = asyncio.create_task(rig.engine.run(rows, client="bulk", priority=Priority.BULK))
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    urgent = Row(encoder, sequence(10), SumObserver(lambda _: order.append("interactive")))  # type: ignore[arg-type]
+    call = asyncio.create_task(rig.engine.run([urgent], client="someone"))
+    await asyncio.sleep(0)
+    blocker.release.set()
+    await call
+    await running
+    assert order[:3] == ["bulk", "interactive", "bulk"]
+
+
+async def test_results_go_with_their_last_reader(rig: Rig) -> None:
+    """Rows know their job, and jobs their rows; what a job returned must not wait for the garbage collector."""
+    encoder, results = FakeEncoder(), list[weakref.ref[torch.Tensor]]()
+
+    class Leaving(SumObserver):
+        @classmethod
+        def run(cls, encoder: object, state: State, gates: object, observers: object) -> Readout:
+            states = [state.row(row) for row in range(len(state.lengths))]
+            results.extend(weakref.ref(one.hidden) for one in states)
+            return Readout((), lambda _: states)
+
+    gc.collect()
+    gc.disable()
+    try:
+        rows = [Row(encoder, sequence(5), Leaving()) for _ in range(3)]  # type: ignore[arg-type]
+        left = await rig.engine.run(rows, client="client")
+        assert all(one() is not None for one in results)
+        del left, rows
+        await rig.run(encoder, 1)  # the worker lets go of the last batch
+        assert all(one() is None for one in results)
+    finally:
+        gc.enable()

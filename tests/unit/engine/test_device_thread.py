@@ -1,0 +1,289 @@
+"""No exception ends a device's thread silently: what is a batch's own stays there, and after any other everybody is told."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import CancelledError as FutureCancelledError
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import torch
+from bertscope_service.encoders.base import State
+from bertscope_service.encoders.observer import Readout
+from bertscope_service.engine import outstanding, runs
+from bertscope_service.engine import worker as worker_module
+from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.queue import RowQueue
+from bertscope_service.engine.rate_estimate import RateEstimate
+from bertscope_service.engine.rows import Job, Row
+from bertscope_service.engine.runs import Runner
+from bertscope_service.engine.worker import Limits
+from bertscope_service.errors import Overloaded, Unavailable
+from bertscope_service.observability.metrics import Metrics
+
+from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+
+pytestmark = pytest.mark.asyncio
+ENCODER = FakeEncoder()
+CPU = torch.device("cpu")
+
+
+class Rig:
+    """An engine, and whom it has told that its device is broken."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.told: list[torch.device] = []
+        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), self.metrics, self.told.append)
+
+    def run(self, lengths: Sequence[int], observer: Any = None, *, client: str = "client") -> asyncio.Task[list[Any]]:
+        rows = [Row(ENCODER, sequence(length), observer or SumObserver()) for length in lengths]
+        return asyncio.create_task(self.engine.run(rows, client=client))
+
+    async def block(self) -> tuple[Blocker, asyncio.Task[list[Any]]]:
+        """A batch that is at work until the blocker is released."""
+        blocker = Blocker()
+        task = self.run([1], SumObserver(blocker, group="blocker"), client="blocker")
+        await asyncio.sleep(0)
+        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+        return blocker, task
+
+    @property
+    def broken(self) -> bool:
+        return bool(self.metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}))
+
+    @property
+    def waiting(self) -> float | None:
+        return self.metrics.registry.get_sample_value("bertscope_queue_rows", {"device": "cpu"})
+
+
+@pytest_asyncio.fixture
+async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+    monkeypatch.setattr(outstanding, "PAUSE_SECONDS", 0.0)
+    rig = Rig()
+    yield rig
+    await rig.engine.close()
+
+
+async def ends(*tasks: asyncio.Task[list[Any]]) -> list[Any]:
+    """What tasks come to; none may hang."""
+    return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), SECONDS)
+
+
+def dealing(change: Callable[[list[Any]], Any]) -> type[SumObserver]:
+    """Observers of batches whose results are changed if a row of 13 tokens is among them."""
+
+    class Dealing(SumObserver):
+        @classmethod
+        def run(cls, encoder: Any, state: State, gates: Any, observers: Sequence[Any]) -> Readout:
+            sums = (state.hidden.sum(dim=(1, 2)),)
+            bad = 13 in state.lengths
+            return Readout(sums, lambda arrays: change(arrays[0].tolist()) if bad else arrays[0].tolist())
+
+    return Dealing
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda results: results[:-1], lambda results: [*results, 0.0], lambda results: None, lambda results: []],
+    ids=["too few", "too many", "nothing", "none"],
+)
+async def test_an_observer_that_deals_out_too_few_or_too_many_results_fails_its_own_call(
+    rig: Rig, change: Callable[[list[Any]], Any]
+) -> None:
+    blocker, blocked = await rig.block()
+    observer = dealing(change)()
+    good, bad = rig.run([12, 14], observer, client="good"), rig.run([13, 12], observer, client="bad")
+    await asyncio.sleep(0)
+    blocker.release.set()
+    found = await ends(blocked, good, bad)
+    assert found[:2] == [[1.0], [12.0, 14.0]]
+    assert isinstance(found[2], RuntimeError if change([1]) is not None else TypeError)
+    assert await rig.run([3]) == [3.0]
+    assert not rig.broken
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), GeneratorExit(), asyncio.CancelledError(), StopIteration(), FutureCancelledError(), MemoryError()]
+)
+@pytest.mark.parametrize("when", ["run", "deal"])
+async def test_whatever_a_batch_raises_is_its_own(rig: Rig, error: BaseException, when: str) -> None:
+    """Even what a future can't carry, or what would end the event loop or pass for a cancellation there."""
+
+    class Raising(SumObserver):
+        @classmethod
+        def run(cls, encoder: Any, state: State, gates: Any, observers: Sequence[Any]) -> Readout:
+            def deal(_: Any) -> list[Any]:
+                raise error
+
+            if when == "run":
+                raise error
+            return Readout((), deal)
+
+    (found,) = await ends(rig.run([3], Raising()))
+    assert isinstance(found, Exception)
+    assert error in (found, found.__cause__) or isinstance(error, MemoryError)
+    assert await rig.run([3]) == [3.0]
+    assert not rig.broken
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), StopIteration(), FutureCancelledError()])
+async def test_whatever_a_call_of_a_lease_raises_is_its_own(rig: Rig, error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        with pytest.raises(RuntimeError) as caught:
+            await asyncio.wait_for(lease.call(fail), SECONDS)
+        assert caught.value.__cause__ is error
+        assert await lease.call(lambda: "next") == "next"
+    assert await rig.run([3]) == [3.0]
+
+
+PLACES: dict[str, tuple[Any, str]] = {
+    "taking a batch": (RowQueue, "take"),
+    "waiting for one": (worker_module.Worker, "_next"),
+    "noting who waited": (Runner, "_note_waits"),
+    "measuring": (Runner, "_measure"),
+    "delivering": (runs, "deliver"),
+    "learning the rate": (RateEstimate, "note"),
+}
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("a bug"), SystemExit(3)], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("place", PLACES)
+async def test_an_error_that_is_no_batchs_own_breaks_the_device_and_everybody_is_told(
+    rig: Rig, place: str, error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocker, blocked = await rig.block()
+    waiting = rig.run([5, 6], client="waiting")
+    await asyncio.sleep(0)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(*PLACES[place], fail)
+    blocker.release.set()
+    for found in await ends(blocked, waiting):
+        assert found == [1.0] or (isinstance(found, Unavailable) and found.reason == "DEVICE_BROKEN")
+    (later,) = await ends(rig.run([3]))
+    assert isinstance(later, Unavailable) and later.reason == "DEVICE_BROKEN"
+    with pytest.raises(Unavailable):
+        async with rig.engine.lease(CPU, refuse=False):
+            raise AssertionError("a broken engine lends nothing")
+    await rig.engine.close()
+    assert (rig.told, rig.broken, rig.waiting) == ([CPU], True, 0)
+    (record,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+    assert record.exc_info is not None and record.exc_info[1] is error
+
+
+async def test_an_error_in_the_middle_of_taking_a_batch_leaves_nobody_behind(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are taken and its jobs are in no queue any more."""
+    blocker, blocked = await rig.block()
+    waiting, other = rig.run([5, 6]), rig.run([7], client="other")
+    await asyncio.sleep(0)
+    take = RowQueue.take
+
+    def fail(*arguments: Any) -> Any:
+        taken = take(*arguments)
+        assert taken.rows
+        raise MemoryError
+
+    monkeypatch.setattr(RowQueue, "take", fail)
+    blocker.release.set()
+    found = await ends(blocked, waiting, other)
+    assert found[0] == [1.0]
+    assert [one.reason for one in found[1:]] == ["DEVICE_BROKEN"] * 2
+
+
+async def test_calls_of_a_lease_hear_that_the_device_broke(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one at work, whose end was lost, and those behind it."""
+    entered, release = threading.Event(), threading.Event()
+
+    def fail(*_: Any) -> Any:
+        entered.set()
+        assert release.wait(SECONDS)
+        raise MemoryError
+
+    async with rig.engine.lease(CPU, refuse=False) as lease:
+        monkeypatch.setattr(worker_module.Call, "run", fail)
+        calls = [asyncio.create_task(lease.call(lambda: 1)) for _ in range(3)]
+        assert await asyncio.to_thread(entered.wait, SECONDS)
+        release.set()
+        found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), SECONDS)
+        assert [getattr(one, "reason", one) for one in found] == ["DEVICE_BROKEN"] * 3
+    assert rig.broken
+
+
+async def test_the_device_is_broken_even_if_its_own_last_words_fail_at_first(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When there is no memory, there is none for the telling either, until what has failed gives some back."""
+    blocker, blocked = await rig.block()
+    waiting = rig.run([5])
+    await asyncio.sleep(0)
+    tell, tried = outstanding.tell, list[Job]()
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    def short_of_memory(job: Job, error: BaseException) -> None:
+        tried.append(job)
+        if len(tried) % 3:
+            raise MemoryError
+        tell(job, error)
+
+    monkeypatch.setattr(RowQueue, "take", fail)
+    monkeypatch.setattr(outstanding, "tell", short_of_memory)
+    monkeypatch.setattr(outstanding.logger, "critical", fail)
+    blocker.release.set()
+    found = await ends(blocked, waiting)
+    assert found[0] == [1.0]
+    assert found[1].reason == "DEVICE_BROKEN"
+    await rig.engine.close()
+    assert (rig.told, rig.broken) == ([CPU], True)
+
+
+async def test_a_job_that_can_not_take_its_results_fails_alone(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the event loop; those behind it in the same delivery have theirs."""
+    blocker, blocked = await rig.block()
+    bad, good = rig.run([5], client="bad"), rig.run([6], client="good")
+    await asyncio.sleep(0)
+    settle = Job.settle
+
+    def fail(job: Job, results: Sequence[tuple[int, Any]]) -> None:
+        if job.client == "bad":
+            raise MemoryError
+        settle(job, results)
+
+    monkeypatch.setattr(Job, "settle", fail)
+    blocker.release.set()
+    found = await ends(blocked, bad, good)
+    assert [found[0], found[2]] == [[1.0], [6.0]]
+    assert isinstance(found[1], MemoryError)
+
+
+async def test_a_cpu_whose_kernels_can_not_be_made_any_more_is_broken(rig: Rig) -> None:
+    """oneDNN never recovers from having had no memory for one."""
+
+    def fail(state: State) -> None:
+        raise RuntimeError("could not create a primitive")
+
+    (found,) = await ends(rig.run([3], SumObserver(fail)))
+    assert isinstance(found, Unavailable) and found.reason == "DEVICE_BROKEN"
+    async with asyncio.timeout(SECONDS):
+        while not rig.broken:  # noqa: ASYNC110 - a metric tells nobody; the caller hears of it first
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), torch.OutOfMemoryError("no room"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+async def test_a_batch_without_memory_is_refused_and_breaks_nothing(rig: Rig, error: Exception) -> None:
+    def fail(state: State) -> None:
+        raise error
+
+    (found,) = await ends(rig.run([3], SumObserver(fail)))
+    assert isinstance(found, Overloaded) and found.reason == "DEVICE_MEMORY"
+    assert await rig.run([3]) == [3.0]
+    assert not rig.broken

@@ -1,0 +1,158 @@
+"""Who is turned away before a request is read, how clients are told apart, and what a server says about refusals."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from bertscope_service.contract import Work
+from bertscope_service.errors import Overloaded
+from bertscope_service.observability.metrics import Metrics
+from bertscope_service.rpc.connections import NEVER_MS, server_options
+from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder, RefusalLog
+from bertscope_service.security import callers
+from bertscope_service.settings import Settings
+
+FULL = Overloaded("full", "QUEUE_FULL", 1.5)
+LATE = Overloaded("late", "DEADLINE_UNREACHABLE", 1.5)
+
+
+def shedder(
+    *, calls: int = 0, client_calls: int = 0, crowded: tuple[str, ...] = (), metrics: Metrics | None = None
+) -> LoadShedder:
+    limits = CallLimits(calls, client_calls)
+    return LoadShedder(limits, metrics or Metrics(), lambda client, _: FULL if client in crowded else None)
+
+
+def refusal(shedder: LoadShedder, client: str, work: Work = Work.INTERACTIVE) -> str | None:
+    """Why a call is turned away, None if it is not; it ends at once."""
+    try:
+        with shedder.admit(work, client, None):
+            return None
+    except Overloaded as error:
+        assert 0 < error.retry_after <= 30
+        return error.reason
+
+
+def test_a_client_has_so_many_calls_at_a_time_and_others_have_theirs() -> None:
+    metrics = Metrics()
+    limited = shedder(client_calls=2, metrics=metrics)
+    with limited.admit(Work.INTERACTIVE, "a", None), limited.admit(Work.BULK, "a", None):
+        assert [refusal(limited, client) for client in "ab"] == ["CLIENT_LIMIT", None]
+    assert refusal(limited, "a") is None
+    assert metrics.registry.get_sample_value("bertscope_rejected_total", {"reason": "client_limit"}) == 1
+
+
+def test_a_server_has_so_many_calls_at_a_time() -> None:
+    metrics = Metrics()
+    limited = shedder(calls=3, metrics=metrics)
+    with ExitStack() as inside:
+        for client in "abc":
+            inside.enter_context(limited.admit(Work.INTERACTIVE, client, None))
+        assert refusal(limited, "d") == "SERVER_LIMIT"
+    assert refusal(limited, "d") is None
+    assert metrics.registry.get_sample_value("bertscope_rejected_total", {"reason": "server_limit"}) == 1
+
+
+def test_a_call_that_fails_is_inside_no_longer() -> None:
+    limited = shedder(calls=1, client_calls=1)
+    with pytest.raises(ValueError, match="broken"), limited.admit(Work.INTERACTIVE, "a", None):
+        raise ValueError("broken")
+    assert refusal(limited, "a") is None
+
+
+def test_no_limit_means_no_limit() -> None:
+    limited = shedder()
+    with ExitStack() as inside:
+        for _ in range(10_000):
+            inside.enter_context(limited.admit(Work.INTERACTIVE, "a", None))
+        assert refusal(limited, "a") is None
+
+
+def test_who_watches_a_server_is_always_answered() -> None:
+    limited = shedder(calls=1, client_calls=1, crowded=("a",))
+    with limited.admit(Work.INTERACTIVE, "b", None):
+        assert refusal(limited, "a", Work.PROBE) is None
+
+
+def test_the_queue_turns_away_only_methods_whose_rows_would_wait_in_it() -> None:
+    limited = shedder(crowded=("a",))
+    assert {work for work in Work if refusal(limited, "a", work)} == {Work.INTERACTIVE}
+    assert refusal(limited, "a") == "QUEUE_FULL"
+    assert refusal(limited, "b") is None
+
+
+@pytest.mark.asyncio
+async def test_refusals_share_a_line_a_second(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are counted, the last ones of a burst too."""
+    timers: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda seconds, say: timers.append((seconds, say)))
+    log = RefusalLog()
+    with caplog.at_level(logging.WARNING):
+        for bursts in ([FULL] * 3000 + [LATE], [FULL]):
+            for refusal in bursts:
+                log.note(refusal)
+            ((seconds, say),) = timers
+            assert seconds == 1
+            say()
+            timers.clear()
+    assert [record.getMessage() for record in caplog.records] == [
+        "calls refused within 1 s: QUEUE_FULL 3000, DEADLINE_UNREACHABLE 1",
+        "calls refused within 1 s: QUEUE_FULL 1",
+    ]
+
+
+class Context:
+    """What a call tells about its caller."""
+
+    def __init__(self, peer: str, **metadata: str | bytes) -> None:
+        self._peer = peer
+        self._metadata = tuple(metadata.items())
+
+    def peer(self) -> str:
+        return self._peer
+
+    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        return self._metadata
+
+
+def identity(peer: str, by: callers.Identity = "connection", **metadata: Any) -> str:
+    context: Any = Context(peer, **metadata)
+    return callers.identify(context, by)
+
+
+def test_a_value_that_nobody_checked_makes_no_client() -> None:
+    """Who could choose what counts could be as many clients as it likes."""
+    for by in ("connection", "address"):
+        invented = identity("ipv4:10.0.0.1:5000", by, authorization="Bearer invented")
+        assert invented == identity("ipv4:10.0.0.1:5000", by, authorization=b"Bearer other")
+        assert invented == identity("ipv4:10.0.0.1:5000", by)
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.1:5000", "ipv4:10.0.0.1"),
+        ("ipv6:[::1]:5000", "ipv6:::/64"),
+        ("ipv6:%5B::1%5D:5000", "ipv6:::/64"),
+        ("ipv6:%5B2001:db8:0:1:2:3:4:5%5D:5000", "ipv6:2001:db8:0:1::/64"),
+        ("ipv6:[fe80::1%25eth0]:5000", "ipv6:fe80::/64"),
+        ("ipv6:[::ffff:10.0.0.1]:5000", "ipv4:10.0.0.1"),
+        ("unix:/run/socket", "unix:/run/socket"),
+        ("name:alice", "name:alice"),
+    ],
+)
+def test_without_a_token_the_connection_or_its_address(peer: str, address: str) -> None:
+    assert (identity(peer), identity(peer, "address")) == (peer, address)
+
+
+def test_seconds_become_milliseconds_and_nothing_means_never() -> None:
+    options = dict(server_options(Settings(keepalive_seconds=1.5, max_connection_age_seconds=0, min_ping_seconds=0)))
+    assert dict(server_options(Settings(keepalive_seconds=0.0001)))["grpc.keepalive_time_ms"] == 1
+    assert options["grpc.keepalive_time_ms"] == 1500
+    assert options["grpc.max_connection_age_ms"] == NEVER_MS
+    assert options["grpc.http2.min_ping_interval_without_data_ms"] == 0
+    largest = dict(server_options(Settings(max_connection_idle_seconds=2_000_000)))
+    assert largest["grpc.max_connection_idle_ms"] < NEVER_MS

@@ -1,0 +1,169 @@
+"""Flags win over variables, variables over defaults, and a wrong one is told in a line, at once."""
+
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from bertscope.cli.options.server import TOKEN_VARIABLE, ServerOptions
+from bertscope_service.__main__ import main
+from bertscope_service.settings import CALLERS, PREFIX, Settings, unknown_variables
+from pydantic import ValidationError
+from pydantic_settings import CliApp
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("BERTSCOPE_")]:
+        monkeypatch.delenv(name)
+
+
+def parsed(*flags: str) -> Settings:
+    return CliApp.run(Settings, cli_args=list(flags))
+
+
+def test_defaults() -> None:
+    settings = parsed()
+    assert (settings.port, settings.metrics_port, settings.host) == (50051, 9464, "127.0.0.1")
+    assert settings.model == []
+    assert (settings.max_texts, settings.precision, settings.device) == (256, "auto", "auto")
+
+
+def test_flag_over_variable_over_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTSCOPE_PORT", "1000")
+    monkeypatch.setenv("BERTSCOPE_QUEUE_TOKENS", "77")
+    assert (parsed().port, parsed().queue_tokens) == (1000, 77)
+    assert (parsed("--port", "2000").port, parsed("--port", "2000").queue_tokens) == (2000, 77)
+
+
+def test_models_are_repeatable_and_keep_their_order() -> None:
+    assert parsed("--model", "b=x/y", "--model", "a", "--model", "/f").model == ["b=x/y", "a", "/f"]
+
+
+def test_a_file_is_a_path() -> None:
+    assert parsed("--port-file", "a/b.json").port_file == Path("a/b.json")
+
+
+def test_nothing_can_be_changed_later() -> None:
+    with pytest.raises(ValidationError):
+        parsed().port = 1
+
+
+WRONG = [
+    ("--port", "70000"),
+    ("--port", "-1"),
+    ("--metrics-port", "x"),
+    ("--max-texts", "0"),
+    ("--queue-tokens", "-5"),
+    ("--threads", "-1"),
+    ("--grace-seconds", "-0.1"),
+    ("--grace-seconds", "nan"),
+    ("--queue-seconds", "0"),
+    ("--client-identity", "name"),
+    ("--max-calls", "-1"),
+    ("--max-client-calls", "x"),
+    ("--keepalive-timeout-seconds", "0"),
+    ("--max-connection-age-seconds", "3000000"),
+    ("--min-ping-seconds", "nan"),
+    ("--precision", "fp64"),
+    ("--log-format", "xml"),
+    ("--log-level", "loud"),
+    ("--model-root", "~nobody-of-that-name/models"),
+]
+
+
+@pytest.mark.parametrize(("flag", "value"), WRONG)
+def test_a_wrong_flag_is_one_line_that_names_it_and_its_value(
+    flag: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"{flag}={value}"]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.count("\n") == 1
+    assert err.startswith(f"bertscope serve: {flag}: ")
+    assert repr(value) in err or err.rstrip().endswith("nan")
+
+
+def test_a_wrong_variable_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BERTSCOPE_MAX_TEXTS", "many")
+    assert main([]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "max-texts" in err
+
+
+def test_variables_that_are_no_settings_are_told_with_what_may_be_meant() -> None:
+    environment = [
+        "PATH",
+        "BERTSCOPE_TOKEN_FILES",
+        "BERTSCOPE_TOKENSFILE",
+        "bertscope_tokens_file",
+        "BERTSCOPE_QUEUE_TOKENS",
+        "BERTSCOPE_TOKEN_FILE",
+        "BERTSCOPE_SERVICE_HOST",
+    ]
+    assert unknown_variables(environment) == [
+        "BERTSCOPE_SERVICE_HOST",
+        "BERTSCOPE_TOKENSFILE (BERTSCOPE_TOKENS_FILE?)",
+        "BERTSCOPE_TOKEN_FILES (BERTSCOPE_TOKENS_FILE?)",
+    ]
+
+
+def test_variables_of_callers_are_known() -> None:
+    options = {f"{PREFIX}{option.name.upper()}" for option in fields(ServerOptions)}
+    assert options | {TOKEN_VARIABLE} == CALLERS
+
+
+def test_choices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--precision", "fp64"])
+    err = capsys.readouterr().err
+    assert all(choice in err for choice in ("fp32", "bf16", "fp16"))
+
+
+def test_an_unknown_flag_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--prot", "1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--prot" in line
+
+
+def test_a_wrong_flag_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys\nfrom bertscope_service.__main__ import main\nstatus = main(['--port', '70000'])\n"
+        "assert not {'torch', 'transformers', 'grpc'} & set(sys.modules), 'imported too much'\nsys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_importing_the_entry_point_changes_nothing() -> None:
+    code = """
+import logging, os, signal, threading
+def state():
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    return dict(os.environ), handlers, threading.enumerate(), logging.root.handlers[:], logging.root.level
+before = state()
+import bertscope_service.__main__
+assert state() == before
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    for name, field in Settings.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in text
+        assert field.description
+        assert field.description.split()[0] in text
+
+
+def test_metrics_are_served_on_the_host_of_grpc_unless_they_have_their_own() -> None:
+    settings = Settings(host="0.0.0.0", port=1, metrics_port=2)
+    assert (settings.address, settings.metrics_address) == (("0.0.0.0", 1), ("0.0.0.0", 2))
+    assert Settings(host="0.0.0.0", metrics_host="::1", metrics_port=2).metrics_address == ("::1", 2)

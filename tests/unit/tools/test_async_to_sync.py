@@ -1,0 +1,55 @@
+"""The synchronous client is what the generator makes of the asynchronous one."""
+
+from tools import async_to_sync
+
+
+def test_what_is_committed_is_what_the_generator_writes():
+    there = {path: path.read_text(encoding="utf-8") for path in async_to_sync.TARGET.glob("*.py")}
+    assert there == async_to_sync.generated()
+
+
+def test_async_and_await_go_and_names_change():
+    source = '''
+class AsyncReader(AsyncIterator[int]):
+    """Reads with `async for`; see `AsyncClient.close`, which awaits nothing that was started.
+
+    >>> async with client.read() as reader:
+    ...     print(await reader.table())
+    """
+
+    async def __aenter__(self) -> AsyncGenerator[list[int], None]:
+        async for item in self.items:  # Not `anext(items)`.
+            yield await item
+
+    # sync: @property
+    async def started(self) -> str:
+        return await anext(self.items)
+'''
+    assert (
+        async_to_sync.synchronous(source)
+        == '''
+class Reader(Iterator[int]):
+    """Reads with `for`; see `Client.close`, which awaits nothing that was started.
+
+    >>> with client.read() as reader:
+    ...     print(reader.table())
+    """
+
+    def __enter__(self) -> Generator[list[int], None, None]:
+        for item in self.items:  # Not `next(items)`.
+            yield item
+
+    @property
+    def start(self) -> str:
+        return next(self.items)
+'''
+    )
+
+
+def test_a_stale_file_is_named(monkeypatch, capsys):
+    files = async_to_sync.generated()
+    path = async_to_sync.TARGET / "cloze.py"
+    monkeypatch.setattr(async_to_sync, "generated", lambda: files | {path: files[path] + "\n"})
+    monkeypatch.setattr("sys.argv", ["async_to_sync", "--check"])
+    assert async_to_sync.main() == 1
+    assert capsys.readouterr().err == "client/bertscope/client/cloze.py is not what aio/ makes; run `make client`\n"

@@ -1,0 +1,163 @@
+"""What `make check` says of deployment files and locked packages: what is wrong, and what nobody looked at."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.deploy import audit, check, manifests, rules
+from tools.deploy.programs import Broken, NotInstalled, run
+
+ROOT = Path(__file__).parents[3]
+DEPLOYMENT = "deploy/kubernetes/base/deployment.yaml"
+NETWORK = "deploy/kubernetes/base/network.yaml"
+ALERTS = "deploy/prometheus/alerts.yml"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of what is deployed."""
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Dockerfile", tmp_path)
+    return tmp_path
+
+
+def replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def lines(checked: Iterator[str]) -> list[str]:
+    """What a check prints; the test is skipped where its program has no package for this machine."""
+    try:
+        return list(checked)
+    except NotInstalled as missing:
+        pytest.skip(str(missing))
+
+
+def test_every_base_and_overlay_is_checked() -> None:
+    root = ROOT / "deploy/kubernetes"
+    assert manifests.kustomizations(root) == [root / "base", *sorted((root / "overlays").iterdir())]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "complaint"),
+    [
+        (DEPLOYMENT, "replicas: 2", "replica: 2", "Deployment bertscope: spec is wrong for Kubernetes 1.31.*'replica'"),
+        (DEPLOYMENT, "grpc: {port: 50051}", "grpc: {port: grpc}", "livenessProbe.grpc.port is wrong"),
+        (NETWORK, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", "knows no NetworkPolicy of networking.k8s.io/v1beta1"),
+        ("deploy/kubernetes/base/kustomization.yaml", "network.yaml", "networks.yaml", "networks.yaml"),
+        ("deploy/kubernetes/components/gpu/gpu.yaml", "name: bertscope\nspec", "name: bertscop\nspec", "no matches"),
+    ],
+    ids=["unknown field", "wrong type", "unknown version", "missing file", "patch of nothing"],
+)
+def test_broken_manifests_are_refused(copy: Path, file: str, old: str, new: str, complaint: str) -> None:
+    replace(copy / file, old, new)
+    with pytest.raises(Broken, match=f"(?s){complaint}"):
+        lines(check.kubernetes(copy))
+
+
+def test_a_broken_dockerfile_is_refused(copy: Path) -> None:
+    assert lines(check.image(copy)) == ["Dockerfile: hadolint finds nothing"]
+    replace(copy / "Dockerfile", "WORKDIR /models", "WORKDIR models")
+    with pytest.raises(Broken, match="DL3000"):
+        lines(check.image(copy))
+
+
+def test_rules_that_the_operator_would_not_get_are_refused(copy: Path) -> None:
+    replace(copy / ALERTS, "severity: critical", "severity: warning")
+    with pytest.raises(Broken, match=r"rules\.yaml is stale; run: python -m tools\.deploy\.rules"):
+        lines(check.prometheus(copy))
+
+
+def test_broken_rules_are_refused(copy: Path) -> None:
+    replace(copy / ALERTS, "bertscope_device_broken > 0", "bertscope_device_broken > > 0")
+    (copy / rules.OBJECT).write_text(rules.rendered(copy), encoding="utf-8")
+    with pytest.raises(Broken, match="parse error"):
+        lines(check.prometheus(copy))
+
+
+def test_a_program_that_hangs_is_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(Broken, match=r"sleep in .* did not end within 0\.05 s"):
+        run(["sleep", "60"], tmp_path, timeout_seconds=0.05)
+
+
+def test_one_failure_is_told_and_does_not_hide_the_next(
+    copy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(root: Path) -> Iterator[str]:
+        yield "seen"
+        raise Broken("this is wrong")
+
+    def missing(root: Path) -> Iterator[str]:
+        yield run(["no-such-program"], root)
+
+    def good(root: Path) -> Iterator[str]:
+        yield f"{root.name} is well"
+
+    checks: tuple[Callable[[Path], Iterator[str]], ...] = (broken, missing, good)
+    monkeypatch.setattr(check, "CHECKS", checks)
+    assert check.main(copy) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["seen", "missing: not checked, no-such-program is not installed", f"{copy.name} is well"]
+    assert told.err == "this is wrong\n"
+    monkeypatch.setattr(check, "CHECKS", (missing, good))
+    assert check.main(copy) == 0
+
+
+CLEAN: dict[str, Any] = {"name": "numpy", "version": "2.0.0", "vulns": []}
+UNKNOWN: dict[str, Any] = {"name": "ours", "skip_reason": "Dependency not found on PyPI and could not be audited: ours (1.0)"}
+VULNERABLE: dict[str, Any] = {
+    "name": "requests",
+    "version": "2.19.0",
+    "vulns": [
+        {"id": "PYSEC-2018-28", "fix_versions": ["2.20.0"], "aliases": [], "description": ""},
+        {"id": "PYSEC-2099-1", "fix_versions": [], "aliases": [], "description": ""},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "out", "err"),
+    [
+        ([CLEAN], 0, "0 known vulnerabilities in 1 packages", ""),
+        ([CLEAN, UNKNOWN], 0, "0 known vulnerabilities in 1 packages; unknown to the service: ours", ""),
+        ([UNKNOWN], 0, "not audited, the vulnerability service knows none of its packages", ""),
+        (
+            [CLEAN, VULNERABLE],
+            1,
+            "2 known vulnerabilities in 2 packages",
+            "requests 2.19.0: PYSEC-2018-28, fixed in 2.20.0\nrequests 2.19.0: PYSEC-2099-1, fixed in no version yet\n",
+        ),
+    ],
+    ids=["clean", "some unknown", "all unknown", "vulnerable"],
+)
+def test_an_audit_tells_what_was_really_looked_at(
+    capsys: pytest.CaptureFixture[str], packages: list[dict[str, Any]], status: int, out: str, err: str
+) -> None:
+    report = json.dumps({"dependencies": packages, "fixes": []})
+    assert audit.tell(audit.interpret(report, "Found some")) == status
+    assert capsys.readouterr() == (f"uv.lock: {out}\n", err)
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='...', port=443): Max retries exceeded",
+        "ERROR:pip_audit._cli:Could not connect to PyPI's vulnerability feed",
+    ],
+)
+def test_a_service_that_does_not_answer_is_told_and_no_failure(capsys: pytest.CaptureFixture[str], complaint: str) -> None:
+    assert audit.tell(audit.interpret("", complaint)) == 0
+    assert capsys.readouterr().out == "uv.lock: not audited, the vulnerability service can't be reached\n"
+
+
+def test_an_audit_that_fails_by_itself_is_a_failure() -> None:
+    with pytest.raises(Broken, match="invalid requirement"):
+        audit.interpret("", "ERROR:pip_audit._cli:invalid requirement")

@@ -1,0 +1,1 @@
+"""Programs that developers run and nobody deploys: generators, checks, releases."""

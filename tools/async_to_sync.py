@@ -1,0 +1,143 @@
+"""Generates the synchronous client from the asynchronous one, or checks that it is fresh.
+
+    python -m tools.async_to_sync           writes client/bertscope/client/ from client/bertscope/aio/
+    python -m tools.async_to_sync --check   exits with 1, naming the files, if what is committed is not what would be written
+
+The generator drops `async` and `await` and renames: `AsyncX` becomes `X`, and a few names of the language and of the client
+become those in `NAMES`. Code in comments and docstrings is renamed in the same way, and `PHRASES` are replaced. A comment
+`# sync: LINE` becomes the line. Code that differs in more than names is written by hand in `bertscope._rpc.tasks` and
+`bertscope._rpc.threads`, which have the same names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import sysconfig
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "client" / "bertscope" / "aio"
+TARGET = ROOT / "client" / "bertscope" / "client"
+
+NAMES = {
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__anext__": "__next__",
+    "StopAsyncIteration": "StopIteration",
+    "aclose": "close",
+    "aclosing": "closing",
+    "aio": "client",
+    "anext": "next",
+    "ended": "summary",
+    "started": "start",
+    "tasks": "threads",
+}
+PHRASES = {
+    "The client for asyncio. `bertscope.client`, the one for threads and scripts, is generated from this package.": (
+        "The client for threads and scripts."
+    ),
+    "the tasks of one event loop": "many threads at once",
+    "\n        It may be made outside the event loop, and belongs to the loop of its first call.": "",
+}
+"""Sentences of docstrings that are true of the asynchronous client alone, and their replacements."""
+
+HEADER = "# Generated from bertscope/aio/{name}. Do not edit: change that file, and run `make client`.\n"
+
+
+def synchronous(source: str) -> str:
+    """Returns the synchronous form of a module."""
+    lines = [0, *(place.end() for place in re.finditer("\n", source))]
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    edits: list[tuple[int, int, str]] = []
+    for index, token in enumerate(tokens):
+        start, end = (lines[row - 1] + column for row, column in (token.start, token.end))
+        text = token.string
+        if token.type == tokenize.NAME and text in ("async", "await"):
+            edits.append((start, end + 1, ""))
+        elif token.type == tokenize.NAME:
+            edits.append((start, end, name(text)))
+            if text == "AsyncGenerator" and tokens[index + 1].string == "[":
+                bracket = closing_bracket(tokens, index + 1)
+                place = lines[bracket.start[0] - 1] + bracket.start[1]
+                edits.append((place, place, ", None"))  # a generator's return type, which an asynchronous one lacks
+        elif token.type in (tokenize.STRING, tokenize.COMMENT):
+            edits.append((start, end, words(text)))
+    for start, end, text in sorted(edits, reverse=True):
+        source = source[:start] + text + source[end:]
+    return source
+
+
+def name(text: str) -> str:
+    """Returns the name of the same thing in the synchronous client."""
+    return NAMES.get(text) or re.sub(r"^Async(?=[A-Z])", "", text)
+
+
+def words(text: str) -> str:
+    """Returns a comment or a string, with the code in it renamed."""
+    for phrase, other in PHRASES.items():
+        text = text.replace(phrase, other)
+    text = re.sub(r"^# sync: ", "", text)
+    text = re.sub(r"\bAsync[A-Z]\w*", lambda word: name(word[0]), text)
+    return re.sub(r"`[^`]*`|^ *(>>>|\.\.\.) .*", lambda code: renamed(code[0]), text, flags=re.MULTILINE)
+
+
+def renamed(code: str) -> str:
+    """Returns renamed code of a comment or a string."""
+    return re.sub(r"\w+", lambda word: name(word[0]), re.sub(r"\b(async|await) ", "", code))
+
+
+def closing_bracket(tokens: list[tokenize.TokenInfo], opening: int) -> tokenize.TokenInfo:
+    """Returns the bracket that closes the one at an index."""
+    depth = 0
+    for token in tokens[opening:]:
+        depth += {"[": 1, "]": -1}.get(token.string, 0)
+        if depth == 0:
+            return token
+    raise ValueError("a bracket is not closed")
+
+
+def formatted(source: str) -> str:
+    """Returns the module as `ruff` formats it, its imports in order."""
+    ruff = str(Path(sysconfig.get_path("scripts")) / "ruff")
+    for arguments in (["check", "--select=I", "--fix", "--quiet"], ["format", "--quiet"]):
+        command = [ruff, *arguments, f"--stdin-filename={TARGET / 'module.py'}", "-"]
+        source = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    return source
+
+
+def generated() -> dict[Path, str]:
+    """Returns every module of the synchronous client, by its path."""
+    return {
+        TARGET / path.name: HEADER.format(name=path.name) + formatted(synchronous(path.read_text(encoding="utf-8")))
+        for path in sorted(SOURCE.glob("*.py"))
+    }
+
+
+def main() -> int:
+    """Runs the command and returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the files are fresh")
+    check = parser.parse_args().check
+    files = generated()
+    there = {path: path.read_text(encoding="utf-8") for path in TARGET.glob("*.py")}
+    stale = sorted(path for path in files.keys() | there.keys() if files.get(path) != there.get(path))
+    if check:
+        for path in stale:
+            sys.stderr.write(f"{path.relative_to(ROOT)} is not what aio/ makes; run `make client`\n")
+        return 1 if stale else 0
+    TARGET.mkdir(exist_ok=True)
+    for path in stale:
+        if path in files:
+            path.write_text(files[path], encoding="utf-8")
+        else:
+            path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

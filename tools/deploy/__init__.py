@@ -1,0 +1,1 @@
+"""Checks what deploy/ holds, and runs parts of it on this machine."""

@@ -1,0 +1,76 @@
+"""Checks the deployment files: manifests, the image, Prometheus' and Envoy's configuration.
+
+    python -m tools.deploy.check   exit 1 if anything is wrong
+
+A program without a package for this machine is named, and the files that it would check are left unchecked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools.deploy import rules
+from tools.deploy.manifests import VERSIONS, build, kustomizations, validate
+from tools.deploy.programs import Broken, NotInstalled, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def kubernetes(root: Path) -> Iterator[str]:
+    """Builds every base and overlay, and checks each of its objects against the schemas of Kubernetes."""
+    for folder in kustomizations(root / "deploy/kubernetes"):
+        place, manifests = folder.relative_to(root), build(folder)
+        for manifest in manifests:
+            for version in VERSIONS:
+                try:
+                    validate(manifest, version)
+                except Broken as error:
+                    raise Broken(f"{place}: {error}") from error
+        yield f"{place}: {len(manifests)} objects are valid for Kubernetes {' and '.join(VERSIONS)}"
+
+
+def image(root: Path) -> Iterator[str]:
+    """Checks the Dockerfile with hadolint."""
+    run(["hadolint", "Dockerfile"], root)
+    yield "Dockerfile: hadolint finds nothing"
+
+
+def prometheus(root: Path) -> Iterator[str]:
+    """Runs the rules' tests, checks Prometheus' configuration, and compares the operator's object with the rules."""
+    if (root / rules.OBJECT).read_text(encoding="utf-8") != rules.rendered(root):
+        raise Broken(f"{rules.OBJECT} is stale; run: python -m tools.deploy.rules")
+    run(["promtool", "check", "config", rules.CONFIGURATION], root)
+    tests = sorted((root / rules.CONFIGURATION).parent.glob("tests/*.test.yml"))
+    run(["promtool", "test", "rules", *tests], root)
+    yield f"{rules.CONFIGURATION}: promtool finds nothing, and its rules pass {len(tests)} files of tests"
+
+
+def envoy(root: Path) -> Iterator[str]:
+    """Checks Envoy's configuration with Envoy."""
+    folder = Path("deploy/envoy")
+    run(["envoy", "--mode", "validate", "--config-path", "envoy.yaml"], root / folder)
+    yield f"{folder}: Envoy takes it"
+
+
+CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (kubernetes, image, prometheus, envoy)
+
+
+def main(root: Path = ROOT) -> int:
+    """Runs all checks and returns the exit status."""
+    clean = True
+    for check in CHECKS:
+        try:
+            for line in check(root):
+                print(line)
+        except NotInstalled as missing:
+            print(f"{check.__name__}: not checked, {missing}")
+        except Broken as error:
+            print(error, file=sys.stderr)
+            clean = False
+    return 0 if clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

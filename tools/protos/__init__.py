@@ -1,0 +1,1 @@
+"""Generates what is made from protos/, and lints it."""

@@ -1,0 +1,95 @@
+"""Derives files from the rpcs: Envoy's routes, gRPC's service config, and tables on the pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tools.protos.contract import Rpc
+from tools.protos.sections import filled
+
+SERVICE_CONFIG = Path("protos/bertscope/v1/bertscope_grpc_service_config.json")
+ENVOY, CLIENTS, SECURITY = Path("deploy/envoy/envoy.yaml"), Path("docs/clients.md"), Path("docs/security.md")
+
+PROBE_SECONDS, ANSWER_SECONDS = 5, 60
+"""Time limits for clients that load the service config and set no deadline: of a probe, and of a unary call that is answered
+soon. Streams, and calls that may work for hours, have no limit."""
+
+MODEL = re.compile(r"{(?:name|model)=models/\*}")
+"""The part of a path that names a model."""
+
+RETRY_POLICY = {
+    "maxAttempts": 4,
+    "initialBackoff": "0.1s",
+    "maxBackoff": "2s",
+    "backoffMultiplier": 3,
+    "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
+}
+"""The policy of the Python client."""
+
+
+def service_config(rpcs: Iterable[Rpc]) -> str:
+    """Returns gRPC's service config as JSON: which calls are retried, and how long each may take."""
+    ordered = sorted(rpcs, key=_treatment)
+    entries = [_entry(seconds, idempotent, list(same)) for (seconds, idempotent), same in groupby(ordered, _treatment)]
+    return json.dumps({"methodConfig": [entry for entry in entries if len(entry) > 1]}, indent=2) + "\n"
+
+
+def _treatment(rpc: Rpc) -> tuple[int, bool]:
+    """Returns the limit in seconds, 0 for none, and whether a call may be retried."""
+    if rpc.work == "probe":
+        return PROBE_SECONDS, rpc.idempotent
+    soon = rpc.work == "interactive" or (rpc.work == "control" and rpc.idempotent)
+    return ANSWER_SECONDS if soon and not rpc.streaming else 0, rpc.idempotent
+
+
+def _entry(seconds: int, idempotent: bool, rpcs: Sequence[Rpc]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": [{"service": rpc.service, "method": rpc.name} for rpc in rpcs]}
+    if seconds:
+        entry["timeout"] = f"{seconds}s"
+    if idempotent:
+        entry["retryPolicy"] = RETRY_POLICY
+    return entry
+
+
+def envoy(text: str, rpcs: Sequence[Rpc]) -> str:
+    """Returns Envoy's configuration with the routes of retryable calls, and the services that are served as JSON."""
+    routes = [
+        f"- {{match: {{path: {rpc.path}}}, route: {{cluster: bertscope, timeout: 0s}}}}" for rpc in rpcs if rpc.idempotent
+    ]
+    services = [f"- {service}" for service in sorted({rpc.service for rpc in rpcs if rpc.http})]
+    return filled(filled(text, "routes", routes), "services", services)
+
+
+def clients_page(text: str, rpcs: Sequence[Rpc]) -> str:
+    """Returns docs/clients.md with its table of calls and paths."""
+    return filled(text, "paths", _paths(rpcs))
+
+
+def _paths(rpcs: Iterable[Rpc]) -> Iterator[str]:
+    yield from ("| call | path |", "|---|---|")
+    for rpc in rpcs:
+        if rpc.http:
+            ways = [f"`{verb} {MODEL.sub('models/{id}', path)}`" for verb, path in rpc.http]
+            yield f"| {rpc.name} | {', or '.join(ways)} |"
+
+
+def security_page(text: str, rpcs: Sequence[Rpc]) -> str:
+    """Returns docs/security.md with its table of roles."""
+    return filled(text, "roles", _roles(rpcs))
+
+
+def _roles(rpcs: Sequence[Rpc]) -> Iterator[str]:
+    names = {role: ", ".join(rpc.name for rpc in rpcs if rpc.role == role) for role in ("anyone", "read", "admin")}
+    yield from ("| role | may |", "|---|---|")
+    yield f"| `read` | ask: {names['read']}, reflection |"
+    yield f"| `admin` | also change things: {names['admin']}, and look inside with channelz |"
+    yield f"| none needed | health, and {names['anyone']}, for probes |"
+
+
+PAGES: Mapping[Path, Callable[[str, Sequence[Rpc]], str]] = {ENVOY: envoy, CLIENTS: clients_page, SECURITY: security_page}
+"""Files with generated sections, and the functions that write them."""
