@@ -1,7 +1,10 @@
 """Fixtures that tests of every kind share."""
 
+import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 
@@ -29,3 +32,36 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         return write_checkpoint(architecture, tmp_path_factory.mktemp("checkpoints") / architecture)
 
     return folder
+
+
+@pytest.fixture(autouse=True)
+def process_state() -> Iterator[None]:
+    """Fails the test that leaves the process changed for those after it, and restores the levels of logs.
+
+    What it sees: log levels, the environment, the working folder, PyTorch's defaults, and context variables.
+    """
+    before = state_of_process()
+    levels = {logger: logger.level for logger in LOGGERS}
+    yield
+    after = state_of_process()
+    for logger, level in levels.items():
+        logger.setLevel(level)
+    changed = {name: (before.get(name), value) for name, value in after.items() if before.get(name, value) != value}
+    assert not changed, f"the test changed its process: {changed}"
+
+
+LOGGERS = [logging.getLogger(name) for name in (None, "bertscope", "bertscope_service")]
+
+
+def state_of_process() -> dict[str, object]:
+    """Everything process-wide that a test could leave changed. What is not imported yet is left out."""
+    # pytest writes the name of the test into the environment.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    state: dict[str, object] = {"environment": environment, "folder": Path.cwd()}
+    state |= {f"log level of {logger.name}": logger.level for logger in LOGGERS}
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_default_dtype"):
+        state |= {"default dtype": torch.get_default_dtype(), "gradients": torch.is_grad_enabled()}
+        state["threads"] = torch.get_num_threads()
+    state["context"] = {variable.name: value for variable, value in copy_context().items()}
+    return state

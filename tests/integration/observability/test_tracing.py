@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import bertscope
@@ -135,10 +136,12 @@ def test_the_ratio_decides_about_calls_whose_callers_do_not(collector: Collector
     tracers = [OtlpTracer(collector.endpoint, ratio, "1") for ratio in (0.0, 1.0)]
     never, always = tracers
     trace_id, metadata = context()
-    by_caller, by_chance = never.begin("/a.B/C", metadata, "id"), always.begin("/a.B/C", (), "id")
+    call = copy_context()  # as each call of a server has one
+    by_caller = call.run(never.begin, "/a.B/C", metadata, "id")
+    by_chance = call.run(always.begin, "/a.B/C", (), "id")
     assert by_caller is not None and by_chance is not None
     assert by_caller.trace_id == trace_id != by_chance.trace_id
-    assert never.begin("/a.B/C", (), "id") is None
+    assert call.run(never.begin, "/a.B/C", (), "id") is None
     by_caller.end("OK")
     by_chance.end("OK")
     # What was not sent yet, for it is sent every few seconds, is sent at the end.
@@ -247,9 +250,10 @@ def test_a_call_outlasts_its_parts_also_when_the_clock_is_set_back(
     loop: LoopThread, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracer = OtlpTracer(collector.endpoint, 1.0, "1")
-    span = tracer.begin("/a.B/C", (), "id")
+    call = copy_context()  # as each call of a server has one
+    span = call.run(tracer.begin, "/a.B/C", (), "id")
     assert span is not None
-    notes = timeline.current.get()
+    notes = call[timeline.current]
     assert notes is not None
     now = time.perf_counter()
     notes.waited(Wait(now, now))

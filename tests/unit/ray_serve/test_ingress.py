@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +23,15 @@ CANARY = "the-text-of-a-caller"
 FILL_MASK = METHODS["/bertscope.v1.ClozeService/FillMask"]
 CHANGING = {"LoadModel", "UnloadModel", "CompressModel", "PruneHeads"}
 REQUEST = cloze_pb2.FillMaskRequest(texts=[CANARY])
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """Restores the level of the service's logs, which an ingress sets for its process."""
+    logger = logging.getLogger("bertscope_service")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 class Context:
