@@ -24,14 +24,14 @@ from bertscope_service.settings import Settings, unknown_variables
 
 logger = logging.getLogger(__name__)
 
-LEAVE_SECONDS = 3.0
+EXIT_SECONDS = 3.0
 """Time for running threads to end after the server has stopped. Python would wait for them without limit, and one that reads a
 model from a disk that does not answer, or exports one, can't be interrupted."""
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command: `main`, after which the process ends soon, whatever its threads do."""
-    return main(argv, ended=_leave_soon)
+    return main(argv, ended=_exit_soon)
 
 
 def main(argv: Sequence[str] | None = None, *, ended: Callable[[int], None] = lambda _: None) -> int:
@@ -111,7 +111,7 @@ def _libraries() -> str:
     return ", ".join(f"{name} {found}" for name, found in versions.items())
 
 
-def _leave_soon(status: int) -> None:
+def _exit_soon(status: int) -> None:
     """Ends the process after a while, if it has not ended by itself by then; at once, if a device hangs in native code: the
     interpreter and its libraries can't be torn down around it."""
     from bertscope_service.engine.watchdog import hanging
@@ -119,9 +119,9 @@ def _leave_soon(status: int) -> None:
     if hanging():
         logging.shutdown()
         os._exit(status)
-    leaving = threading.Timer(LEAVE_SECONDS, os._exit, (status,))
-    leaving.daemon = True
-    leaving.start()
+    exiting = threading.Timer(EXIT_SECONDS, os._exit, (status,))
+    exiting.daemon = True
+    exiting.start()
 
 
 if __name__ == "__main__":

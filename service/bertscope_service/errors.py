@@ -6,7 +6,7 @@
     ├── AlreadyExists               ALREADY_EXISTS        the model id is in use, or the folder to save in is not empty
     ├── FailedPrecondition          FAILED_PRECONDITION   the model is still loading, or its source can't be hosted
     ├── Unsupported                 UNIMPLEMENTED         this model or runtime can't do it
-    ├── Overloaded                  RESOURCE_EXHAUSTED    no room, too late, or too many calls; try again later
+    ├── Overloaded                  RESOURCE_EXHAUSTED    full, too late, or too many calls; try again later
     ├── Unauthenticated             UNAUTHENTICATED       the caller sends no token, or an unknown one
     ├── PermissionDenied            PERMISSION_DENIED     the caller may not do this, or the source is not allowed
     ├── Unavailable                 UNAVAILABLE           the server is stopping or broken, or the hub can't be reached
@@ -68,7 +68,7 @@ class Unsupported(ServiceError):
 
 
 class Overloaded(ServiceError):
-    """There is no room now; `retry_after` estimates when there will be, in seconds."""
+    """The server is full; `retry_after` estimates in how many seconds it will not be."""
 
     def __init__(self, message: str, reason: str, retry_after: float, **metadata: object) -> None:
         super().__init__(message, reason, **metadata)

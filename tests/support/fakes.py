@@ -13,7 +13,7 @@ from bertscope_service.encoders.base import (
     Capabilities,
     Encoder,
     Gates,
-    See,
+    MapWatcher,
     Shape,
     State,
     TokenSequence,
@@ -46,7 +46,9 @@ class FakeEncoder:
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         return None
 
-    def advance(self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, See] | None = None) -> None:
+    def advance(
+        self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, MapWatcher] | None = None
+    ) -> None:
         state.layer = stop
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

@@ -59,7 +59,7 @@ class Site:
 def quick(loop: LoopThread, checkpoint: Path, settings: dict[str, Path]) -> Iterator[Host]:
     """A server that looks at its files often."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watched, "LOOK_SECONDS", 0.02)
+        patch.setattr(watched, "CHECK_SECONDS", 0.02)
         with launched(loop, model=[f"bert={checkpoint}"], **settings) as host:
             yield host
 

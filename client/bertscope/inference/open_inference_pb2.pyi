@@ -3,8 +3,8 @@
 isort:skip_file
 The Open Inference Protocol (KServe V2 over gRPC), as bertscope answers it.
 
-Names, numbers and types are the protocol's, so that its clients work unchanged; the comments say what bertscope does with
-them. Model names are "bert" or "models/bert". Errors carry a google.rpc.Status as everywhere in bertscope.
+Names, numbers and types are the protocol's, so that its clients work unchanged; the comments describe how bertscope
+treats them. Model names are "bert" or "models/bert". Errors carry a google.rpc.Status as everywhere in bertscope.
 """
 
 from collections import abc as _abc
@@ -206,10 +206,10 @@ class ServerMetadataResponse(_message.Message):
     name: _builtins.str
     """"bertscope"."""
     version: _builtins.str
-    """Of bertscope, as "0.1.0"."""
+    """The version of bertscope, as "0.1.0"."""
     @_builtins.property
     def extensions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it answers beyond the protocol, by Triton's names: "model_configuration"."""
+        """Extensions of the protocol, by Triton's names: "model_configuration"."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class ModelMetadataResponse(_message.Message):
         DATATYPE_FIELD_NUMBER: _builtins.int
         SHAPE_FIELD_NUMBER: _builtins.int
         name: _builtins.str
-        """As requests write it."""
+        """Name in requests."""
         datatype: _builtins.str
         """"INT64", "FP32" or "BYTES"; token ids may be sent as INT32 too."""
         @_builtins.property
@@ -307,7 +307,7 @@ class ModelMetadataResponse(_message.Message):
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelMetadataResponse.TensorMetadata]:
-        """All that may be asked for."""
+        """All outputs that may be requested."""
 
     def __init__(
         self,
@@ -376,7 +376,7 @@ class ModelInferRequest(_message.Message):
 
         @_builtins.property
         def parameters(self) -> _containers.MessageMap[_builtins.str, Global___InferParameter]:
-            """Ignored, but "shared_memory_region" is refused: the server shares no memory with its callers."""
+            """Ignored, but "shared_memory_region" is rejected: the server shares no memory with its callers."""
 
         @_builtins.property
         def contents(self) -> Global___InferTensorContents:
@@ -399,7 +399,7 @@ class ModelInferRequest(_message.Message):
 
     @_typing.final
     class InferRequestedOutputTensor(_message.Message):
-        """A tensor that is asked for."""
+        """A requested tensor."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -430,7 +430,7 @@ class ModelInferRequest(_message.Message):
         """One of ModelMetadata's outputs, each at most once."""
         @_builtins.property
         def parameters(self) -> _containers.MessageMap[_builtins.str, Global___InferParameter]:
-            """Ignored, but "classification" and "shared_memory_region" are refused: they would change what comes back."""
+            """Ignored, but "classification" and "shared_memory_region" are rejected: they would change the reply."""
 
         def __init__(
             self,
@@ -486,13 +486,14 @@ class ModelInferRequest(_message.Message):
 
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInferRequest.InferInputTensor]:
-        """In any order."""
+        """The inputs, in any order."""
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInferRequest.InferRequestedOutputTensor]:
-        """Empty means, where the protocol would have all outputs: tokens and probabilities where `text` is given to a masked language model, labels and probabilities where it
-        is given to a classifier; logits where a classifier is given ids, and last_hidden_state otherwise. The logits of a masked
-        language model, tens of thousands of numbers for each token, come only if asked for.
+        """Empty means (where the protocol would have all outputs) tokens and probabilities where `text` is given to a masked language
+        model, labels and probabilities where it is given to a classifier, logits where a classifier is given ids, and
+        last_hidden_state otherwise. The logits of a masked language model, tens of thousands of numbers for each token, come only if
+        requested.
         """
 
     @_builtins.property
@@ -559,12 +560,12 @@ class ModelInferResponse(_message.Message):
         PARAMETERS_FIELD_NUMBER: _builtins.int
         CONTENTS_FIELD_NUMBER: _builtins.int
         name: _builtins.str
-        """As it was asked for."""
+        """Name as in the request."""
         datatype: _builtins.str
         """"FP32", "INT64" or "BYTES"."""
         @_builtins.property
         def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-            """Of all texts of the request, padded to the longest."""
+            """The shape for all texts of the request, padded to the longest."""
 
         @_builtins.property
         def parameters(self) -> _containers.MessageMap[_builtins.str, Global___InferParameter]:
@@ -621,14 +622,14 @@ class ModelInferResponse(_message.Message):
     model_version: _builtins.str
     """"1"."""
     id: _builtins.str
-    """The request's."""
+    """The id of the request."""
     @_builtins.property
     def parameters(self) -> _containers.MessageMap[_builtins.str, Global___InferParameter]:
         """Empty."""
 
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInferResponse.InferOutputTensor]:
-        """In the order they were asked for. Together they may take 64 MiB."""
+        """The outputs in the order of the request. Together they may take 64 MiB."""
 
     @_builtins.property
     def raw_output_contents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -793,7 +794,7 @@ class ModelConfigResponse(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def config(self) -> Global___ModelConfig:
-        """What Triton would be configured with to serve this model."""
+        """The configuration with which Triton would serve this model."""
 
     def __init__(
         self,
@@ -810,7 +811,7 @@ Global___ModelConfigResponse: _TypeAlias = ModelConfigResponse  # noqa: Y015
 
 @_typing.final
 class ModelConfig(_message.Message):
-    """The few fields of Triton's model configuration that mean something here."""
+    """The fields of Triton's model configuration that apply here."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -822,16 +823,16 @@ class ModelConfig(_message.Message):
     name: _builtins.str
     """The model's name as it was asked for."""
     platform: _builtins.str
-    """As in ModelMetadata."""
+    """The runtime, as in ModelMetadata."""
     max_batch_size: _builtins.int
     """Most texts in a request; every tensor has them as its first dimension."""
     @_builtins.property
     def input(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInput]:
-        """As in ModelMetadata."""
+        """The inputs, as in ModelMetadata."""
 
     @_builtins.property
     def output(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelOutput]:
-        """As in ModelMetadata."""
+        """The outputs, as in ModelMetadata."""
 
     def __init__(
         self,
@@ -861,7 +862,7 @@ class ModelInput(_message.Message):
     DIMS_FIELD_NUMBER: _builtins.int
     OPTIONAL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """As requests write it."""
+    """Name in requests."""
     data_type: Global___DataType.ValueType
     """TYPE_INT64 or TYPE_STRING."""
     optional: _builtins.bool
@@ -896,7 +897,7 @@ class ModelOutput(_message.Message):
     DATA_TYPE_FIELD_NUMBER: _builtins.int
     DIMS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """As requests write it."""
+    """Name in requests."""
     data_type: Global___DataType.ValueType
     """TYPE_INT64, TYPE_FP32 or TYPE_STRING."""
     @_builtins.property

@@ -77,7 +77,7 @@ class GRPCInferenceServiceServicer(object):
     """
 
     def ServerLive(self, request, context):
-        """Whether the process answers at all. Never fails while it does, also while models load or the server stops.
+        """Whether the process answers at all: never an error, also while models load or the server stops.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -91,7 +91,7 @@ class GRPCInferenceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ModelReady(self, request, context):
-        """Whether one model is ready. One that is not there, loads, or is being unloaded is not; that is no error.
+        """Whether one model is ready. A model that does not exist, loads or is being unloaded is not ready, which is not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,18 +116,18 @@ class GRPCInferenceServiceServicer(object):
     def ModelInfer(self, request, context):
         """Runs a model on texts or on token ids.
 
-        Inputs say how texts are given: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones
-        and all zeros. Outputs say what is asked; ModelMetadata names them. Rows of one call share batches with those of any other.
-        Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version),
-        FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output
-        needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
+        Inputs give the texts: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones and all
+        zeros. Outputs name the requested tensors; ModelMetadata lists them. Rows of one call share batches with those of any other.
+        Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version), FAILED_PRECONDITION
+        (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output needs), RESOURCE_EXHAUSTED
+        (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ModelConfig(self, request, context):
-        """What load generators ask first: an extension of Triton's ("model_configuration").
+        """The configuration of a model, which load generators ask for first: an extension of Triton's ("model_configuration").
 
         Errors: as of ModelMetadata.
         """

@@ -3,8 +3,8 @@
 isort:skip_file
 The Open Inference Protocol (KServe V2 over gRPC), as bertscope answers it.
 
-Names, numbers and types are the protocol's, so that its clients work unchanged; the comments say what bertscope does with
-them. Model names are "bert" or "models/bert". Errors carry a google.rpc.Status as everywhere in bertscope.
+Names, numbers and types are the protocol's, so that its clients work unchanged; the comments describe how bertscope
+treats them. Model names are "bert" or "models/bert". Errors carry a google.rpc.Status as everywhere in bertscope.
 """
 
 from bertscope.inference import open_inference_pb2 as _open_inference_pb2
@@ -38,11 +38,11 @@ class GRPCInferenceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> GRPCInferenceServiceAsyncStub: ...
     ServerLive: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ServerLiveRequest, _open_inference_pb2.ServerLiveResponse]
-    """Whether the process answers at all. Never fails while it does, also while models load or the server stops."""
+    """Whether the process answers at all: never an error, also while models load or the server stops."""
     ServerReady: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ServerReadyRequest, _open_inference_pb2.ServerReadyResponse]
     """Whether calls would be answered: true from when all models of the settings are loaded until the server stops."""
     ModelReady: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ModelReadyRequest, _open_inference_pb2.ModelReadyResponse]
-    """Whether one model is ready. One that is not there, loads, or is being unloaded is not; that is no error."""
+    """Whether one model is ready. A model that does not exist, loads or is being unloaded is not ready, which is not an error."""
     ServerMetadata: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ServerMetadataRequest, _open_inference_pb2.ServerMetadataResponse]
     """Name, version and extensions of the server."""
     ModelMetadata: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ModelMetadataRequest, _open_inference_pb2.ModelMetadataResponse]
@@ -53,14 +53,14 @@ class GRPCInferenceServiceStub:
     ModelInfer: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ModelInferRequest, _open_inference_pb2.ModelInferResponse]
     """Runs a model on texts or on token ids.
 
-    Inputs say how texts are given: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones
-    and all zeros. Outputs say what is asked; ModelMetadata names them. Rows of one call share batches with those of any other.
-    Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version),
-    FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output
-    needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
+    Inputs give the texts: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones and all
+    zeros. Outputs name the requested tensors; ModelMetadata lists them. Rows of one call share batches with those of any other.
+    Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version), FAILED_PRECONDITION
+    (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output needs), RESOURCE_EXHAUSTED
+    (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
     """
     ModelConfig: _grpc.UnaryUnaryMultiCallable[_open_inference_pb2.ModelConfigRequest, _open_inference_pb2.ModelConfigResponse]
-    """What load generators ask first: an extension of Triton's ("model_configuration").
+    """The configuration of a model, which load generators ask for first: an extension of Triton's ("model_configuration").
 
     Errors: as of ModelMetadata.
     """
@@ -71,11 +71,11 @@ class GRPCInferenceServiceAsyncStub(GRPCInferenceServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ServerLive: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ServerLiveRequest, _open_inference_pb2.ServerLiveResponse]  # type: ignore[assignment]
-    """Whether the process answers at all. Never fails while it does, also while models load or the server stops."""
+    """Whether the process answers at all: never an error, also while models load or the server stops."""
     ServerReady: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ServerReadyRequest, _open_inference_pb2.ServerReadyResponse]  # type: ignore[assignment]
     """Whether calls would be answered: true from when all models of the settings are loaded until the server stops."""
     ModelReady: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ModelReadyRequest, _open_inference_pb2.ModelReadyResponse]  # type: ignore[assignment]
-    """Whether one model is ready. One that is not there, loads, or is being unloaded is not; that is no error."""
+    """Whether one model is ready. A model that does not exist, loads or is being unloaded is not ready, which is not an error."""
     ServerMetadata: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ServerMetadataRequest, _open_inference_pb2.ServerMetadataResponse]  # type: ignore[assignment]
     """Name, version and extensions of the server."""
     ModelMetadata: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ModelMetadataRequest, _open_inference_pb2.ModelMetadataResponse]  # type: ignore[assignment]
@@ -86,14 +86,14 @@ class GRPCInferenceServiceAsyncStub(GRPCInferenceServiceStub):
     ModelInfer: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ModelInferRequest, _open_inference_pb2.ModelInferResponse]  # type: ignore[assignment]
     """Runs a model on texts or on token ids.
 
-    Inputs say how texts are given: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones
-    and all zeros. Outputs say what is asked; ModelMetadata names them. Rows of one call share batches with those of any other.
-    Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version),
-    FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output
-    needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
+    Inputs give the texts: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones and all
+    zeros. Outputs name the requested tensors; ModelMetadata lists them. Rows of one call share batches with those of any other.
+    Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version), FAILED_PRECONDITION
+    (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output needs), RESOURCE_EXHAUSTED
+    (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
     """
     ModelConfig: _aio.UnaryUnaryMultiCallable[_open_inference_pb2.ModelConfigRequest, _open_inference_pb2.ModelConfigResponse]  # type: ignore[assignment]
-    """What load generators ask first: an extension of Triton's ("model_configuration").
+    """The configuration of a model, which load generators ask for first: an extension of Triton's ("model_configuration").
 
     Errors: as of ModelMetadata.
     """
@@ -107,7 +107,7 @@ class GRPCInferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _open_inference_pb2.ServerLiveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_open_inference_pb2.ServerLiveResponse, _abc.Awaitable[_open_inference_pb2.ServerLiveResponse]]:
-        """Whether the process answers at all. Never fails while it does, also while models load or the server stops."""
+        """Whether the process answers at all: never an error, also while models load or the server stops."""
 
     @_abc_1.abstractmethod
     def ServerReady(
@@ -123,7 +123,7 @@ class GRPCInferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _open_inference_pb2.ModelReadyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_open_inference_pb2.ModelReadyResponse, _abc.Awaitable[_open_inference_pb2.ModelReadyResponse]]:
-        """Whether one model is ready. One that is not there, loads, or is being unloaded is not; that is no error."""
+        """Whether one model is ready. A model that does not exist, loads or is being unloaded is not ready, which is not an error."""
 
     @_abc_1.abstractmethod
     def ServerMetadata(
@@ -152,11 +152,11 @@ class GRPCInferenceServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_open_inference_pb2.ModelInferResponse, _abc.Awaitable[_open_inference_pb2.ModelInferResponse]]:
         """Runs a model on texts or on token ids.
 
-        Inputs say how texts are given: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones
-        and all zeros. Outputs say what is asked; ModelMetadata names them. Rows of one call share batches with those of any other.
-        Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version),
-        FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output
-        needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
+        Inputs give the texts: `text`, or `input_ids` with `attention_mask` and `token_type_ids` if they are not all ones and all
+        zeros. Outputs name the requested tensors; ModelMetadata lists them. Rows of one call share batches with those of any other.
+        Errors: INVALID_ARGUMENT (names the tensor, and what it should be), NOT_FOUND (no such model or version), FAILED_PRECONDITION
+        (the model is loading, or its scores are not finite), UNIMPLEMENTED (the model lacks what an output needs), RESOURCE_EXHAUSTED
+        (try again after the RetryInfo delay), UNAVAILABLE (the server stops).
         """
 
     @_abc_1.abstractmethod
@@ -165,7 +165,7 @@ class GRPCInferenceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _open_inference_pb2.ModelConfigRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_open_inference_pb2.ModelConfigResponse, _abc.Awaitable[_open_inference_pb2.ModelConfigResponse]]:
-        """What load generators ask first: an extension of Triton's ("model_configuration").
+        """The configuration of a model, which load generators ask for first: an extension of Triton's ("model_configuration").
 
         Errors: as of ModelMetadata.
         """

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AblationServiceStub(object):
-    """Measures what heads are worth to a model, and removes those that are worth nothing.
+    """Measures the importance of heads to a model, and removes unimportant ones.
     """
 
     def __init__(self, channel):
@@ -53,16 +53,16 @@ class AblationServiceStub(object):
 
 
 class AblationServiceServicer(object):
-    """Measures what heads are worth to a model, and removes those that are worth nothing.
+    """Measures the importance of heads to a model, and removes unimportant ones.
     """
 
     def SweepHeads(self, request, context):
-        """Changes every head (or every layer, or given sets of heads), one after another, and measures what that does to an objective:
+        """Changes every head (or every layer, or given sets of heads), one after another, and measures the effect on an objective:
         first a start message with the baseline, then one effect for each set as it is finished, at the end a summary. With `greedy`,
         a point of the curve for each step instead of the effects.
 
-        The layers below a changed head are run once and shared. Sweeps go behind interactive calls; cancelling the call ends the
-        work within one batch, and a reader that does not read pauses it.
+        The layers below a changed head are run once and shared. Interactive calls go before sweeps. Cancelling the call ends the
+        work within one batch, and a client that stops reading pauses it.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
         (the model lacks the head that the objective needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
@@ -82,12 +82,12 @@ class AblationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PruneHeads(self, request, context):
-        """Removes heads from the weights and loads what is left as a new model. The numbers of the heads that stay do not change.
+        """Removes heads from the weights and loads the result as a new model. The remaining heads keep their numbers.
 
         Errors: INVALID_ARGUMENT for heads that do not exist or a malformed id, ALREADY_EXISTS for an id in use or a folder that is
         not empty, NOT_FOUND, FAILED_PRECONDITION for a source that changed since the model was loaded or a folder that can't be
         written, UNIMPLEMENTED for an architecture whose heads can't be removed (ALBERT: its layers share their weights),
-        PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server was not told to write to.
+        PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server may not write to.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,7 +120,7 @@ def add_AblationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AblationService(object):
-    """Measures what heads are worth to a model, and removes those that are worth nothing.
+    """Measures the importance of heads to a model, and removes unimportant ones.
     """
 
     @staticmethod

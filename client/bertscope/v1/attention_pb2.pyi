@@ -36,7 +36,7 @@ class _AttentionLevelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Attent
     """
 
 class AttentionLevel(_AttentionLevel, metaclass=_AttentionLevelEnumTypeWrapper):
-    """What one row and column of an attention map stand for."""
+    """The unit of a row and a column of an attention map."""
 
 ATTENTION_LEVEL_UNSPECIFIED: AttentionLevel.ValueType  # 0
 """Means ATTENTION_LEVEL_PIECE."""
@@ -68,7 +68,7 @@ class ExtractAttentionRequest(_message.Message):
     dtype: _common_pb2.DataType.ValueType
     """Number format of the tensors."""
     level: Global___AttentionLevel.ValueType
-    """Pieces or words."""
+    """Whether rows and columns are pieces or words."""
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and say so in the header. False: such a text is an error."""
     @_builtins.property
@@ -77,20 +77,22 @@ class ExtractAttentionRequest(_message.Message):
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Layers wanted, each 0 to layers - 1, none twice, in the order the tensor shall have; empty means all."""
+        """Requested layers, each 0 to layers - 1, none twice, in the order of the tensor; empty means all."""
 
     @_builtins.property
     def heads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Heads wanted of each of those layers, likewise; empty means all. The map of a head that was pruned away is all zeros."""
+        """Requested heads of each of these layers, each 0 to heads - 1, none twice, in the order of the tensor; empty means all. The map
+        of a head that was pruned away is all zeros.
+        """
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
-        """What heads contribute while the model runs; empty means it runs untouched."""
+        """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and refused
-        without. Each may be of as many tokens as the model reads.
+        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
+        rejected without it. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -148,7 +150,7 @@ Global___ExtractAttentionResponse: _TypeAlias = ExtractAttentionResponse  # noqa
 
 @_typing.final
 class AttentionHeader(_message.Message):
-    """What is known of a text before its maps: all that is needed to allocate and label them."""
+    """The data of a text that come before its maps: all that is needed to allocate and label them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -165,7 +167,7 @@ class AttentionHeader(_message.Message):
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
-        """What rows and columns stand for, in order: pieces or words."""
+        """The tokens of rows and columns, in order: pieces or words."""
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -177,7 +179,7 @@ class AttentionHeader(_message.Message):
 
     @_builtins.property
     def attention(self) -> _common_pb2.Tensor:
-        """dtype and shape [layers, heads, tokens, tokens] of the maps; data is empty, it follows in chunks."""
+        """dtype and shape [layers, heads, tokens, tokens] of the maps; data is empty: it follows in chunks."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
@@ -214,9 +216,9 @@ class AttentionChunk(_message.Message):
     input_index: _builtins.int
     """Index in ExtractAttentionRequest.inputs."""
     offset: _builtins.int
-    """Where the data begins in the tensor, bytes."""
+    """Offset of the data in the tensor, bytes."""
     data: _builtins.bytes
-    """1 byte to 1 MiB of it, row-major, little-endian."""
+    """The data, 1 byte to 1 MiB, row-major, little-endian."""
     def __init__(
         self,
         *,

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AttentionServiceStub(object):
-    """Answers questions about what a model attends to.
+    """Answers questions about the attention of a model.
     """
 
     def __init__(self, channel):
@@ -43,7 +43,7 @@ class AttentionServiceStub(object):
 
 
 class AttentionServiceServicer(object):
-    """Answers questions about what a model attends to.
+    """Answers questions about the attention of a model.
     """
 
     def ExtractAttention(self, request, context):
@@ -76,7 +76,7 @@ def add_AttentionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AttentionService(object):
-    """Answers questions about what a model attends to.
+    """Answers questions about the attention of a model.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AttentionServiceStub:
-    """Answers questions about what a model attends to."""
+    """Answers questions about the attention of a model."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -45,7 +45,7 @@ class AttentionServiceStub:
 
 @_typing.type_check_only
 class AttentionServiceAsyncStub(AttentionServiceStub):
-    """Answers questions about what a model attends to."""
+    """Answers questions about the attention of a model."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ExtractAttention: _aio.UnaryStreamMultiCallable[_attention_pb2.ExtractAttentionRequest, _attention_pb2.ExtractAttentionResponse]  # type: ignore[assignment]
@@ -59,7 +59,7 @@ class AttentionServiceAsyncStub(AttentionServiceStub):
     """
 
 class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Answers questions about what a model attends to."""
+    """Answers questions about the attention of a model."""
 
     @_abc_1.abstractmethod
     def ExtractAttention(

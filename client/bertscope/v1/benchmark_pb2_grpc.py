@@ -55,10 +55,10 @@ class BenchmarkServiceServicer(object):
         """Measures models in alternation (C A B, B A C, ...), so that drift hits all alike, and compares each with the baseline. Streams
         progress and ends with the report.
 
-        Like is compared with like: all models run by the library, in the number format and on the threads of the baseline. A model that
-        is loaded for another library runs as a copy, made for this call and freed with it; one that can't run as the baseline does (int8
-        graphs, weights that only PyTorch decodes) is compared with a copy of the baseline that runs as it does. Where neither is
-        possible, or with as_loaded, the ratios say so.
+        Like is compared with like: all models run by the library, in the number format and on the threads of the baseline. A model
+        that is loaded for another library runs as a copy, made for this call and freed with it; one that can't run as the baseline
+        does (int8 graphs, weights that only PyTorch decodes) is compared with a copy of the baseline that runs as it does. Where
+        neither is possible, or with as_loaded, the ratios say so.
 
         A second benchmark of the same device waits until the first is over. Cancelling the call ends it within a fraction of a second.
         Errors: INVALID_ARGUMENT for a request that is malformed, NOT_FOUND for a model that is not loaded, FAILED_PRECONDITION for one

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ClassificationServiceStub(object):
-    """Asks models with a sequence classification head.
+    """Classifies texts with models that have a sequence classification head.
     """
 
     def __init__(self, channel):
@@ -43,7 +43,7 @@ class ClassificationServiceStub(object):
 
 
 class ClassificationServiceServicer(object):
-    """Asks models with a sequence classification head.
+    """Classifies texts with models that have a sequence classification head.
     """
 
     def Classify(self, request, context):
@@ -73,7 +73,7 @@ def add_ClassificationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClassificationService(object):
-    """Asks models with a sequence classification head.
+    """Classifies texts with models that have a sequence classification head.
     """
 
     @staticmethod

@@ -60,7 +60,7 @@ class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.V
     DESCRIPTOR: _descriptor.EnumDescriptor
     PRECISION_UNSPECIFIED: _Precision.ValueType  # 0
     """In a request, means the server's setting: unless set otherwise PRECISION_FLOAT32, or for a model that CompressModel wrote in 16
-    bits, those. Never sent in a reply.
+    bits, that format. Never sent in a reply.
     """
     PRECISION_FLOAT32: _Precision.ValueType  # 1
     """32-bit floating point."""
@@ -69,7 +69,7 @@ class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.V
     PRECISION_FLOAT16: _Precision.ValueType  # 3
     """16-bit floating point, 11 bits of precision."""
     PRECISION_INT8: _Precision.ValueType  # 4
-    """Only in a reply: 8-bit integer weights and activations, quantised as they come; the rest 32-bit floating point."""
+    """Only in a reply: 8-bit integer weights and activations, quantised at run time; everything else is 32-bit floating point."""
     PRECISION_WEIGHT_ONLY: _Precision.ValueType  # 5
     """Only in a reply: weights of few bits, multiplied as 32-bit floating point."""
 
@@ -78,7 +78,7 @@ class Precision(_Precision, metaclass=_PrecisionEnumTypeWrapper):
 
 PRECISION_UNSPECIFIED: Precision.ValueType  # 0
 """In a request, means the server's setting: unless set otherwise PRECISION_FLOAT32, or for a model that CompressModel wrote in 16
-bits, those. Never sent in a reply.
+bits, that format. Never sent in a reply.
 """
 PRECISION_FLOAT32: Precision.ValueType  # 1
 """32-bit floating point."""
@@ -87,7 +87,7 @@ PRECISION_BFLOAT16: Precision.ValueType  # 2
 PRECISION_FLOAT16: Precision.ValueType  # 3
 """16-bit floating point, 11 bits of precision."""
 PRECISION_INT8: Precision.ValueType  # 4
-"""Only in a reply: 8-bit integer weights and activations, quantised as they come; the rest 32-bit floating point."""
+"""Only in a reply: 8-bit integer weights and activations, quantised at run time; everything else is 32-bit floating point."""
 PRECISION_WEIGHT_ONLY: Precision.ValueType  # 5
 """Only in a reply: weights of few bits, multiplied as 32-bit floating point."""
 Global___Precision: _TypeAlias = Precision  # noqa: Y015
@@ -105,8 +105,8 @@ class _RuntimeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Runtime.Value
     RUNTIME_ONNX: _Runtime.ValueType  # 2
     """ONNX Runtime."""
     RUNTIME_AUTO: _Runtime.ValueType  # 3
-    """In a request: as Model.runtime_choice says, the one that is preferred on the device unless a measurement finds the other clearly
-    faster; never sent in a reply.
+    """In a request: as Model.runtime_choice says, the one that is preferred on the device unless a measurement finds the other
+    clearly faster; never sent in a reply.
     """
 
 class Runtime(_Runtime, metaclass=_RuntimeEnumTypeWrapper):
@@ -119,8 +119,8 @@ RUNTIME_TORCH: Runtime.ValueType  # 1
 RUNTIME_ONNX: Runtime.ValueType  # 2
 """ONNX Runtime."""
 RUNTIME_AUTO: Runtime.ValueType  # 3
-"""In a request: as Model.runtime_choice says, the one that is preferred on the device unless a measurement finds the other clearly
-faster; never sent in a reply.
+"""In a request: as Model.runtime_choice says, the one that is preferred on the device unless a measurement finds the other
+clearly faster; never sent in a reply.
 """
 Global___Runtime: _TypeAlias = Runtime  # noqa: Y015
 
@@ -289,7 +289,7 @@ Global___Token: _TypeAlias = Token  # noqa: Y015
 
 @_typing.final
 class HeadIntervention(_message.Message):
-    """What a set of heads contributes instead of its own context vector, for every text of the request."""
+    """The contribution of a set of heads in place of its own context vector, for every text of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -300,7 +300,7 @@ class HeadIntervention(_message.Message):
     class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[HeadIntervention._Mode.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         MODE_UNSPECIFIED: HeadIntervention._Mode.ValueType  # 0
-        """Refused: say which mode you mean."""
+        """Rejected: a mode is required."""
         MODE_ZERO: HeadIntervention._Mode.ValueType  # 1
         """c := 0. The head adds nothing."""
         MODE_UNIFORM: HeadIntervention._Mode.ValueType  # 2
@@ -313,10 +313,10 @@ class HeadIntervention(_message.Message):
         """c := scale * c."""
 
     class Mode(_Mode, metaclass=_ModeEnumTypeWrapper):
-        """What replaces the context c = A V of a head, before the output projection."""
+        """The replacement of the context c = A V of a head, before the output projection."""
 
     MODE_UNSPECIFIED: HeadIntervention.Mode.ValueType  # 0
-    """Refused: say which mode you mean."""
+    """Rejected: a mode is required."""
     MODE_ZERO: HeadIntervention.Mode.ValueType  # 1
     """c := 0. The head adds nothing."""
     MODE_UNIFORM: HeadIntervention.Mode.ValueType  # 2
@@ -335,7 +335,7 @@ class HeadIntervention(_message.Message):
     layer: _builtins.int
     """Layer, 0 to layers - 1."""
     mode: Global___HeadIntervention.Mode.ValueType
-    """What to do with them; required."""
+    """The replacement of their contexts; required."""
     scale: _builtins.float
     """Factor for MODE_SCALE (required there, finite, -1000 to 1000); must be unset for the other modes."""
     @_builtins.property

@@ -150,9 +150,9 @@ class WeightOnlyQuantization(_message.Message):
     bits: _builtins.int
     """Bits of a weight: 2 to 8, with `onnx` 4 or 8; 0 means 4."""
     block_size: _builtins.int
-    """With `onnx`: so many neighbouring weights share a scale; 16, 32, 64 or 128; 0 means 32. Must be 0 without `onnx`: there every
-    matrix has a dictionary of 2^bits values, and the weights that don't fit a normal distribution are kept whole (after Zadeh et
-    al. 2020, GOBO).
+    """With `onnx`, the number of neighbouring weights that share a scale: 16, 32, 64 or 128; 0 means 32. Must be 0 without `onnx`:
+    there every matrix has a dictionary of 2^bits values, and the weights that don't fit a normal distribution are kept whole
+    (after Zadeh et al. 2020, GOBO).
     """
     def __init__(
         self,
@@ -170,8 +170,8 @@ Global___WeightOnlyQuantization: _TypeAlias = WeightOnlyQuantization  # noqa: Y0
 
 @_typing.final
 class HalfPrecision(_message.Message):
-    """Weights and activations in 16 bits. LoadModel runs a saved one so if its `precision` says so too. Weights that are too large for
-    fp16 are only found on the way, and are FAILED_PRECONDITION.
+    """Weights and activations in 16 bits. LoadModel runs a saved model in 16 bits if its `precision` says so. Weights that are too
+    large for fp16 are only found on the way, and are FAILED_PRECONDITION.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -238,7 +238,7 @@ class HeadRemoval(_message.Message):
 
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts for share, 1 to 10,000."""
+        """Texts that `share` ranks heads by, 1 to 10,000."""
 
     def __init__(
         self,
@@ -373,8 +373,8 @@ class VocabularyReduction(_message.Message):
     TEXTS_FIELD_NUMBER: _builtins.int
     MIN_COUNT_FIELD_NUMBER: _builtins.int
     min_count: _builtins.int
-    """A piece is kept if it occurs so often at least; 0 means 1. Single characters are always kept, so that nothing becomes
-    unreadable that was not.
+    """The least number of occurrences of a piece that is kept; 0 means 1. Single characters are always kept, so that every text that
+    could be read still can be.
     """
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -396,7 +396,7 @@ Global___VocabularyReduction: _TypeAlias = VocabularyReduction  # noqa: Y015
 
 @_typing.final
 class AppliedStep(_message.Message):
-    """What one step did to a model, as its manifest records it."""
+    """The effect of one step on a model, as its manifest records it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -428,7 +428,7 @@ class AppliedStep(_message.Message):
     "vocabulary".
     """
     description: _builtins.str
-    """What it did, in words, for people: "kept layers 0, 2, 4 of 6". It has the word WARNING where a change of the number format or
+    """The effect in words, for people: "kept layers 0, 2, 4 of 6". It has the word WARNING where a change of the number format or
     the export made the weights larger.
     """
     @_builtins.property

@@ -67,7 +67,8 @@ class ModelServiceServicer(object):
     """
 
     def ListModels(self, request, context):
-        """Lists the models, those that are loading or being unloaded too: the default model first, then in the order they were loaded.
+        """Lists the models, including those that are loading or being unloaded: the default model first, then in the order they were
+        loaded.
 
         Errors: INVALID_ARGUMENT for a page size or page token that is out of range.
         """
@@ -90,9 +91,9 @@ class ModelServiceServicer(object):
 
         Cancelling the call abandons the load. Errors: ALREADY_EXISTS for an id in use (unless replace is set), INVALID_ARGUMENT for a
         malformed id, device or precision, FAILED_PRECONDITION for a source that can't be read, an architecture that can't be hosted, a
-        device that is not there or has too little memory (the message names the file or the network step), or a model to replace that is
-        itself being loaded, replaced or unloaded, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a source that the server was not
-        told to take, or a link that leads out of its folders, UNAVAILABLE for a hub that can't be reached. After any error, a model that
+        device that is not there or has too little memory (the message names the file or the network step), or a model to replace that
+        is itself being loaded, replaced or unloaded, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a source that the server may
+        not load, or a link that leads out of its folders, UNAVAILABLE for a hub that can't be reached. After any error, a model that
         was to be replaced serves on as before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -115,9 +116,9 @@ class ModelServiceServicer(object):
 
         Cancelling the call abandons it. Errors: INVALID_ARGUMENT for steps or a folder that are malformed or don't go together,
         ALREADY_EXISTS for an id in use or a folder that is not empty, NOT_FOUND, FAILED_PRECONDITION for a model that is not ready, a
-        source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that the
-        model's architecture, runtime or device can't do, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the server was
-        not told to write to. All but a full disk are found before any work is done.
+        source that changed since it was loaded, a folder that can't be written or a disk that is full, UNIMPLEMENTED for a step that
+        the model's architecture, runtime or device can't do, PERMISSION_DENIED (reason SOURCE_NOT_ALLOWED) for a folder that the
+        server may not write to. All but a full disk are found before any work is done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,19 +36,19 @@ class MethodPolicy(_message.Message):
         ROLE_ANYONE: MethodPolicy._Role.ValueType  # 1
         """Needs no token: probes and balancers hold none."""
         ROLE_READ: MethodPolicy._Role.ValueType  # 2
-        """Asks: computes, and changes nothing."""
+        """Reads: computes, and changes nothing."""
         ROLE_ADMIN: MethodPolicy._Role.ValueType  # 3
         """Changes the models that the server hosts, writes to its disk, or looks inside it."""
 
     class Role(_Role, metaclass=_RoleEnumTypeWrapper):
-        """What a caller has to be allowed; each role may also do what those before it may."""
+        """The role that a caller needs. Each role may do everything that the roles before it may."""
 
     ROLE_UNSPECIFIED: MethodPolicy.Role.ValueType  # 0
     """No rpc may leave it out."""
     ROLE_ANYONE: MethodPolicy.Role.ValueType  # 1
     """Needs no token: probes and balancers hold none."""
     ROLE_READ: MethodPolicy.Role.ValueType  # 2
-    """Asks: computes, and changes nothing."""
+    """Reads: computes, and changes nothing."""
     ROLE_ADMIN: MethodPolicy.Role.ValueType  # 3
     """Changes the models that the server hosts, writes to its disk, or looks inside it."""
 
@@ -61,31 +61,31 @@ class MethodPolicy(_message.Message):
         WORK_UNSPECIFIED: MethodPolicy._Work.ValueType  # 0
         """No rpc may leave it out."""
         WORK_PROBE: MethodPolicy._Work.ValueType  # 1
-        """Tells the state of the server at once. It is also answered when the server is full or stops, and no limit counts it."""
+        """Reports the state of the server at once, also while the server is full or stopping. No limit counts it."""
         WORK_INTERACTIVE: MethodPolicy._Work.ValueType  # 2
-        """Runs rows that go before all bulk ones. While the queue is full it is refused before its request is read."""
+        """Runs rows that go before all bulk rows. While the queue is full, a call is rejected before its request is read."""
         WORK_BULK: MethodPolicy._Work.ValueType  # 3
         """Runs rows, any number of them, behind all interactive ones."""
         WORK_WHOLE_DEVICE: MethodPolicy._Work.ValueType  # 4
         """Takes a device from all other calls while it measures."""
         WORK_CONTROL: MethodPolicy._Work.ValueType  # 5
-        """Describes, loads, makes or removes models. Its rows, if it runs any, are bulk ones."""
+        """Describes, loads, makes or removes models. Its rows, if any, are bulk rows."""
 
     class Work(_Work, metaclass=_WorkEnumTypeWrapper):
-        """What an rpc makes the server do, which decides when a call is refused and how long it may take."""
+        """The kind of work of an rpc. It decides when a call is rejected and how long it may take."""
 
     WORK_UNSPECIFIED: MethodPolicy.Work.ValueType  # 0
     """No rpc may leave it out."""
     WORK_PROBE: MethodPolicy.Work.ValueType  # 1
-    """Tells the state of the server at once. It is also answered when the server is full or stops, and no limit counts it."""
+    """Reports the state of the server at once, also while the server is full or stopping. No limit counts it."""
     WORK_INTERACTIVE: MethodPolicy.Work.ValueType  # 2
-    """Runs rows that go before all bulk ones. While the queue is full it is refused before its request is read."""
+    """Runs rows that go before all bulk rows. While the queue is full, a call is rejected before its request is read."""
     WORK_BULK: MethodPolicy.Work.ValueType  # 3
     """Runs rows, any number of them, behind all interactive ones."""
     WORK_WHOLE_DEVICE: MethodPolicy.Work.ValueType  # 4
     """Takes a device from all other calls while it measures."""
     WORK_CONTROL: MethodPolicy.Work.ValueType  # 5
-    """Describes, loads, makes or removes models. Its rows, if it runs any, are bulk ones."""
+    """Describes, loads, makes or removes models. Its rows, if any, are bulk rows."""
 
     ROLE_FIELD_NUMBER: _builtins.int
     WORK_FIELD_NUMBER: _builtins.int
@@ -93,10 +93,10 @@ class MethodPolicy(_message.Message):
     role: Global___MethodPolicy.Role.ValueType
     """The least role that may call the rpc."""
     work: Global___MethodPolicy.Work.ValueType
-    """What the rpc makes the server do."""
+    """The kind of work of the rpc."""
     whole_process: _builtins.bool
-    """Whether the answer is about all models of a process, or changes them. A replica that hosts one model of several can't give it:
-    what stands before the replicas answers the rpc itself, or refuses it.
+    """Whether the answer is about all models of a process, or changes them. A replica that hosts one of several models can't give it:
+    the process in front of the replicas answers the rpc itself, or rejects it.
     """
     def __init__(
         self,

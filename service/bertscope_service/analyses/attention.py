@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import BatchGates, Encoder, See, State, to_device
+from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, State, to_device
 from bertscope_service.encoders.observer import Readout
 
 STEP_BYTES = 16 * 1024 * 1024
@@ -68,7 +68,7 @@ class AttentionObserver:
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         reads = [_Read(observer, length, encoder.device) for observer, length in zip(observers, state.lengths, strict=True)]
-        watch = {layer: _see(layer, reads) for observer in observers for layer in observer.layers}
+        watch = {layer: _map_watcher(layer, reads) for observer in observers for layer in observer.layers}
         encoder.advance(state, observers[0].stop, gates, watch)
         states = [None if observer.last else state.row(row) for row, observer in enumerate(observers)]
 
@@ -108,12 +108,12 @@ class _Read:
         self.maps[self.observer.layers.index(layer)] = chosen
 
 
-def _see(layer: int, reads: Sequence[_Read]) -> See:
-    def see(maps: torch.Tensor) -> None:
+def _map_watcher(layer: int, reads: Sequence[_Read]) -> MapWatcher:
+    def watch(maps: torch.Tensor) -> None:
         for row, read in enumerate(reads):
             read.take(layer, maps[row])
 
-    return see
+    return watch
 
 
 def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:

@@ -72,7 +72,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
         started = ahead_bytes = 0
         try:
             for index, plan in enumerate(plans):
-                while started < len(plans) and (started == index or self._has_room(ahead_bytes, plans[started].bytes)):
+                while started < len(plans) and (started == index or self._fits_ahead(ahead_bytes, plans[started].bytes)):
                     runs.append(_TextRun(plans[started], call, gates, admitted=started > 0))
                     ahead_bytes += plans[started].bytes
                     self._ahead_bytes += plans[started].bytes
@@ -93,7 +93,7 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
             for run_ahead in runs:
                 run_ahead.cancel()
 
-    def _has_room(self, ahead_bytes: int, more_bytes: int) -> bool:
+    def _fits_ahead(self, ahead_bytes: int, more_bytes: int) -> bool:
         """Checks that a stream which is `ahead_bytes` ahead may run another text."""
         return ahead_bytes + more_bytes <= WINDOW_BYTES and self._ahead_bytes + more_bytes <= ALL_WINDOWS_BYTES
 

@@ -41,16 +41,16 @@ class ReplyMemory:
         more = size - self._tasks.get(task, 0)
         if more <= 0:
             return
-        own, room = self._held[client], REPLIES_BYTES if size > SMALL_BYTES else REPLIES_BYTES * 5 // 4
-        if not begun and (self._total + more > room or own + more > room // 2):
+        own, limit = self._held[client], REPLIES_BYTES if size > SMALL_BYTES else REPLIES_BYTES * 5 // 4
+        if not begun and (self._total + more > limit or own + more > limit // 2):
             self._rejected.inc()
             message = (
-                f"pending replies take {self._total} bytes, {own} of them for this client, and this server allows {room}, "
+                f"pending replies take {self._total} bytes, {own} of them for this client, and this server allows {limit}, "
                 "half of it for one client; read the pending replies, and try again later"
             )
-            raise Overloaded(message, "REPLIES_FULL", RETRY_SECONDS, limit=room)
+            raise Overloaded(message, "REPLIES_FULL", RETRY_SECONDS, limit=limit)
         if task not in self._tasks:
-            task.add_done_callback(lambda ended: self._give_back(client, ended))
+            task.add_done_callback(lambda ended: self._release(client, ended))
         self._tasks[task] = size
         self._held[client] += more
         self._total += more
@@ -60,7 +60,7 @@ class ReplyMemory:
         """The memory of all replies now, bytes."""
         return self._total
 
-    def _give_back(self, client: str, task: asyncio.Task[None]) -> None:
+    def _release(self, client: str, task: asyncio.Task[None]) -> None:
         size = self._tasks.pop(task)
         self._held[client] -= size
         self._total -= size

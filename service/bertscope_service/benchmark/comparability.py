@@ -72,10 +72,10 @@ def as_loaded(models: Sequence[Subject], baseline: int) -> Pairing:
     return Pairing([model.form for model in models], [], [baseline] * len(models))
 
 
-def pair_alike(models: Sequence[Subject], baseline: int, runtime: str, stuck: Collection[int] = ()) -> Pairing:
+def pair_alike(models: Sequence[Subject], baseline: int, runtime: str, fixed: Collection[int] = ()) -> Pairing:
     """Runs all models with one library, in the baseline's number format.
 
-    `runtime` must be one that can run the baseline; models that are `stuck`, by their numbers, can only run as they are
+    `runtime` must be one that can run the baseline; models that are `fixed`, by their numbers, can only run as they are
     loaded. A model that can't run so runs as it is loaded, beside the baseline in the same form; if the baseline can't run in
     that form, the model is compared with the baseline all the same.
     """
@@ -83,7 +83,7 @@ def pair_alike(models: Sequence[Subject], baseline: int, runtime: str, stuck: Co
 
     def find(index: int, library: str, precision: str) -> Form | None:
         found = models[index].as_(library, precision)
-        return found if index not in stuck or found == models[index].form else None
+        return found if index not in fixed or found == models[index].form else None
 
     wanted = _precision(base, runtime)
     own = find(baseline, runtime, wanted) or base.form

@@ -68,7 +68,7 @@ class Copies:
     building: Building
     memory_bytes: int
     report: Callable[[str], None] = lambda _: None
-    _stuck: dict[int, str] = field(default_factory=dict, init=False)
+    _fixed: dict[int, str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._subjects = [Subject.of(model) for model in self.models]
@@ -105,13 +105,13 @@ class Copies:
                 made[index, form] = await self.building.do(lambda check: self._copy(index, form, check))  # noqa: B023
             except ServiceError as error:
                 logger.warning("%s can't be copied for a benchmark: %s", name, error.message)
-                self._stuck[index] = error.message
+                self._fixed[index] = error.message
 
     def _pairing(self) -> Pairing:
         if self.asked.as_loaded:
             return as_loaded(self._subjects, self.baseline)
         runtime = self.asked.runtime or self._subjects[self.baseline].form.runtime
-        return pair_alike(self._subjects, self.baseline, runtime, self._stuck)
+        return pair_alike(self._subjects, self.baseline, runtime, self._fixed)
 
     def _missing(self, pairing: Pairing) -> list[tuple[int, Form]]:
         """Returns the models that don't run as they are loaded, by their numbers, with their forms."""
@@ -125,7 +125,7 @@ class Copies:
             return False
         index, _ = missing[sizes.index(max(sizes))]
         took, limit = (f"{size / 1e9:.3g} GB" for size in (sum(sizes), self.memory_bytes))
-        self._stuck[index] = f"copies would take {took} and the server makes up to {limit} (--benchmark-memory-bytes)"
+        self._fixed[index] = f"copies would take {took} and the server makes up to {limit} (--benchmark-memory-bytes)"
         return True
 
     def _copy(self, index: int, form: Form, check: Check) -> LoadedModel:
@@ -148,7 +148,7 @@ class Copies:
             compared_models.append(
                 ComparedModel(self.models[index], copies.get((index, form), self.models[index]), other, caveat)
             )
-        remarks = [f"{self._subjects[index].name} ran as it is loaded: {why}" for index, why in self._stuck.items()]
+        remarks = [f"{self._subjects[index].name} ran as it is loaded: {why}" for index, why in self._fixed.items()]
         return ComparedModels(compared_models, len(pairing.forms), remarks)
 
 

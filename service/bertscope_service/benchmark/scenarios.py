@@ -74,11 +74,11 @@ class Bench:
 
     async def run(self, inputs: Inputs, stage: int, stages: int) -> Runs:
         """Runs both scenarios on one kind of input; they are the stages `stage` and `stage` + 1 of `stages`."""
-        self._say("warming up", stage / stages)
+        self._report_progress("warming up", stage / stages)
         tick = self._tick(f"latency {inputs.words}", stage, stages)
         single = await self._single(inputs, self._ends(stages - stage), tick)
         stage += 1
-        self._say(f"trying batch sizes {inputs.words}", stage / stages)
+        self._report_progress(f"trying batch sizes {inputs.words}", stage / stages)
         tick = self._tick(f"throughput {inputs.words}", stage, stages)
         offline = await self._offline(inputs, self._ends(stages - stage), tick)
         for index, (trial, own, size) in enumerate(zip(self.trials, inputs.sequences, offline.best, strict=True)):
@@ -151,9 +151,9 @@ class Bench:
         return _before(self.began + self.measurement.max_seconds, 1 / stages_left)
 
     def _tick(self, what: str, stage: int, stages: int) -> Callable[[float], None]:
-        return lambda part: self._say(what, (stage + part) / stages)
+        return lambda part: self._report_progress(what, (stage + part) / stages)
 
-    def _say(self, what: str, done: float) -> None:
+    def _report_progress(self, what: str, done: float) -> None:
         """Reports the progress, and updates the remaining time in refusals of other calls."""
         elapsed = time.monotonic() - self.began
         left = max(0.0, self.measurement.max_seconds - elapsed)

@@ -13,7 +13,7 @@ from bertscope_service.checkpoints.bounds import BOUNDS, HEADS, LAYERS, MAX_LABE
 from bertscope_service.checkpoints.config import MAX_LABEL_BYTES
 from bertscope_service.checkpoints.headers import Stored
 from bertscope_service.checkpoints.refusals import refused
-from bertscope_service.encoders.onnx.details import told_capabilities
+from bertscope_service.encoders.onnx.details import read_capabilities
 from bertscope_service.encoders.onnx.parts import read_graph, tensors_of, weights_of
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, HIDDEN, LABELS, LAST, LOGITS, at
 from bertscope_service.encoders.weight_files import unreadable
@@ -89,7 +89,7 @@ def _check_pruned(path: Path, shape: Mapping[str, Any]) -> None:
 
 def _check_graphs(path: Path, details: Mapping[str, Any], graphs: Mapping[str, onnx.ModelProto]) -> None:
     """Checks that the graphs' outputs match the manifest, as far as the graphs declare them."""
-    shape, capabilities = details["shape"], told_capabilities(details)
+    shape, capabilities = details["shape"], read_capabilities(details)
     hidden = {value.name for value in graphs[ANALYSIS].graph.output if value.name.partition(".")[0] == HIDDEN}
     if hidden - {at(HIDDEN, 0)} != {at(HIDDEN, layer) for layer in range(1, shape["layers"] + 1)}:
         raise refused(path, "details.shape.layers", shape["layers"], f"{ANALYSIS} has {len(hidden - {at(HIDDEN, 0)})} layers")

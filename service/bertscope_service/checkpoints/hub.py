@@ -42,11 +42,11 @@ def download(repository: str, revision: str, patterns: Sequence[str], report: Ca
     except (LoadAbandonedError, MemoryError):
         raise
     except Exception as error:
-        raise _told(error, repository, revision) from error
+        raise _download_error(error, repository, revision) from error
     return Path(folder)
 
 
-def _told(error: Exception, repository: str, revision: str) -> ServiceError:
+def _download_error(error: Exception, repository: str, revision: str) -> ServiceError:
     """Converts an error of the hub's library: names the step that failed, not the server's paths."""
     where = f"{repository}@{revision}" if revision else repository
     match error:

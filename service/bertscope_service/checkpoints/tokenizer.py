@@ -83,7 +83,7 @@ class TokenizedText:
         return found
 
 
-class _Blamed:
+class _NamingErrors:
     """Converts errors of the tokenizer's library to FailedPrecondition. A class, because a generator would cost each text
     more."""
 
@@ -190,7 +190,7 @@ class TextTokenizer:
         written = [self._with_own_mask(part) for part in texts]
         moves = tuple(part_moves for _, part_moves in written)
         first, second = written[0][0], written[1][0] if text_pair is not None else None
-        with self.blamed():
+        with self.naming_errors():
             encoding = self.backend.encode(first, second)
             excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
             if excess:
@@ -212,7 +212,7 @@ class TextTokenizer:
         """Returns the entry as it is written in texts: "Ġthe" is "the", "##s" is "s"."""
         found = self._words.get(token)
         if found is None:
-            with self.blamed():
+            with self.naming_errors():
                 written = self.backend.decode([token], skip_special_tokens=False).strip()
             # Half a code point decodes to the replacement character: then the entry itself is better.
             found = self.piece(token) if not written or "\ufffd" in written else written.removeprefix("##")
@@ -228,7 +228,7 @@ class TextTokenizer:
         if not word.strip():
             return ()
         context = f"x{before}".rstrip()
-        with self.blamed():
+        with self.naming_errors():
             ahead = self.backend.encode(context, add_special_tokens=False).ids
             together = self.backend.encode(f"x{before}{word}", add_special_tokens=False).ids
             if not before or together[: len(ahead)] != ahead:
@@ -236,9 +236,9 @@ class TextTokenizer:
                 return tuple(self.backend.encode(word, add_special_tokens=False).ids)
         return tuple(together[len(ahead) :])
 
-    def blamed(self) -> _Blamed:
+    def naming_errors(self) -> _NamingErrors:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""
-        return _Blamed(self.owner)
+        return _NamingErrors(self.owner)
 
     def _with_own_mask(self, text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
         """Returns the text with this model's mask token for "[MASK]", and the shifts of positions: (first position, shift)."""

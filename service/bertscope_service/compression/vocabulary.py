@@ -34,7 +34,7 @@ def reduce_vocabulary(copy: WorkingCopy, step: ReduceVocabulary, report: Callabl
     tokenizer = copy.tokenizer()
     written = json.loads(tokenizer.backend.to_str())
     check_reducible(written)
-    with tokenizer.blamed():
+    with tokenizer.naming_errors():
         counts = count_pieces(tokenizer.backend, step.texts, report)
     needed = set(needed_pieces(written, counts, step.min_count))
     if isinstance(copy.parts, Roberta):

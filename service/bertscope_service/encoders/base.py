@@ -25,10 +25,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-See = Callable[[torch.Tensor], None]
+MapWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's attention maps, [rows, heads, length, length]; only valid during the call."""
 
-Tap = Callable[[torch.Tensor], None]
+ContextWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's contexts A V before any gate, [rows, heads, length, head_size]; only valid during the call."""
 
 
@@ -296,9 +296,9 @@ class Encoder(Protocol):
         state: State,
         stop: int,
         gates: BatchGates | None = None,
-        watch: Mapping[int, See] | None = None,
+        watch: Mapping[int, MapWatcher] | None = None,
         *,
-        taps: Mapping[int, Tap] | None = None,
+        taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
         """Runs layers [state.layer, stop). `watch[layer]` gets that layer's attention maps; only watched layers build them.

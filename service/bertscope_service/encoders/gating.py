@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import BatchGates, Gates, See, Shape, Tap
+from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
 
 
 @dataclass(slots=True)
@@ -19,25 +19,29 @@ class LayerRun:
 
     keep: [rows, heads], None if all gates are open here. uniform: likewise, None if no gate is uniform. constant: [rows, heads,
     head_size], added to the context; None if no row has one. average: [rows, 1, length, 1], 1/L at real tokens and 0 at
-    padding, to take the mean of V with; set if `uniform` is. see, tap: receive the maps and the contexts; None if nobody
-    watches, then maps are never built. exact: whether contexts must be bitwise independent of the texts that share the batch;
-    see `torch.exact_attention`.
+    padding, to take the mean of V with; set if `uniform` is. on_maps, on_context: receive the maps and the contexts; if
+    `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
+    batch; see `torch.exact_attention`.
     """
 
     keep: torch.Tensor | None = None
     uniform: torch.Tensor | None = None
     constant: torch.Tensor | None = None
     average: torch.Tensor | None = None
-    see: See | None = None
-    tap: Tap | None = None
+    on_maps: MapWatcher | None = None
+    on_context: ContextWatcher | None = None
     exact: bool = False
 
     @classmethod
     def of(
-        cls, layer: int, gates: BatchGates | None, watch: Mapping[int, See] | None, taps: Mapping[int, Tap] | None
+        cls,
+        layer: int,
+        gates: BatchGates | None,
+        watch: Mapping[int, MapWatcher] | None,
+        taps: Mapping[int, ContextWatcher] | None,
     ) -> LayerRun:
         """Returns the run of a layer with these gates and watchers; the caller sets `average`."""
-        run = cls(see=(watch or {}).get(layer), tap=(taps or {}).get(layer))
+        run = cls(on_maps=(watch or {}).get(layer), on_context=(taps or {}).get(layer))
         if gates is not None and layer in gates.layers:
             run.keep, run.constant = gates.keep[:, layer], gates.constant.get(layer)
             if layer in gates.uniform_layers:
@@ -65,13 +69,13 @@ class LayerRun:
             whole = seen.new_zeros((len(seen), heads, *seen.shape[2:]))
             watcher(whole.index_copy_(1, kept, seen))
 
-        see, tap = (watcher and partial(show, watcher) for watcher in (self.see, self.tap))
+        on_maps, on_context = (watcher and partial(show, watcher) for watcher in (self.on_maps, self.on_context))
         keep, uniform, constant = chosen(self.keep), chosen(self.uniform), chosen(self.constant)
-        return LayerRun(keep, uniform, constant, self.average, see, tap, self.exact)
+        return LayerRun(keep, uniform, constant, self.average, on_maps, on_context, self.exact)
 
-    def show_nothing(self, rows: int, length: int, head_size: int, device: torch.device) -> None:
+    def pass_zeros(self, rows: int, length: int, head_size: int, device: torch.device) -> None:
         """Passes zeros to watchers of a layer without heads: its attention is never computed."""
-        for watcher, size in ((self.see, length), (self.tap, head_size)):
+        for watcher, size in ((self.on_maps, length), (self.on_context, head_size)):
             if watcher is not None:
                 watcher(torch.zeros((rows, 0, length, size), dtype=torch.float32, device=device))
 

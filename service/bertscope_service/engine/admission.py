@@ -2,9 +2,9 @@
 
 Clients share the queue by dynamic thresholds (A. K. Choudhury and E. L. Hahne, "Dynamic Queue Length Thresholds for
 Shared-Memory Packet Switches", IEEE/ACM Transactions on Networking 6(2), 1998): a client may have waiting a multiple of the
-free room, so the greediest clients together never take all of it, and a single client may use most of it.
+free tokens, so the greediest clients together never take all of them, and a single client may use most of them.
 
-Bulk rows take no room from interactive ones: bulk work waits in the room that interactive calls leave, and delays none of them.
+Bulk rows take nothing from interactive ones: they wait in the part of the queue that interactive calls leave free.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from bertscope_service.engine.backlog import Backlog, Load
 from bertscope_service.engine.rows import Job, Priority
 from bertscope_service.errors import Overloaded
 
-SHARE_OF_ROOM = 4
-"""A client may have this many times the free room waiting: 4/5 of the queue if it is the only client."""
+MULTIPLE_OF_FREE = 4
+"""A client may have this many times the free tokens waiting: 4/5 of the queue if it is the only client."""
 
-DOUBT = 1.5
+ESTIMATE_ERROR = 1.5
 """The estimate of a job's own time may be wrong by this factor. If nobody else waits, a job is rejected only when its estimate
 exceeds the time to its deadline by more than that."""
 
@@ -84,12 +84,12 @@ class Admission:
         self, backlog: Backlog, client: str, priority: Priority, tokens: int, seconds: float, remaining: float | None
     ) -> Overloaded | None:
         waiting, own = backlog.up_to(priority), backlog.tokens_of(client, priority)
-        room = self.limit_tokens - waiting.tokens
-        if waiting.rows and tokens > room:
-            return self._full(waiting, tokens - room, f"{waiting.tokens} tokens wait on {self.device}")
-        if own and own + tokens > SHARE_OF_ROOM * room:
-            # Rows that leave the queue make room, and this client's share of them is its own.
-            excess = (own + tokens - SHARE_OF_ROOM * room) / (SHARE_OF_ROOM + 1 / backlog.clients(priority))
+        free = self.limit_tokens - waiting.tokens
+        if waiting.rows and tokens > free:
+            return self._full(waiting, tokens - free, f"{waiting.tokens} tokens wait on {self.device}")
+        if own and own + tokens > MULTIPLE_OF_FREE * free:
+            # Rows that leave the queue free their tokens, and this client's share of them is its own.
+            excess = (own + tokens - MULTIPLE_OF_FREE * free) / (MULTIPLE_OF_FREE + 1 / backlog.clients(priority))
             return self._full(waiting, excess, f"{own} of the {waiting.tokens} tokens that wait on {self.device} are yours")
         before = backlog.seconds_before(client, priority, seconds)
         if before > self.limit_seconds:
@@ -106,7 +106,7 @@ class Admission:
 
     def _too_late(self, waiting: Load, before: float, seconds: float, remaining: float) -> Overloaded | None:
         """Returns the rejection of a job that takes this many seconds behind others, unless it is likely to end in time."""
-        needed, fits = before + seconds, DOUBT * remaining
+        needed, fits = before + seconds, ESTIMATE_ERROR * remaining
         if waiting.tokens and waiting.seconds:
             needed += min(waiting.seconds, BATCHES_AHEAD * self.batch_tokens * waiting.seconds / waiting.tokens)
             fits = remaining / MARGIN

@@ -24,7 +24,7 @@ from bertscope_service.observability.timeline import Wait
 CATCH_UP_SECONDS = 10.0
 """A lease begins no later than this after the one before, even if rows that waited then still wait."""
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """The longest interval between two checks for hanging devices."""
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Engine:
         self._metrics = metrics
         self._on_broken = on_broken
         self._on_stalled = on_stalled
-        self._looking: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
         self._workers: dict[torch.device, Worker] = {}
         self._leases: dict[torch.device, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._kept_waiting: dict[torch.device, WeakSet[asyncio.Future[list[Any]]]] = {}
@@ -74,9 +74,9 @@ class Engine:
             worker.submit(job, admitted=admitted)
             return await self._results(worker, job, patience)
         finally:
-            worker.leave(job)
+            worker.forget(job)
             if job.timeline is not None:
-                job.timeline.waited(Wait(job.came, job.began or time.perf_counter()))
+                job.timeline.waited(Wait(job.created, job.began or time.perf_counter()))
             # Rows refer to their job. Without this reference back, the job is freed with its last reader, not at the next
             # garbage collection: results may be large tensors, and rejected jobs many.
             job.rows = ()
@@ -126,7 +126,7 @@ class Engine:
         if waiting:
             await asyncio.wait(waiting, timeout=CATCH_UP_SECONDS)
 
-    def crowded(self, client: str, remaining: float | None) -> Overloaded | None:
+    def overload(self, client: str, remaining: float | None) -> Overloaded | None:
         """Returns why interactive calls of a client are rejected now, whatever the device, or None if one might be admitted.
 
         `remaining` are the seconds to the call's deadline. This is much cheaper than reading the request first; `run` decides
@@ -134,7 +134,7 @@ class Engine:
         """
         refusal = None
         for worker in self._workers.values():
-            refusal = worker.crowded(client, remaining)
+            refusal = worker.overload(client, remaining)
             if refusal is None:
                 return None
         if refusal is not None:
@@ -149,23 +149,23 @@ class Engine:
         """Ends all workers; waiting jobs fail with Unavailable. A device that still computes after this many seconds is left to
         itself; None waits without limit."""
         await asyncio.gather(*(asyncio.to_thread(worker.close, seconds) for worker in self._workers.values()))
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
 
     def _worker(self, device: torch.device) -> Worker:
         worker = self._workers.get(device)
         if worker is None:
             limits = self._limits(device)
             worker = self._workers[device] = Worker(device, limits, self._metrics, self._on_broken, self._on_stalled)
-            if limits.stall_seconds and self._looking is None:
-                self._look(asyncio.get_running_loop(), min(LOOK_SECONDS, limits.stall_seconds / 4))
+            if limits.stall_seconds and self._next_check is None:
+                self._check_devices(asyncio.get_running_loop(), min(CHECK_SECONDS, limits.stall_seconds / 4))
         return worker
 
-    def _look(self, loop: asyncio.AbstractEventLoop, interval: float) -> None:
+    def _check_devices(self, loop: asyncio.AbstractEventLoop, interval: float) -> None:
         """Checks periodically whether a device hangs."""
-        self._looking = loop.call_later(interval, self._look, loop, interval)
+        self._next_check = loop.call_later(interval, self._check_devices, loop, interval)
         for worker in self._workers.values():
             try:
-                worker.look(time.monotonic())
+                worker.check_stall(time.monotonic())
             except Exception:
                 logger.exception("could not check whether %s hangs; the check will be repeated", worker.device)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.engine.rows import contained
+from bertscope_service.engine.rows import future_error
 from bertscope_service.errors import Unavailable
 
 T = TypeVar("T")
@@ -38,21 +38,21 @@ class Call:
             with torch.inference_mode():
                 result = self.function()
         except BaseException as error:  # noqa: BLE001 - any error belongs to the caller
-            self._end(self.future.set_exception, contained(error))
+            self._set(self.future.set_exception, future_error(error))
         else:
-            self._end(self.future.set_result, result)
+            self._set(self.future.set_result, result)
 
     def refuse(self, error: Exception) -> None:
         """Fails the call with an error if its caller still waits, even while the function runs."""
         future = self.future
         if not future.done() and (future.running() or future.set_running_or_notify_cancel()):
-            self._end(future.set_exception, error)
+            self._set(future.set_exception, error)
 
     @staticmethod
-    def _end(say: Callable[[T], None], what: T) -> None:
+    def _set(setter: Callable[[T], None], outcome: T) -> None:
         """Sets the outcome, unless the future has another one already."""
         with suppress(InvalidStateError):
-            say(what)
+            setter(outcome)
 
 
 class Lender(Protocol):

@@ -23,10 +23,10 @@ NOMINAL_TOKEN_SECONDS = 1e-4
 KINDS = 64
 """The number of kinds of rows remembered per encoder; callers choose what makes a kind."""
 
-NEWS_SHARE = 0.2
+NEW_RATE_WEIGHT = 0.2
 """The weight of a batch that left others waiting in the average rate of a backlog."""
 
-DOUBT = 20
+STALL_FACTOR = 20
 """A batch may take this many times its tokens' expected time before its device counts as stalled: the machine may be busy with
 other work, and attention takes more for a token of a long text."""
 
@@ -50,7 +50,7 @@ class Rate:
         self.last = rate + 0.5 * (self.last - rate)
         self.best = max(rate, self.best)
         if busy:
-            self.busy += (NEWS_SHARE if self.busy else 1.0) * (rate - self.busy)
+            self.busy += (NEW_RATE_WEIGHT if self.busy else 1.0) * (rate - self.busy)
 
 
 class RateEstimate:
@@ -93,9 +93,9 @@ class RateEstimate:
         the slowest kind."""
         rates = self._rates.get(encoder)
         if not rates:
-            return DOUBT * tokens * UNKNOWN_TOKEN_SECONDS
+            return STALL_FACTOR * tokens * UNKNOWN_TOKEN_SECONDS
         known = rates.get(key) if key else None
-        return DOUBT * tokens / (known.last if known else min(rate.last for rate in rates.values()))
+        return STALL_FACTOR * tokens / (known.last if known else min(rate.last for rate in rates.values()))
 
     def expect(self, row: Row) -> float:
         """Returns the seconds that a token of such rows takes while others wait, or 0 if none ran yet: nobody is rejected on a

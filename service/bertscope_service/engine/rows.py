@@ -45,8 +45,8 @@ class Row:
     def key(self) -> Hashable:
         """The key of rows that may share a batch: their keys are equal."""
         state = self.state
-        stand = None if state is None else (state.layer, state.context is None)
-        return id(self.encoder), type(self.observer), self.observer.group, stand
+        position = None if state is None else (state.layer, state.context is None)
+        return id(self.encoder), type(self.observer), self.observer.group, position
 
 
 class Job:
@@ -75,7 +75,7 @@ class Job:
         self.results: list[Any] = [None] * len(rows)
         self.remaining = len(rows)
         self.timeline = timeline
-        self.came = time.perf_counter()
+        self.created = time.perf_counter()
         self.began: float | None = None
         """When its first row began to run, as time.perf_counter(); None before that."""
         self.loop = asyncio.get_running_loop()
@@ -110,16 +110,16 @@ def deliver(parts: Mapping[Job, Sequence[tuple[int, Any]]]) -> None:
     by_loop: defaultdict[asyncio.AbstractEventLoop, list[tuple[Job, Sequence[tuple[int, Any]]]]] = defaultdict(list)
     for job, results in parts.items():
         by_loop[job.loop].append((job, results))
-    for loop, news in by_loop.items():
-        _call(loop, _settle, news)
+    for loop, settled in by_loop.items():
+        _call(loop, _settle, settled)
 
 
-def tell(job: Job, error: BaseException) -> None:
+def fail_job(job: Job, error: BaseException) -> None:
     """Fails a job, from any thread."""
     _call(job.loop, job.fail, error)
 
 
-def contained(error: BaseException) -> Exception:
+def future_error(error: BaseException) -> Exception:
     """Returns an error that a future can carry. An error that would end the event loop, or look like a cancellation or the end
     of an iteration, becomes the cause of another."""
     if isinstance(error, Exception) and not isinstance(error, (StopIteration, concurrent.futures.CancelledError)):
@@ -129,8 +129,8 @@ def contained(error: BaseException) -> Exception:
     return wrapped
 
 
-def _settle(news: Sequence[tuple[Job, Sequence[tuple[int, Any]]]]) -> None:
-    for job, results in news:
+def _settle(parts: Sequence[tuple[Job, Sequence[tuple[int, Any]]]]) -> None:
+    for job, results in parts:
         try:
             job.settle(results)
         except Exception as error:  # noqa: BLE001 - only its own caller gets it; the following jobs get their results

@@ -13,7 +13,7 @@ import torch
 
 from bertscope_service.engine.batch import LaunchedBatch, answers, launch, out_of_memory
 from bertscope_service.engine.refusals import broken
-from bertscope_service.engine.rows import Job, Priority, Row, contained, deliver, tell
+from bertscope_service.engine.rows import Job, Priority, Row, deliver, fail_job, future_error
 from bertscope_service.errors import Overloaded
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.timeline import BatchRun
@@ -84,7 +84,7 @@ class Runner:
             with torch.inference_mode(), self._watched(rows):
                 return launch(rows, self.device, began)
         except BaseException as error:  # noqa: BLE001 - no error may end the thread that all callers depend on
-            return self._reason(rows, contained(error))
+            return self._reason(rows, future_error(error))
 
     def _finish(self, batch: LaunchedBatch) -> Exception | None:
         """Waits for a batch and delivers its results. Returns the error for its jobs if it failed."""
@@ -92,7 +92,7 @@ class Runner:
             with self._watched(batch.rows):
                 results = batch.results()
         except BaseException as error:  # noqa: BLE001 - as in _attempt: asynchronous errors of the device surface here
-            return self._reason(batch.rows, contained(error))
+            return self._reason(batch.rows, future_error(error))
         self._measure(batch)
         dealt: defaultdict[Job, list[tuple[int, Any]]] = defaultdict(list)
         for row, result in zip(batch.rows, results, strict=True):
@@ -142,7 +142,7 @@ class Runner:
     def _fail(self, rows: Sequence[Row], error: Exception) -> None:
         for job in {row.job for row in rows}:
             job.cancelled = True  # its other rows need not run
-            tell(job, broken(self.device) if self.broken else error)
+            fail_job(job, broken(self.device) if self.broken else error)
 
     def _measure(self, batch: LaunchedBatch) -> None:
         """Counts a batch that has ended. On a GPU it may have been launched while the one before still ran."""
@@ -166,7 +166,7 @@ class Runner:
         for job in {row.job for row in rows}:
             if job.began is None:
                 job.began = began
-                self._wait_seconds[job.priority].observe(began - job.came)
+                self._wait_seconds[job.priority].observe(began - job.created)
 
 
 def _split(rows: Sequence[Row], error: Exception) -> list[Sequence[Row]]:

@@ -17,7 +17,7 @@ MAX_STEP_SECONDS = 2.0
 """The most time that one check adds. If more time has passed since the last check, the whole process was paused, and the
 device's thread with it: by a signal, a debugger, or a pause of its machine."""
 
-_left: WeakSet[threading.Thread] = WeakSet()
+_abandoned: WeakSet[threading.Thread] = WeakSet()
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class Work:
 
 
 class Watchdog:
-    """Knows the current work of a device's thread. That thread calls `batch` and `call`; another one calls `look`
+    """Knows the current work of a device's thread. That thread calls `batch` and `call`; another one calls `check`
     periodically."""
 
     def __init__(self, rates: RateEstimate, limit_seconds: float) -> None:
@@ -39,23 +39,23 @@ class Watchdog:
         self._limit = limit_seconds
         self._work: Work | None = None
         self._seen: Work | None = None
-        self._looked = 0.0
+        self._checked = 0.0
 
     def batch(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
         """Watches a batch while it runs."""
         row, tokens = rows[0], len(rows) * max(len(row.sequence) for row in rows)
         bound = self._rates.longest(row.encoder, tokens, (row.job.priority, row.kind))
-        return self._over(f"a batch ({len(rows)} text{'s' * (len(rows) > 1)}, {tokens} tokens)", bound)
+        return self._watch(f"a batch ({len(rows)} text{'s' * (len(rows) > 1)}, {tokens} tokens)", bound)
 
     def call(self, call: Call) -> AbstractContextManager[None]:
         """Watches a call of a lease while it runs."""
         bound = self._rates.longest(call.encoder, call.tokens) if call.encoder else 0.0
-        return self._over("a run of a benchmark", bound)
+        return self._watch("a run of a benchmark", bound)
 
-    def look(self, now: float) -> Work | None:
+    def check(self, now: float) -> Work | None:
         """Returns the work that takes longer than it may, or None. `now` is a time.monotonic()."""
-        work, step = self._work, min(MAX_STEP_SECONDS, now - self._looked)
-        self._looked = now
+        work, step = self._work, min(MAX_STEP_SECONDS, now - self._checked)
+        self._checked = now
         if work is not self._seen:
             self._seen = work  # it began at an unknown time since the last check, which does not count
         elif work is not None:
@@ -63,7 +63,7 @@ class Watchdog:
         return work if work is not None and work.seconds > work.bound else None
 
     @contextmanager
-    def _over(self, name: str, seconds: float) -> Iterator[None]:
+    def _watch(self, name: str, seconds: float) -> Iterator[None]:
         self._work = Work(name, max(self._limit, seconds) if self._limit else math.inf)
         try:
             yield
@@ -71,12 +71,12 @@ class Watchdog:
             self._work = None
 
 
-def leave(thread: threading.Thread) -> None:
+def abandon(thread: threading.Thread) -> None:
     """Notes that nobody waits for a device's thread any more, though it still runs."""
-    _left.add(thread)
+    _abandoned.add(thread)
 
 
 def hanging() -> bool:
     """Returns whether such a thread still runs. Native code can't be interrupted, and must not run while the interpreter and
     its libraries are torn down, so the process has to end without that."""
-    return any(thread.is_alive() for thread in _left)
+    return any(thread.is_alive() for thread in _abandoned)

@@ -17,14 +17,14 @@ import torch
 
 from bertscope_service.engine.admission import Admission
 from bertscope_service.engine.batch import LaunchedBatch
+from bertscope_service.engine.jobs_in_flight import JobsInFlight, ensure, logger
 from bertscope_service.engine.lease import Call, Lease, stopping
-from bertscope_service.engine.outstanding import Outstanding, ensure, logger
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.engine.refusals import broken, late, stalled
-from bertscope_service.engine.rows import Job, Row, tell
+from bertscope_service.engine.rows import Job, Row, fail_job
 from bertscope_service.engine.runs import Runner
-from bertscope_service.engine.watchdog import Watchdog, Work, leave
+from bertscope_service.engine.watchdog import Watchdog, Work, abandon
 from bertscope_service.errors import Overloaded, ServiceError
 from bertscope_service.observability.metrics import Metrics
 
@@ -47,8 +47,8 @@ class Worker:
     """The queue of a device and the thread that empties it. All but the underscored methods may be called from any thread.
 
     `on_broken` is called on that thread, once, if the device has failed for good, also after an error outside any batch.
-    `on_stalled` is called by `look`: with True when a batch takes much longer than such batches do, with False when it has
-    ended after all.
+    `on_stalled` is called by `check_stall`: with True when a batch takes much longer than such batches do, with False when it
+    has ended after all.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Worker:
         self._ended: Callable[[], ServiceError] | None = None
         self._lease: Lease | None = None
         self._calls: deque[Call] = deque()
-        self._outstanding = Outstanding()
+        self._in_flight = JobsInFlight()
         self._watchdog = Watchdog(self._rates, limits.stall_seconds)
         self._stalled: Work | None = None
         self._runner = Runner(device, metrics, self._measured, self._watchdog.batch)
@@ -83,26 +83,26 @@ class Worker:
     def submit(self, job: Job, *, admitted: bool = False) -> None:
         """Queues a job. `admitted`: it continues an admitted job, and is not rejected.
 
-        Raises Overloaded if there is no room, if its deadline can't be met, or if the device is lent with `refuse`; Unavailable
-        after close(), or if the device has failed or is stalled. The submitter of a job calls `leave` at its end.
+        Raises Overloaded if the queue is full, its deadline can't be met, or if the device is lent with `refuse`; Unavailable
+        after close(), or if the device has failed or is stalled. The submitter of a job calls `forget` at its end.
         """
         with self._ready:
-            self._check()
+            self._require_running()
             lease = self._lease
             job.token_seconds = self._rates.expect(job.rows[0])
             if not admitted:
                 self._admit(job, lease)
             if lease is not None:
                 lease.waited += 1
-            self._outstanding.add(job)
+            self._in_flight.add(job)
             self._queue.push(job)
             self._ready.notify()
 
-    def leave(self, job: Job) -> None:
+    def forget(self, job: Job) -> None:
         """Notes that nobody waits for a job any more."""
-        self._outstanding.remove(job)
+        self._in_flight.remove(job)
 
-    def crowded(self, client: str, remaining: float | None) -> Overloaded | None:
+    def overload(self, client: str, remaining: float | None) -> Overloaded | None:
         """Returns why interactive jobs of a client, with this many seconds to their deadline, are rejected now; None if one
         might be admitted."""
         with self._ready:
@@ -123,7 +123,7 @@ class Worker:
             waiting = self._queue.remove(job)
         self._metrics.rows_dropped.labels("deadline").inc(waiting)
         if waiting:
-            tell(job, late())
+            fail_job(job, late())
 
     @property
     def patience_seconds(self) -> float:
@@ -138,12 +138,12 @@ class Worker:
             waiting = self._queue.remove(job)
             refusal = self._refused(self._admission.give_up(self._queue.backlog))
         self._metrics.rows_dropped.labels("overload").inc(waiting)
-        tell(job, refusal)
+        fail_job(job, refusal)
 
     def lend(self, lease: Lease) -> None:
         """Runs only the calls of a lease, after the running batch. Raises Unavailable, see submit()."""
         with self._ready:
-            self._check()
+            self._require_running()
             self._lease = lease
             lease.waited = len(self._queue.jobs)
 
@@ -159,24 +159,24 @@ class Worker:
     def enqueue(self, call: Call) -> None:
         """Runs a call of the lease. Raises Unavailable, see submit()."""
         with self._ready:
-            self._check()
+            self._require_running()
             self._calls.append(call)
             self._ready.notify()
 
-    def look(self, now: float) -> None:
+    def check_stall(self, now: float) -> None:
         """Checks whether the thread hangs, and reports it; `now` is a time.monotonic(). Called periodically, by one thread.
 
         While it hangs all jobs are rejected, including waiting ones and those of the running batch. That may be temporary: on a
         machine that was busy or swapped, the batch ends after all.
         """
-        work = self._watchdog.look(now)
+        work = self._watchdog.check(now)
         with self._ready:
             before, self._stalled = self._stalled, work
             if (work is None) is (before is None) or self._ended is not None:
                 return
-            calls = [] if work is None else self._clear()
+            calls = [] if work is None else self._empty_queue()
         if work is not None:
-            self._outstanding.tell(partial(stalled, self.device, work.name, work.seconds), calls)
+            self._in_flight.fail(partial(stalled, self.device, work.name, work.seconds), calls)
             message = "%s is stalled: %s has run for %.3g s, and may take %.3g s; its calls get UNAVAILABLE until it has ended"
             ensure(lambda: logger.critical(message, self.device, work.name, work.seconds, work.bound))
         elif before is not None:
@@ -186,13 +186,13 @@ class Worker:
 
     def close(self, seconds: float | None = None) -> None:
         """Fails waiting jobs, finishes the running batch or call, and ends the thread; after `seconds`, leaves it running."""
-        self._end(stopping)
+        self._stop(stopping)
         self._thread.join(seconds)
         if self._thread.is_alive():
             logger.warning("%s is still running, and nobody waits for it: the process ends without it", self.device)
-            leave(self._thread)
+            abandon(self._thread)
 
-    def _check(self) -> None:
+    def _require_running(self) -> None:
         """Raises Unavailable unless the thread runs new work."""
         if self._ended is not None:
             raise self._ended()
@@ -214,7 +214,7 @@ class Worker:
         self._metrics.rejected.labels(refusal.reason.lower()).inc()
         return refusal
 
-    def _end(self, why: Callable[[], ServiceError]) -> None:
+    def _stop(self, why: Callable[[], ServiceError]) -> None:
         """Rejects new work, and fails waiting work."""
         with self._ready:
             self._ended = self._ended or why
@@ -222,7 +222,7 @@ class Worker:
             calls = self._take_calls()
             self._ready.notify()
         for job in waiting:
-            tell(job, why())
+            fail_job(job, why())
         for call in calls:
             call.refuse(why())
 
@@ -277,26 +277,26 @@ class Worker:
 
     def _call(self, call: Call) -> None:
         """Runs a call of the lease."""
-        self._outstanding.call = call
+        self._in_flight.call = call
         with self._watchdog.call(call):
             call.run()
-        self._outstanding.call = None  # not after an error: then it is failed with all others
+        self._in_flight.call = None  # not after an error: then it is failed with all others
 
     def _break(self) -> None:
         """Reports that the device has failed; all later calls are rejected. Each step runs even if another fails."""
         why = partial(broken, self.device)
         with self._ready:
             self._ended = why
-        ensure(lambda: self._outstanding.tell(why, list(self._calls)))
-        ensure(self._clear)
+        ensure(lambda: self._in_flight.fail(why, list(self._calls)))
+        ensure(self._empty_queue)
         ensure(lambda: self._metrics.device_broken.labels(self._name).set(1))
         ensure(lambda: self._on_broken(self.device))
 
-    def _clear(self) -> list[Call]:
+    def _empty_queue(self) -> list[Call]:
         """Replaces the queue and returns the calls of the lease; the caller fails all jobs. The queue is a new one: an error
         may have left the old one inconsistent."""
         with self._ready:
-            for job in self._outstanding.jobs():
+            for job in self._in_flight.jobs():
                 for row in job.rows:
                     row.taken = True
             self._queue = RowQueue(self._rates.charge)
@@ -325,7 +325,7 @@ class Worker:
         taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._rates.batch_tokens)
         for row, reason in taken.dropped:
             self._metrics.rows_dropped.labels(reason).inc()
-            tell(row.job, late())
+            fail_job(row.job, late())
         return taken.rows
 
     def _measured(self, rows: Sequence[Row], seconds: float) -> None:

@@ -68,10 +68,10 @@ class Tally:
     def add(self, name: str) -> None:
         """Counts an event. On the event loop."""
         if not self._counts:
-            asyncio.get_running_loop().call_later(SUMMARY_SECONDS, self._say)
+            asyncio.get_running_loop().call_later(SUMMARY_SECONDS, self._log)
         self._counts[name] += 1
 
-    def _say(self) -> None:
+    def _log(self) -> None:
         counted = ", ".join(f"{name} {count}" for name, count in self._counts.most_common())
         logger.warning("%s within %g s: %s", self._line, SUMMARY_SECONDS, counted)
         self._counts.clear()

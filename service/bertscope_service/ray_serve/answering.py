@@ -40,7 +40,7 @@ class Answering:
         metrics, engine = self._hosting.metrics, self._hosting.engine
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
-        load_shedder = LoadShedder(limits, metrics, engine.crowded)
+        load_shedder = LoadShedder(limits, metrics, engine.overload)
         reply_memory = self._hosting.backend.reply_memory
         self._interceptor = CallInterceptor(metrics, load_shedder, "connection", Malformed(metrics), reply_memory, self._tracer)
         self._methods = MethodTable()

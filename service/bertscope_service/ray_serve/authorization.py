@@ -35,7 +35,7 @@ class Authorizer:
             unseen = Gauge("bertscope_reload_failing", "Nobody scrapes an ingress.", ["file"], registry=None)
             tokens = watched_tokens(tokens_file, unseen, mutual=False)
             self._access = Access(lambda: tokens.value)
-            self._looking = asyncio.create_task(watch([tokens]))
+            self._watching = asyncio.create_task(watch([tokens]))
         else:
             logger.warning("anyone who can reach Ray's proxy may call all models; close it with tokens_file in the settings")
 

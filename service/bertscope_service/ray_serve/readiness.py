@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 1.0
 """If all models were ready last, Ray has this long to answer; until it does, later probes get "ready" at once: replicas answer
 without Ray's controller."""
 
-DOUBT_SECONDS = 10.0
+UNREADY_PATIENCE_SECONDS = 10.0
 """The same time if models were not ready, or nothing is known yet. NOT_SERVING makes callers go elsewhere, so it should be
 true."""
 
@@ -42,7 +42,7 @@ class Readiness:
         now = time.monotonic()
         if self._question is None or (self._question.done() and now - self._ended >= FRESH_SECONDS):
             self._question, self._begun = asyncio.create_task(self._ask()), now
-        patience = PATIENCE_SECONDS if self._ready else DOUBT_SECONDS
+        patience = PATIENCE_SECONDS if self._ready else UNREADY_PATIENCE_SECONDS
         # Neither a cancelled probe nor one that gives up ends the question.
         await asyncio.wait({self._question}, timeout=max(0, self._begun + patience - now))
         if self._question.done():

@@ -37,7 +37,7 @@ async def ask(model: DeploymentHandle[Any], question: Question) -> bytes | Refus
         except LOST:
             _note_loss(model, attempt)
         except (BackPressureError, DeploymentUnavailableError) as error:
-            raise _turned_away(error) from error
+            raise _rejected(error) from error
     raise _lost()
 
 
@@ -56,7 +56,7 @@ async def stream(model: DeploymentHandle[Any], question: Question) -> AsyncGener
             if began:
                 raise _lost() from error
         except (BackPressureError, DeploymentUnavailableError) as error:
-            raise _turned_away(error) from error
+            raise _rejected(error) from error
         finally:
             # Has no effect once the stream is over; else nobody reads the rest.
             answers.cancel()
@@ -71,7 +71,7 @@ def _lost() -> Unavailable:
     return Unavailable("the replica that worked for this call was lost; ask again", "REPLICA_LOST")
 
 
-def _turned_away(error: BackPressureError | DeploymentUnavailableError) -> Overloaded | Unavailable:
+def _rejected(error: BackPressureError | DeploymentUnavailableError) -> Overloaded | Unavailable:
     if isinstance(error, BackPressureError):
         message = "as many calls wait for replicas of this model as are let wait; try again later"
         return Overloaded(message, "REPLICAS_BUSY", RETRY_SECONDS)

@@ -14,7 +14,7 @@ from bertscope_service.rpc.status import to_status
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-LAST_WORD_SECONDS = 0.3
+STATUS_SECONDS = 0.3
 """A status waits this long behind messages that nobody reads; a client that pauses longer finds the connection closed
 instead."""
 
@@ -65,13 +65,13 @@ class CallsInFlight:
         calls, self._tasks = self._tasks, {}
         self._sending.clear()
         self._idle.set()
-        last_words = [asyncio.create_task(self._tell(context)) for context in calls]
+        aborts = [asyncio.create_task(self._abort(context)) for context in calls]
         # Each has begun, so that no message of a cancelled call can precede it.
         await asyncio.sleep(0)
         for task in calls.values():
             if task is not None:
                 task.cancel()
-        await asyncio.gather(*last_words)
+        await asyncio.gather(*aborts)
 
     def _sent(self, task: asyncio.Task[Any]) -> None:
         self._sending.discard(task)
@@ -81,9 +81,9 @@ class CallsInFlight:
         if not self:
             self._idle.set()
 
-    async def _tell(self, context: Context) -> None:
+    async def _abort(self, context: Context) -> None:
         status = rpc_status.to_status(to_status(stopping(), ""))
         abort = context.abort(status.code, status.details, tuple(status.trailing_metadata or ()))
         # It always raises, to end a servicer's own task that calls it.
         with contextlib.suppress(grpc.aio.AbortError, TimeoutError):
-            await asyncio.wait_for(abort, LAST_WORD_SECONDS)
+            await asyncio.wait_for(abort, STATUS_SECONDS)

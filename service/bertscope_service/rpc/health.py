@@ -53,22 +53,22 @@ class Health:
     def begin(self) -> None:
         """Sets SERVING, unless the state has ended already."""
         self._begun = True
-        self._tell()
+        self._notify()
 
     def end(self) -> None:
         """Sets NOT_SERVING for good."""
         self._ended = True
-        self._tell()
+        self._notify()
 
     def pause(self, why: str) -> None:
         """Sets NOT_SERVING until `resume` is called for the same reason."""
         self._pauses.add(why)
-        self._tell()
+        self._notify()
 
     def resume(self, why: str) -> None:
         """Sets SERVING again, unless another reason against it remains."""
         self._pauses.discard(why)
-        self._tell()
+        self._notify()
 
     async def end_watches(self) -> None:
         """Ends all watches with UNAVAILABLE."""
@@ -97,6 +97,6 @@ class Health:
             return Response(status=Response.SERVICE_UNKNOWN)
         return Response(status=Response.SERVING if self.serving else Response.NOT_SERVING)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()

@@ -22,7 +22,7 @@ from bertscope_service.rpc.load_shedding import LoadShedder, RefusalLog
 from bertscope_service.rpc.malformed import Malformed
 from bertscope_service.security import callers
 
-QUIET_SECONDS = 0.02
+IDLE_SECONDS = 0.02
 """If no call came for this long, none waits to be accepted, and all replies have been sent."""
 
 Handler: TypeAlias = Any
@@ -65,7 +65,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self.calls = CallsInFlight()
         self.draining = False
 
-    async def settle(self, seconds: float) -> None:
+    async def wait_until_idle(self, seconds: float) -> None:
         """Waits for a moment in which no call runs and none comes in, for at most `seconds`.
 
         Calls wait inside gRPC until the loop accepts them, for a second under load. At that moment all received calls are
@@ -75,10 +75,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         self._arrived = True
         while (self._arrived or self.calls) and time.monotonic() < end:
             self._arrived = False
-            await asyncio.sleep(QUIET_SECONDS)
+            await asyncio.sleep(IDLE_SECONDS)
 
     @contextlib.asynccontextmanager
-    async def holding(self) -> AsyncIterator[None]:
+    async def holding_replies(self) -> AsyncIterator[None]:
         """Holds back replies and rejections: a client that gets one calls again at once, perhaps on a closing connection."""
         self._answering.clear()
         try:
@@ -93,7 +93,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     ) -> Handler | None:
         self._arrived = True
         path = handler_call_details.method
-        self._malformed.look_at(handler_call_details.invocation_metadata or ())
+        self._malformed.check_metadata(handler_call_details.invocation_metadata or ())
         wrapped = self._wrapped.get(path)
         if wrapped is None:
             wrapped = await continuation(handler_call_details)

@@ -25,13 +25,14 @@ class CallLimits:
 
 
 class LoadShedder:
-    """Counts the calls in flight. `crowded` returns why interactive calls of a client are rejected now, or None if they are
-    not."""
+    """Counts the calls in flight. `overload` returns why interactive calls of a client are rejected now, or None."""
 
-    def __init__(self, limits: CallLimits, metrics: Metrics, crowded: Callable[[str, float | None], Overloaded | None]) -> None:
+    def __init__(
+        self, limits: CallLimits, metrics: Metrics, overload: Callable[[str, float | None], Overloaded | None]
+    ) -> None:
         self._limits = limits
         self._rejected = {reason: metrics.rejected.labels(reason.lower()) for reason in ("SERVER_LIMIT", "CLIENT_LIMIT")}
-        self._crowded = crowded
+        self._overload = overload
         self._running = 0
         self._clients: defaultdict[str, int] = defaultdict(int)
         self._call_seconds = 0.0
@@ -65,7 +66,7 @@ class LoadShedder:
             message = f"{self._running} calls are running, the limit of this server; try again later, or ask another server"
             raise self._full("SERVER_LIMIT", message, self._running)
         if work is Work.INTERACTIVE:
-            refusal = self._crowded(client, remaining)
+            refusal = self._overload(client, remaining)
             if refusal is not None:
                 raise refusal
 

@@ -48,19 +48,19 @@ class Malformed:
         """Counts from now on the input that gRPC would log."""
         self._loop = asyncio.get_running_loop()
         grpc_log.log_filter.install()
-        grpc_log.log_filter.listeners.add(self._hear)
+        grpc_log.log_filter.listeners.add(self._note_from_any_thread)
 
     def end(self) -> None:
         """Stops counting it."""
-        grpc_log.log_filter.listeners.discard(self._hear)
+        grpc_log.log_filter.listeners.discard(self._note_from_any_thread)
 
-    def _hear(self, part: Part) -> None:
+    def _note_from_any_thread(self, part: Part) -> None:
         """Notes a malformed part, from any thread."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(self.note, part)
 
-    def look_at(self, metadata: Iterable[tuple[str, str | bytes]]) -> None:
+    def check_metadata(self, metadata: Iterable[tuple[str, str | bytes]]) -> None:
         """Counts a call whose metadata have a text that is not ASCII, which gRPC requires."""
         if not all(value.isascii() or name.endswith("-bin") for name, value in metadata):
             self.note("metadata")
@@ -92,7 +92,10 @@ class Malformed:
                 async for raw in raws:
                     yield self.parse(handler, raw)
 
-            async with _told(context), contextlib.aclosing(handler.stream_stream(requests(), context)) as responses:
+            async with (
+                _malformed_to_status(context),
+                contextlib.aclosing(handler.stream_stream(requests(), context)) as responses,
+            ):
                 async for response in responses:
                     yield response
 
@@ -100,7 +103,7 @@ class Malformed:
 
     def _guarded_stream(self, handler: Handler) -> Callable[[bytes, Context], AsyncIterator[Any]]:
         async def call(raw: bytes, context: Context) -> AsyncIterator[Any]:
-            async with _told(context):
+            async with _malformed_to_status(context):
                 request = self.parse(handler, raw)
             async with contextlib.aclosing(handler.unary_stream(request, context)) as responses:
                 async for response in responses:
@@ -110,7 +113,7 @@ class Malformed:
 
     def _guarded_unary(self, handler: Handler) -> Callable[[bytes, Context], Awaitable[Any]]:
         async def call(raw: bytes, context: Context) -> Any:
-            async with _told(context):
+            async with _malformed_to_status(context):
                 request = self.parse(handler, raw)
             return await handler.unary_unary(request, context)
 
@@ -118,7 +121,7 @@ class Malformed:
 
 
 @contextlib.asynccontextmanager
-async def _told(context: Context) -> AsyncIterator[None]:
+async def _malformed_to_status(context: Context) -> AsyncIterator[None]:
     """Turns a malformed request into a status for its client."""
     try:
         yield

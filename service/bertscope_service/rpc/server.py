@@ -20,9 +20,9 @@ from bertscope_service.contract import FILES, SERVICES
 from bertscope_service.errors import Unavailable
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.rpc import channelz
+from bertscope_service.rpc.access_summary import access_summary
 from bertscope_service.rpc.addresses import joined
 from bertscope_service.rpc.connections import server_options
-from bertscope_service.rpc.exposure import exposure
 from bertscope_service.rpc.health import Health
 from bertscope_service.rpc.hosting import Hosting
 from bertscope_service.rpc.interceptors import CallInterceptor
@@ -47,7 +47,7 @@ HOLD_SECONDS = 0.02
 CLOSE_SECONDS = 2.0
 """The time for a device to finish its running batch, whose results are dropped. Native code can't be interrupted."""
 
-FAREWELL_SECONDS = 0.5
+FLUSH_SECONDS = 0.5
 """The time for the last messages to arrive."""
 
 
@@ -67,7 +67,7 @@ class Server:
         self.metrics, self.engine, self.registry = self._hosting.metrics, self._hosting.engine, self._hosting.registry
         self.metrics.serving.set_function(lambda: self._health.serving)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
-        load_shedder = LoadShedder(limits, self.metrics, self.engine.crowded)
+        load_shedder = LoadShedder(limits, self.metrics, self.engine.overload)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         self._malformed = Malformed(self.metrics)
         self._interceptor = CallInterceptor(
@@ -78,7 +78,7 @@ class Server:
             self._hosting.backend.reply_memory,
             self._tracer,
         )
-        self._hurried = asyncio.Event()
+        self._stop_now = asyncio.Event()
         self._health = Health(SERVICES)
         self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
         self._watching: asyncio.Task[None] | None = None
@@ -135,22 +135,22 @@ class Server:
         was_serving = self._health.serving
         self._health.end()
         if was_serving:
-            await _unless(self._hurried, asyncio.sleep(drain_seconds))
+            await _unless(self._stop_now, asyncio.sleep(drain_seconds))
         self._interceptor.draining = True
         calls, end = self._interceptor.calls, time.monotonic() + grace_seconds
-        await _unless(self._hurried, self._interceptor.settle(min(grace_seconds, SETTLE_SECONDS)))
-        async with self._interceptor.holding():
+        await _unless(self._stop_now, self._interceptor.wait_until_idle(min(grace_seconds, SETTLE_SECONDS)))
+        async with self._interceptor.holding_replies():
             await asyncio.sleep(HOLD_SECONDS)
             # From here on connections take no more calls: their clients use another server. Running calls continue, and this
             # method decides when they have ended. Without an unlimited grace period gRPC would also break idle connections,
             # which their clients report on standard error.
-            farewell = asyncio.create_task(self._server.stop(math.inf))
+            stopping = asyncio.create_task(self._server.stop(math.inf))
             await asyncio.sleep(HOLD_SECONDS)
-        await _unless(self._hurried, calls.finish(end - time.monotonic()))
+        await _unless(self._stop_now, calls.finish(end - time.monotonic()))
         await calls.cut_off()
         await self._health.end_watches()
-        await self._server.stop(FAREWELL_SECONDS)
-        await farewell
+        await self._server.stop(FLUSH_SECONDS)
+        await stopping
         self._malformed.end()
         if self._watching is not None:
             self._watching.cancel()
@@ -158,9 +158,9 @@ class Server:
         await self._tracer.close()
         await asyncio.to_thread(self._metrics_server.close)
 
-    def hurry(self) -> None:
+    def stop_now(self) -> None:
         """Cuts short the waits of a stop."""
-        self._hurried.set()
+        self._stop_now.set()
 
 
 async def serve(settings: Settings, began: float) -> None:
@@ -172,7 +172,7 @@ async def serve(settings: Settings, began: float) -> None:
 
     def signalled() -> None:
         if stopped.is_set():
-            server.hurry()
+            server.stop_now()
         stopped.set()
 
     loop = asyncio.get_running_loop()
@@ -184,7 +184,7 @@ async def serve(settings: Settings, began: float) -> None:
         write_ports(settings.port_file, ports)
         place = joined(settings.host, ports.grpc)
         logger.info("listening on %s, metrics on port %d, after %.2f s", place, ports.metrics, listening - began)
-        logger.log(*exposure(settings))
+        logger.log(*access_summary(settings))
         if await _unless(stopped, server.load_models()):
             logger.info("serving, %.2f s after the start", time.monotonic() - began)
             await _unless(stopped, server.serve_on())
@@ -194,9 +194,9 @@ async def serve(settings: Settings, began: float) -> None:
         logger.info("stopped, after %.2f s of service", time.monotonic() - listening)
 
 
-async def _unless(stopped: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Runs a coroutine until the server is told to stop, or to hurry. Returns whether it finished."""
-    doing, stopping = asyncio.create_task(work), asyncio.create_task(stopped.wait())
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Runs a coroutine until an event is set. Returns whether it finished."""
+    doing, stopping = asyncio.create_task(work), asyncio.create_task(event.wait())
     await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if doing.done():

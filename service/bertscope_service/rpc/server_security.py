@@ -38,7 +38,7 @@ class ServerSecurity:
             certificates = Watched("tls_certificate", paths, parse_certificates, metrics.reload_failing)
             self.credentials = server_credentials(certificates, mutual=bool(settings.tls_client_ca))
             self._files.append(certificates)
-            _tell_expiry(certificates, metrics)
+            _report_expiry(certificates, metrics)
         if settings.tokens_file:
             tokens = watched_tokens(settings.tokens_file, metrics.reload_failing, mutual=bool(settings.tls_client_ca))
             self.interceptors.append(AuthorizationInterceptor(Access(lambda: tokens.value), metrics))
@@ -49,7 +49,7 @@ class ServerSecurity:
         await watch(self._files)
 
 
-def _tell_expiry(certificates: Watched[Certificates], metrics: Metrics) -> None:
+def _report_expiry(certificates: Watched[Certificates], metrics: Metrics) -> None:
     """Lets the metrics report, at each scrape, when the current certificates expire."""
     metrics.certificate_expiry.labels("tls_certificate").set_function(lambda: certificates.value.expires)
     if certificates.value.client_ca_expires is not None:

@@ -41,7 +41,7 @@ class Tokens:
 
     def __init__(self, digests: Iterable[tuple[bytes, Principal]], subjects: Iterable[tuple[str, Principal]] = ()) -> None:
         self._key = secrets.token_bytes(32)
-        self._by_digest = {self._blind(digest): (digest, principal) for digest, principal in digests}
+        self._by_digest = {self._keyed_digest(digest): (digest, principal) for digest, principal in digests}
         self._by_subject = dict(subjects)
 
     @classmethod
@@ -88,14 +88,14 @@ class Tokens:
         compared in constant time.
         """
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        known, principal = self._by_digest.get(self._blind(digest), (b"", None))
+        known, principal = self._by_digest.get(self._keyed_digest(digest), (b"", None))
         return principal if hmac.compare_digest(known, digest) else None
 
     def of_certificate(self, subjects: Iterable[str]) -> Principal | None:
         """Returns the principal of the first known one of a certificate's names, or None."""
         return next((self._by_subject[subject] for subject in subjects if subject in self._by_subject), None)
 
-    def _blind(self, digest: bytes) -> bytes:
+    def _keyed_digest(self, digest: bytes) -> bytes:
         return hmac.digest(self._key, digest, "sha256")
 
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """The interval between two checks; new files are used after two of them."""
 
 
@@ -40,7 +40,7 @@ class Watched(Generic[T]):
         except ServiceError as error:
             raise FailedPrecondition(f"--{name.replace('_', '-')}: {error.message}", error.reason) from error
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Reads the files, and uses new content. Blocks; for one thread at a time."""
         before, self._found = self._found, self._read()
         if self._found != before or self._found == self._judged:
@@ -74,11 +74,11 @@ class Watched(Generic[T]):
 async def watch(files: Sequence[Watched[Any]]) -> None:
     """Checks all of them periodically, until cancelled."""
     while files:
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(CHECK_SECONDS)
         for watched in files:
             # A disk that does not answer must not stop the loop.
             try:
-                await asyncio.to_thread(watched.look)
+                await asyncio.to_thread(watched.check)
             except Exception:  # no memory or no thread: the next check may succeed
                 logger.exception("could not check files for changes; the check will be repeated")
 

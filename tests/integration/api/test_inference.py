@@ -210,7 +210,7 @@ def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: d
         with refused(grpc.StatusCode.UNAVAILABLE) as failures:
             ask(host, {"text": CLOZES})
         assert failures[0].info.reason == "DRAINING"
-        loop.loop.call_soon_threadsafe(host.server.hurry)
+        loop.loop.call_soon_threadsafe(host.server.stop_now)
         stopping.result(CALL_SECONDS)
 
 

@@ -156,7 +156,7 @@ def test_calls_are_taken_for_a_while_after_health_says_not_serving(launch: Calla
     with host.connect() as newcomer:
         assert len(type(host.cloze)(newcomer).FillMask(GOOD, timeout=CALL_SECONDS).results) == 1
     assert not stopping.done()
-    loop.loop.call_soon_threadsafe(host.server.hurry)
+    loop.loop.call_soon_threadsafe(host.server.stop_now)
     stopping.result(CALL_SECONDS)
     assert is_refused(host)
 
@@ -168,7 +168,7 @@ def test_a_server_in_a_hurry_waits_for_no_call(launch: Callable[..., Host], loop
     stopping = asyncio.run_coroutine_threadsafe(host.server.stop(600), loop.loop)
     wait_until(lambda: is_refused(host), "it stops")
     assert not stopping.done()
-    loop.loop.call_soon_threadsafe(host.server.hurry)
+    loop.loop.call_soon_threadsafe(host.server.stop_now)
     stopping.result(CALL_SECONDS)
     with pytest.raises(grpc.RpcError) as caught:
         list(stream)
@@ -181,7 +181,7 @@ def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: 
 
     async def hold() -> None:
         interceptor.draining = True
-        async with interceptor.holding():
+        async with interceptor.holding_replies():
             arrived.set()
             await told.wait()
 

@@ -39,7 +39,7 @@ def tokens_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def guarded(loop: LoopThread, checkpoints: dict[str, Path], tokens_file: Path) -> Iterator[Host]:
     """A server that knows alice, who may read, and root, who may do everything."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watched, "LOOK_SECONDS", 0.02)
+        patch.setattr(watched, "CHECK_SECONDS", 0.02)
         with launched(loop, model=[f"bert={checkpoints['bert']}"], tokens_file=tokens_file, channelz=True) as host:
             yield host
 

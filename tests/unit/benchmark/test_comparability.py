@@ -26,8 +26,8 @@ FOREIGN = Subject("another program's graph", form("onnx"), False, False, False)
 DROPS = Subject("drops tokens", form("torch"), False, True, False)
 
 
-def pair(*models: Subject, runtime: str = "", stuck: tuple[int, ...] = ()) -> Pairing:
-    return pair_alike(models, 0, runtime or models[0].form.runtime, stuck)
+def pair(*models: Subject, runtime: str = "", fixed: tuple[int, ...] = ()) -> Pairing:
+    return pair_alike(models, 0, runtime or models[0].form.runtime, fixed)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_library_may_be_asked_for() -> None:
 
 
 def test_models_that_cannot_be_copied_run_as_they_are_loaded() -> None:
-    found = pair(ONNX, TORCH, stuck=(1,))
+    found = pair(ONNX, TORCH, fixed=(1,))
     assert (found.forms, found.references, found.compared) == ([form("onnx"), form("torch")], [form("torch")], [0, 2])
-    both = pair(ONNX, TORCH, stuck=(0, 1))
+    both = pair(ONNX, TORCH, fixed=(0, 1))
     assert (both.forms, both.references, both.compared) == ([form("onnx"), form("torch")], [], [0, 0])
 
 

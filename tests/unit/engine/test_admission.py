@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bertscope_service.engine.admission import DOUBT, EARLY, MARGIN, MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, SHARE_OF_ROOM
+from bertscope_service.engine.admission import (
+    EARLY,
+    ESTIMATE_ERROR,
+    MARGIN,
+    MAX_RETRY_SECONDS,
+    MIN_RETRY_SECONDS,
+    MULTIPLE_OF_FREE,
+)
 from bertscope_service.engine.backlog import Backlog, Load
 from bertscope_service.engine.rows import Job, Priority
 from hypothesis import given, settings
@@ -36,7 +43,7 @@ def test_tokens_never_exceed_the_limit(offers: list[tuple[str, list[int], int]])
             own = simulation.queue.backlog.tokens_of(client, Priority.INTERACTIVE)
             job = simulation.offer(Arrival(0.0, client, lengths))
             fits = was + job.tokens <= LIMIT
-            fair = not own or own + job.tokens <= SHARE_OF_ROOM * (LIMIT - was)
+            fair = not own or own + job.tokens <= MULTIPLE_OF_FREE * (LIMIT - was)
             let_in = all(refused is not job for refused, _ in simulation.refused)
             assert let_in == (not was or (fits and fair))
             for _ in range(steps):
@@ -64,7 +71,7 @@ def test_a_client_alone_may_fill_four_fifths() -> None:
         simulation = Simulation(LIMIT)
         for _ in range(200):
             simulation.offer(Arrival(0.0, "alone", [10]))
-        assert simulation.queue.tokens == LIMIT * SHARE_OF_ROOM // (SHARE_OF_ROOM + 1)
+        assert simulation.queue.tokens == LIMIT * MULTIPLE_OF_FREE // (MULTIPLE_OF_FREE + 1)
         (*_, (_, refusal)) = simulation.refused
         assert refusal.message == "800 of the 800 tokens that wait on cpu are yours and the queue takes 1000; try again later"
 
@@ -166,8 +173,8 @@ def test_where_nobody_waits_estimates_are_doubted() -> None:
 
     def run() -> None:
         simulation = Simulation()
-        assert reason(simulation, Arrival(0.0, "mine", [100], patience=0.1 / DOUBT + 0.001)) is None
-        assert reason(simulation, Arrival(0.0, "mine", [100], patience=0.1 / DOUBT - 0.001)) == "DEADLINE_UNREACHABLE"
+        assert reason(simulation, Arrival(0.0, "mine", [100], patience=0.1 / ESTIMATE_ERROR + 0.001)) is None
+        assert reason(simulation, Arrival(0.0, "mine", [100], patience=0.1 / ESTIMATE_ERROR - 0.001)) == "DEADLINE_UNREACHABLE"
 
     on_a_loop(run)
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 import torch
 from bertscope_service.encoders.base import State
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.engine import outstanding, runs
+from bertscope_service.engine import jobs_in_flight, runs
 from bertscope_service.engine import worker as worker_module
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.queue import RowQueue
@@ -61,7 +61,7 @@ class Rig:
 
 @pytest_asyncio.fixture
 async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
-    monkeypatch.setattr(outstanding, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(jobs_in_flight, "PAUSE_SECONDS", 0.0)
     rig = Rig()
     yield rig
     await rig.engine.close()
@@ -222,7 +222,7 @@ async def test_the_device_is_broken_even_if_its_own_last_words_fail_at_first(rig
     blocker, blocked = await rig.block()
     waiting = rig.run([5])
     await asyncio.sleep(0)
-    tell, tried = outstanding.tell, list[Job]()
+    fail_job, tried = jobs_in_flight.fail_job, list[Job]()
 
     def fail(*_: Any, **__: Any) -> Any:
         raise MemoryError
@@ -231,11 +231,11 @@ async def test_the_device_is_broken_even_if_its_own_last_words_fail_at_first(rig
         tried.append(job)
         if len(tried) % 3:
             raise MemoryError
-        tell(job, error)
+        fail_job(job, error)
 
     monkeypatch.setattr(RowQueue, "take", fail)
-    monkeypatch.setattr(outstanding, "tell", short_of_memory)
-    monkeypatch.setattr(outstanding.logger, "critical", fail)
+    monkeypatch.setattr(jobs_in_flight, "fail_job", short_of_memory)
+    monkeypatch.setattr(jobs_in_flight.logger, "critical", fail)
     blocker.release.set()
     found = await ends(blocked, waiting)
     assert found[0] == [1.0]

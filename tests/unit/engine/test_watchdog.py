@@ -14,7 +14,7 @@ import torch
 from bertscope_service.encoders.base import State
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Call
-from bertscope_service.engine.rate_estimate import DOUBT, UNKNOWN_TOKEN_SECONDS, RateEstimate
+from bertscope_service.engine.rate_estimate import STALL_FACTOR, UNKNOWN_TOKEN_SECONDS, RateEstimate
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.watchdog import MAX_STEP_SECONDS, Watchdog, hanging
 from bertscope_service.engine.worker import Limits
@@ -30,7 +30,7 @@ NO_STATE = State(torch.zeros(0), (), None)
 
 def looks(watchdog: Watchdog, times: Iterator[float], number: int) -> list[bool]:
     """Whether something hangs, at each of some looks a second."""
-    return [watchdog.look(next(times)) is not None for _ in range(number)]
+    return [watchdog.check(next(times)) is not None for _ in range(number)]
 
 
 async def test_work_that_runs_longer_than_the_limit_hangs() -> None:
@@ -39,7 +39,7 @@ async def test_work_that_runs_longer_than_the_limit_hangs() -> None:
     assert looks(watchdog, clock, 5) == [False] * 5
     with watchdog.batch(rows):
         assert looks(watchdog, clock, 6) == [False] * 4 + [True] * 2
-    assert not watchdog.look(next(clock))
+    assert not watchdog.check(next(clock))
     for _ in range(3):  # time does not add up over batches
         with watchdog.batch(rows):
             assert looks(watchdog, clock, 3) == [False] * 3
@@ -48,13 +48,13 @@ async def test_work_that_runs_longer_than_the_limit_hangs() -> None:
 async def test_a_process_that_stood_still_has_no_batch_that_hangs() -> None:
     watchdog = Watchdog(RateEstimate(), 3 * MAX_STEP_SECONDS)
     with watchdog.batch(job_of(FakeEncoder(), [5]).rows):
-        assert not any(watchdog.look(now) for now in (0.0, 3600.0, 7200.0))
+        assert not any(watchdog.check(now) for now in (0.0, 3600.0, 7200.0))
 
 
 async def test_without_a_limit_nothing_hangs() -> None:
     watchdog = Watchdog(RateEstimate(), 0.0)
     with watchdog.batch(job_of(FakeEncoder(), [5]).rows):
-        assert not any(watchdog.look(now) for now in range(10_000))
+        assert not any(watchdog.check(now) for now in range(10_000))
 
 
 async def test_a_batch_may_take_what_its_size_explains() -> None:
@@ -65,20 +65,20 @@ async def test_a_batch_may_take_what_its_size_explains() -> None:
     rates.note(encoder, Priority.INTERACTIVE, row.kind, 10.0)  # type: ignore[arg-type]
     rates.note(encoder, Priority.BULK, row.kind, 1000.0)  # type: ignore[arg-type]
     key = (Priority.BULK, row.kind)
-    assert rates.longest(encoder, 500, key) == pytest.approx(DOUBT * 0.5)  # type: ignore[arg-type]
-    assert rates.longest(encoder, 500, (Priority.BULK, unknown.kind)) == pytest.approx(DOUBT * 50)  # type: ignore[arg-type]
-    assert rates.longest(encoder, 500) == pytest.approx(DOUBT * 50)  # type: ignore[arg-type]
-    assert rates.longest(other, 500) == pytest.approx(DOUBT * 500 * UNKNOWN_TOKEN_SECONDS)  # type: ignore[arg-type]
+    assert rates.longest(encoder, 500, key) == pytest.approx(STALL_FACTOR * 0.5)  # type: ignore[arg-type]
+    assert rates.longest(encoder, 500, (Priority.BULK, unknown.kind)) == pytest.approx(STALL_FACTOR * 50)  # type: ignore[arg-type]
+    assert rates.longest(encoder, 500) == pytest.approx(STALL_FACTOR * 50)  # type: ignore[arg-type]
+    assert rates.longest(other, 500) == pytest.approx(STALL_FACTOR * 500 * UNKNOWN_TOKEN_SECONDS)  # type: ignore[arg-type]
     watchdog = Watchdog(rates, 1.0)
     with watchdog.batch(job_of(encoder, [1, 5]).rows):
-        watchdog.look(0.0)
-        for seconds in range(1, math.ceil(DOUBT * 10 / 10.0)):
-            assert not watchdog.look(float(seconds))
-        assert [bool(watchdog.look(DOUBT * 10 / 10.0 + later)) for later in (0.0, 1.0)] == [False, True]
+        watchdog.check(0.0)
+        for seconds in range(1, math.ceil(STALL_FACTOR * 10 / 10.0)):
+            assert not watchdog.check(float(seconds))
+        assert [bool(watchdog.check(STALL_FACTOR * 10 / 10.0 + later)) for later in (0.0, 1.0)] == [False, True]
     with watchdog.call(Call(lambda: None, encoder, 20)):  # type: ignore[arg-type]
-        assert sum(not watchdog.look(1e4 + seconds) for seconds in range(100)) == DOUBT * 20 / 10.0 + 1
+        assert sum(not watchdog.check(1e4 + seconds) for seconds in range(100)) == STALL_FACTOR * 20 / 10.0 + 1
     with watchdog.call(Call(lambda: None)):
-        assert sum(not watchdog.look(2e4 + seconds) for seconds in range(100)) == 2
+        assert sum(not watchdog.check(2e4 + seconds) for seconds in range(100)) == 2
 
 
 class Rig:
@@ -99,7 +99,7 @@ class Rig:
     def look(self) -> bool:
         """Look whether the device hangs, as often as it takes for something at work to be too long; whether it does."""
         for _ in range(100):
-            self.engine._workers[CPU].look(next(self._clock))
+            self.engine._workers[CPU].check_stall(next(self._clock))
         return self.stalled
 
     @property
@@ -111,8 +111,8 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     rig = Rig()
     assert await rig.run(1) == [1.0]
-    assert rig.engine._looking is not None
-    rig.engine._looking.cancel()
+    assert rig.engine._next_check is not None
+    rig.engine._next_check.cancel()
     yield rig
     await rig.engine.close()
 
@@ -188,15 +188,15 @@ async def test_a_device_that_hangs_does_not_keep_the_engine_from_its_end(rig: Ri
 
 async def test_the_engine_looks_by_itself_and_does_not_stop_at_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, blocker, failed = Rig(stall_seconds=0.5), Blocker(), list[float]()
-    look = Watchdog.look
+    check = Watchdog.check
 
     def fail_once(watchdog: Watchdog, now: float) -> Any:
         if not failed:
             failed.append(now)
             raise MemoryError
-        return look(watchdog, now)
+        return check(watchdog, now)
 
-    monkeypatch.setattr(Watchdog, "look", fail_once)
+    monkeypatch.setattr(Watchdog, "check", fail_once)
     with pytest.raises(Unavailable):
         await asyncio.wait_for(rig.run(1, SumObserver(blocker)), SECONDS)
     blocker.release.set()

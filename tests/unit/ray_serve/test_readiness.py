@@ -99,7 +99,7 @@ def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
 ) -> None:
     monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
     monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.01)
-    monkeypatch.setattr(readiness, "DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr(readiness, "UNREADY_PATIENCE_SECONDS", 0.01)
 
     async def test(ready: Readiness) -> None:
         controller.answers.clear()

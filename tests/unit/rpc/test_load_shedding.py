@@ -20,10 +20,10 @@ LATE = Overloaded("late", "DEADLINE_UNREACHABLE", 1.5)
 
 
 def shedder(
-    *, calls: int = 0, client_calls: int = 0, crowded: tuple[str, ...] = (), metrics: Metrics | None = None
+    *, calls: int = 0, client_calls: int = 0, overloaded: tuple[str, ...] = (), metrics: Metrics | None = None
 ) -> LoadShedder:
     limits = CallLimits(calls, client_calls)
-    return LoadShedder(limits, metrics or Metrics(), lambda client, _: FULL if client in crowded else None)
+    return LoadShedder(limits, metrics or Metrics(), lambda client, _: FULL if client in overloaded else None)
 
 
 def refusal(shedder: LoadShedder, client: str, work: Work = Work.INTERACTIVE) -> str | None:
@@ -72,13 +72,13 @@ def test_no_limit_means_no_limit() -> None:
 
 
 def test_who_watches_a_server_is_always_answered() -> None:
-    limited = shedder(calls=1, client_calls=1, crowded=("a",))
+    limited = shedder(calls=1, client_calls=1, overloaded=("a",))
     with limited.admit(Work.INTERACTIVE, "b", None):
         assert refusal(limited, "a", Work.PROBE) is None
 
 
 def test_the_queue_turns_away_only_methods_whose_rows_would_wait_in_it() -> None:
-    limited = shedder(crowded=("a",))
+    limited = shedder(overloaded=("a",))
     assert {work for work in Work if refusal(limited, "a", work)} == {Work.INTERACTIVE}
     assert refusal(limited, "a") == "QUEUE_FULL"
     assert refusal(limited, "b") is None

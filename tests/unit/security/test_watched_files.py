@@ -50,12 +50,12 @@ def test_files_count_together_once_they_are_found_twice(files: tuple[Path, Path]
     watched = Watched("pair", files, joined, Metrics().reload_failing)
     assert watched.value == b"one two"
     first.write_bytes(b"three")
-    watched.look()
+    watched.check()
     assert watched.value == b"one two"
     second.write_bytes(b"four")
-    watched.look()
+    watched.check()
     assert watched.value == b"one two"
-    watched.look()
+    watched.check()
     assert watched.value == b"three four"
 
 
@@ -67,17 +67,17 @@ def test_what_cannot_be_used_is_told_once_and_leaves_the_old(
     files[0].write_bytes(b"bad")
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            watched.look()
+            watched.check()
     assert (watched.value, failing(metrics)) == (b"one two", 1)
     assert caplog.text.count("one of them is bad") == 1
     files[0].unlink()
     for _ in range(5):
-        watched.look()
+        watched.check()
     assert (watched.value, failing(metrics)) == (b"one two", 1)
     assert caplog.text.count("stays in force") == 2
     files[0].write_bytes(b"good")
     for _ in range(2):
-        watched.look()
+        watched.check()
     assert (watched.value, failing(metrics)) == (b"good two", 0)
 
 
@@ -90,12 +90,12 @@ def test_a_failure_that_nobody_foresaw_leaves_the_old_and_ends_no_watch(
     )
     files[0].write_bytes(b"odd")
     for _ in range(3):
-        watched.look()
+        watched.check()
     assert (watched.value, failing(metrics)) == (1, 1)
     assert "what it was stays in force" in caplog.text
     files[0].write_bytes(b"a?")
     for _ in range(2):
-        watched.look()
+        watched.check()
     assert watched.value == 1
 
 
@@ -154,14 +154,14 @@ async def test_a_look_for_which_there_is_no_thread_does_not_end_the_watch(monkey
     looked, twice = list[int](), asyncio.Event()
 
     class Failing:
-        def look(self) -> None:
+        def check(self) -> None:
             looked.append(len(looked))
             if len(looked) == 1:
                 raise RuntimeError("can't start new thread")
             loop.call_soon_threadsafe(twice.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(watched_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watched_module, "CHECK_SECONDS", 0.0)
     files: Any = [Failing()]
     watching = asyncio.create_task(watch(files))
     await asyncio.wait_for(twice.wait(), 20)

@@ -8,7 +8,7 @@ from typing import Self
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder, State, Tap
+from bertscope_service.encoders.base import BatchGates, ContextWatcher, Encoder, State
 from bertscope_service.encoders.observer import Readout
 
 
@@ -28,7 +28,7 @@ class ContextObserver:
         return Readout((torch.stack(sums, dim=1),), lambda arrays: list(arrays[0]))
 
 
-def _adder(state: State, sums: list[torch.Tensor]) -> Tap:
+def _adder(state: State, sums: list[torch.Tensor]) -> ContextWatcher:
     real = None if state.valid is None else state.valid[:, None, :, None]
 
     def add(contexts: torch.Tensor) -> None:

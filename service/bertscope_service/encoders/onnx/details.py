@@ -29,14 +29,14 @@ def read_details(details: Mapping[str, Any]) -> tuple[Shape, Capabilities]:
     """Raises KeyError, TypeError, ValueError or AttributeError for what is missing or malformed."""
     shape = {key: value for key, value in details["shape"].items() if key not in FORMER_NAMES.values()}
     pruned = {int(layer): tuple(heads) for layer, heads in shape.pop("pruned").items()}
-    return Shape(**{**shape, "labels": tuple(shape["labels"])}, pruned=pruned), Capabilities(**told_capabilities(details))
+    return Shape(**{**shape, "labels": tuple(shape["labels"])}, pruned=pruned), Capabilities(**read_capabilities(details))
 
 
-def told_capabilities(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_capabilities(details: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns a manifest's capabilities by today's names. Raises KeyError for a manifest without a shape."""
     if "capabilities" in details:
-        told: Mapping[str, Any] = details["capabilities"]
-        return told
+        found: Mapping[str, Any] = details["capabilities"]
+        return found
     shape = details["shape"]
     former = {name: shape[key] for name, key in FORMER_NAMES.items() if key in shape}
     return {**former, "classification": bool(shape["labels"])}

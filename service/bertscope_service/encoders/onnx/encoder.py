@@ -21,11 +21,11 @@ from bertscope_service.encoders.base import (
     BatchGates,
     Capabilities,
     Context,
+    ContextWatcher,
     Gates,
-    See,
+    MapWatcher,
     Shape,
     State,
-    Tap,
     TokenSequence,
     place_ids,
     to_device,
@@ -140,9 +140,9 @@ class OnnxEncoder:
         state: State,
         stop: int,
         gates: BatchGates | None = None,
-        watch: Mapping[int, See] | None = None,
+        watch: Mapping[int, MapWatcher] | None = None,
         *,
-        taps: Mapping[int, Tap] | None = None,
+        taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
         touched = bool(watch or taps or (gates is not None and gates.layers))
@@ -179,11 +179,11 @@ class OnnxEncoder:
         rows, length, size = hidden.shape
         after = at(HIDDEN, layer + 1)
         if not self._count(layer):
-            run.show_nothing(rows, length, self._head_size, self.device)
+            run.pass_zeros(rows, length, self._head_size, self.device)
             whole = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), (after,))
             feeds = {at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}
             return pick(whole.run(feeds, {after: hidden.shape})[after], only)
-        watched = run.see is not None or run.tap is not None
+        watched = run.on_maps is not None or run.on_context is not None
         context = self._read(state, run) if state.context is None or watched else state.context
         own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None]).transpose(1, 2)
         finish = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (after,))
@@ -196,14 +196,14 @@ class OnnxEncoder:
         rows, length = hidden.shape[:2]
         count, size = self._count(layer), self._head_size
         fetch: dict[str, tuple[int, ...]] = {at(OWN, layer): (rows, length, count, size), at(MEAN, layer): (rows, count, size)}
-        if run.see is not None:
+        if run.on_maps is not None:
             fetch[at(MAPS, layer)] = (rows, count, length, length)
         attention = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), tuple(fetch))
         found = attention.run({at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}, fetch)
-        if run.see is not None:
-            run.see(found[at(MAPS, layer)])
-        if run.tap is not None:
-            run.tap(found[at(OWN, layer)].transpose(1, 2))
+        if run.on_maps is not None:
+            run.on_maps(found[at(MAPS, layer)])
+        if run.on_context is not None:
+            run.on_context(found[at(OWN, layer)].transpose(1, 2))
         return Context(found[at(OWN, layer)], found[at(MEAN, layer)])
 
     def attend(self, state: State) -> None:

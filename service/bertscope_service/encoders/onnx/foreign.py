@@ -13,11 +13,11 @@ import torch
 from bertscope_service.encoders.base import (
     BatchGates,
     Capabilities,
+    ContextWatcher,
     Gates,
-    See,
+    MapWatcher,
     Shape,
     State,
-    Tap,
     TokenSequence,
     place_ids,
     valid_mask,
@@ -98,9 +98,9 @@ class ForeignOnnxEncoder:
         state: State,
         stop: int,
         gates: BatchGates | None = None,
-        watch: Mapping[int, See] | None = None,
+        watch: Mapping[int, MapWatcher] | None = None,
         *,
-        taps: Mapping[int, Tap] | None = None,
+        taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
         rows, length = state.hidden.shape[:2]

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 CHECK_SECONDS = 0.1
 """The interval of checks whether anybody still waits."""
 
-LEAVE_SECONDS = 1.0
+EXIT_SECONDS = 1.0
 """The time to end for a task that was told to, and for the process when this one ends."""
 
 ATTEMPTS = 3
@@ -122,7 +122,7 @@ class Helper:
             self._socket = None
         if process is not None and self._owner == os.getpid():
             try:
-                process.wait(LEAVE_SECONDS)
+                process.wait(EXIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -156,7 +156,7 @@ class Answer:
 
     def drain(self) -> None:
         """Waits until the task has ended, which it was told to."""
-        end = time.monotonic() + LEAVE_SECONDS
+        end = time.monotonic() + EXIT_SECONDS
         with contextlib.suppress(ValueError):
             while time.monotonic() < end and self._listen():
                 pass

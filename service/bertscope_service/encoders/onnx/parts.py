@@ -41,7 +41,7 @@ class Parts:
             part.graph.input.remove(value)
         self.bytes += sum(length_of(tensor) for tensor in part.graph.initializer)
         # There are dozens of parts for analysis; their peak memory together would be many times the weights.
-        return Session(part, self._settings, hoards=graph == FAST)
+        return Session(part, self._settings, keeps_memory=graph == FAST)
 
 
 def cut(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.ModelProto:

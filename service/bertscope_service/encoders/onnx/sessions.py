@@ -78,8 +78,8 @@ def onnxruntime_version() -> str:
 class Session:
     """A graph, ready to run on a device."""
 
-    def __init__(self, graph: onnx.ModelProto | Path, settings: SessionSettings, *, hoards: bool = True) -> None:
-        """`hoards`: whether it keeps the memory of a run for the next one; on a CPU.
+    def __init__(self, graph: onnx.ModelProto | Path, settings: SessionSettings, *, keeps_memory: bool = True) -> None:
+        """`keeps_memory`: whether it keeps the memory of a run for the next one; on a CPU.
 
         Raises FailedPrecondition for a graph that can't be run, or a GPU that ONNX Runtime can't use.
         """
@@ -88,7 +88,7 @@ class Session:
         # session of every process to the same ones.
         options.intra_op_num_threads = settings.threads or torch.get_num_threads()
         options.inter_op_num_threads = 1
-        options.enable_cpu_mem_arena = hoards
+        options.enable_cpu_mem_arena = keeps_memory
         options.graph_optimization_level = LEVELS[settings.optimisation]
         options.log_severity_level = 4  # errors are raised
         # PyTorch's threads need the cores between two runs.

@@ -45,18 +45,18 @@ def gated_attention(
     be attended to, broadcastable to the maps; None if all may.
     """
     if run.exact:
-        if run.see is not None:
-            run.see(attention_maps(query, key, attention_mask, scaling))
+        if run.on_maps is not None:
+            run.on_maps(attention_maps(query, key, attention_mask, scaling))
         context = exact_attention(query, key, value, attention_mask, scaling)
-    elif run.see is None:
+    elif run.on_maps is None:
         context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
     else:
         maps = attention_maps(query, key, attention_mask, scaling)
-        run.see(maps)
+        run.on_maps(maps)
         context = torch.matmul(maps.to(value.dtype), value)
         del maps
-    if run.tap is not None:
-        run.tap(context)
+    if run.on_context is not None:
+        run.on_context(context)
     mean = None if run.uniform is None or run.average is None else (value * run.average).sum(dim=2, keepdim=True)
     return run.gate(context, mean).transpose(1, 2).contiguous()
 

@@ -14,11 +14,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from bertscope_service.encoders.base import (
     BatchGates,
     Capabilities,
+    ContextWatcher,
     Gates,
-    See,
+    MapWatcher,
     Shape,
     State,
-    Tap,
     TokenSequence,
     place_ids,
     valid_mask,
@@ -120,9 +120,9 @@ class BilstmEncoder:
         state: State,
         stop: int,
         gates: BatchGates | None = None,
-        watch: Mapping[int, See] | None = None,
+        watch: Mapping[int, MapWatcher] | None = None,
         *,
-        taps: Mapping[int, Tap] | None = None,
+        taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
         if gates is not None or watch or taps:

@@ -14,12 +14,12 @@ from bertscope_service.encoders.base import (
     BatchGates,
     Capabilities,
     Context,
+    ContextWatcher,
     Gates,
     KeptTokens,
-    See,
+    MapWatcher,
     Shape,
     State,
-    Tap,
     TokenSequence,
     place_ids,
     to_device,
@@ -166,9 +166,9 @@ class TorchEncoder:
         state: State,
         stop: int,
         gates: BatchGates | None = None,
-        watch: Mapping[int, See] | None = None,
+        watch: Mapping[int, MapWatcher] | None = None,
         *,
-        taps: Mapping[int, Tap] | None = None,
+        taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
         if state.kept_tokens is not None:
@@ -204,7 +204,7 @@ class TorchEncoder:
         if counts is None:
             return False
         seen: list[torch.Tensor] = []
-        run = LayerRun(see=lambda maps: seen.append(received(maps, state.valid)), exact=self._exact)
+        run = LayerRun(on_maps=lambda maps: seen.append(received(maps, state.valid)), exact=self._exact)
         if in_parts := self._in_parts(layer):
             query, key, value = self._project(layer, hidden, hidden)
             output = gated_attention(query, key, value, self._mask(state), run=run).flatten(2)
@@ -221,7 +221,7 @@ class TorchEncoder:
     def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None) -> torch.Tensor:
         """Returns a layer's output at the positions `only` [rows, n], None for all; runs it in two parts if that saves time."""
         layer, hidden, context = state.layer, state.hidden, state.context
-        if run.see is None and run.tap is None:
+        if run.on_maps is None and run.on_context is None:
             if context is not None:
                 own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None])
                 return self.architecture.finish(layer, own.transpose(1, 2).flatten(2), pick(hidden, only))
@@ -234,7 +234,7 @@ class TorchEncoder:
         output = self.architecture.run_layer(layer, hidden, state.valid, run, places)
         if not self.architecture.kept.get(layer, (0,)):
             rows, length = hidden.shape[:2]
-            run.show_nothing(rows, length, self.architecture.head_size, self.device)
+            run.pass_zeros(rows, length, self.architecture.head_size, self.device)
         return pick(output, only)
 
     @cached_property

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bertscope.credentials import is_loopback_host
 from bertscope_service.__main__ import main
-from bertscope_service.rpc.exposure import exposure
+from bertscope_service.rpc.access_summary import access_summary
 from bertscope_service.settings import Settings
 
 TLS = {"tls_certificate": Path("c"), "tls_key": Path("k")}
@@ -35,7 +35,7 @@ def test_everything_else_may_be_reached(host: str) -> None:
     ],
 )
 def test_a_server_says_how_open_it_is(settings: dict[str, object], level: int, told: list[str]) -> None:
-    found, line = exposure(Settings.model_validate(settings))
+    found, line = access_summary(Settings.model_validate(settings))
     assert found == level
     for words in told:
         assert words in line

@@ -1,4 +1,4 @@
-"""Tracks all callers that wait for a device, so that each is told when the device fails."""
+"""Tracks the jobs in flight on a device, so that each gets an error when the device fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bertscope_service.engine.lease import Call
-from bertscope_service.engine.rows import Job, tell
+from bertscope_service.engine.rows import Job, fail_job
 from bertscope_service.errors import ServiceError
 
 ATTEMPTS = 20
@@ -18,7 +18,7 @@ logger = logging.getLogger("bertscope.devices")
 """A logger outside our modules' namespace, whose formatter would write an error's message, which may quote a text."""
 
 
-class Outstanding:
+class JobsInFlight:
     """The admitted jobs that have no answer yet, and the lease's running call.
 
     Jobs come and go on the event loop, and the device's thread may read them at any time: changing and copying a set are
@@ -42,10 +42,10 @@ class Outstanding:
         """Returns the admitted jobs."""
         return self._jobs.copy()
 
-    def tell(self, why: Callable[[], ServiceError], calls: Sequence[Call]) -> None:
+    def fail(self, why: Callable[[], ServiceError], calls: Sequence[Call]) -> None:
         """Fails all jobs, the running call and others of the lease, from any thread; an error at one does not stop the rest."""
         for job in self.jobs():
-            ensure(lambda job=job: tell(job, why()))  # type: ignore[misc]
+            ensure(lambda job=job: fail_job(job, why()))  # type: ignore[misc]
         for call in (self.call, *calls):
             if call is not None:
                 ensure(lambda call=call: call.refuse(why()))  # type: ignore[misc]
@@ -59,13 +59,13 @@ def ensure(step: Callable[[], object]) -> None:
         except MemoryError:
             time.sleep(PAUSE_SECONDS)
         except BaseException as error:  # noqa: BLE001 - the following steps must run as well
-            _say(error)
+            _log(error)
             return
         else:
             return
 
 
-def _say(error: BaseException) -> None:
+def _log(error: BaseException) -> None:
     try:
         logger.critical("a step of reporting a device's failure failed", exc_info=error)
     except BaseException:  # noqa: BLE001 - there is nowhere left to report it

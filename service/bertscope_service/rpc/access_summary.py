@@ -9,7 +9,7 @@ from bertscope.credentials import is_loopback_host
 from bertscope_service.rpc.server_security import SecuritySettings
 
 
-def exposure(settings: SecuritySettings) -> tuple[int, str]:
+def access_summary(settings: SecuritySettings) -> tuple[int, str]:
     """Returns how open a server with these settings is, and how to close it: a logging level and a line."""
     local, encrypted = is_loopback_host(settings.host), settings.tls_certificate is not None
     level = logging.INFO if local else logging.WARNING
