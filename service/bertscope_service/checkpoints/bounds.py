@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertscope_service.checkpoints.refusals import refused
+from bertscope_service.encoders.refusals import refused
 
 MAX_LAYERS = 512
 MAX_LABELS = 10_000

@@ -1,4 +1,4 @@
-"""Checks all statements in a source's files before a model is built: in milliseconds, whatever their numbers are.
+"""Checks all statements in a source's files before a model is read: in some hundredths of a second, whatever their numbers are.
 
 A config.json names sizes, safetensors files have a header with shapes, a tokenizer has ids, a classifier labels. Each of them
 may be wrong, cut short or not belong to the others. A library that trusts them allocates gigabytes, builds a thousand layers
@@ -14,13 +14,14 @@ from bertscope_service.checkpoints.bounds import check_numbers
 from bertscope_service.checkpoints.config import check_config
 from bertscope_service.checkpoints.exports import check_export
 from bertscope_service.checkpoints.finite import check_finite
-from bertscope_service.checkpoints.headers import Stored, check_index, read_headers
 from bertscope_service.checkpoints.manifest import MANIFEST, read_manifest
 from bertscope_service.checkpoints.sources import Kind, Source, read_config
 from bertscope_service.checkpoints.tokenizer_files import check_tokenizer_files
 from bertscope_service.checkpoints.weights import check_weights
+from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.weight_files import INDEX, unreadable
+from bertscope_service.encoders.weight_files import INDEX
+from bertscope_service.encoders.weight_headers import Stored, check_index, read_headers
 
 
 def check_source(source: Source) -> list[Stored]:

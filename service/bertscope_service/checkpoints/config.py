@@ -13,13 +13,12 @@ import torch
 from transformers.activations import ACT2FN
 
 from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, MAX_LAYERS, check_numbers
-from bertscope_service.checkpoints.parameters import classifies
-from bertscope_service.checkpoints.refusals import refused, shown
+from bertscope_service.encoders.refusals import refused, shown, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.checkpoints import classifies
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, read_pruned
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, Quantization, read_quantization
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY, read_kept_shares
-from bertscope_service.encoders.weight_files import unreadable
 
 OUR_KEYS = frozenset({PRUNED_KEY, QUANTIZATION_KEY, KEPT_SHARES_KEY})
 OURS = "bertscope_"

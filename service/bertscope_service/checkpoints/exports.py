@@ -11,12 +11,11 @@ import onnx
 
 from bertscope_service.checkpoints.bounds import BOUNDS, HEADS, LAYERS, MAX_LABELS, POSITIONS, Bound
 from bertscope_service.checkpoints.config import MAX_LABEL_BYTES
-from bertscope_service.checkpoints.headers import Stored
-from bertscope_service.checkpoints.refusals import refused
 from bertscope_service.encoders.onnx.details import read_capabilities
 from bertscope_service.encoders.onnx.parts import read_graph, tensors_of, weights_of
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, HIDDEN, LABELS, LAST, LOGITS, at
-from bertscope_service.encoders.weight_files import unreadable
+from bertscope_service.encoders.refusals import refused, unreadable
+from bertscope_service.encoders.weight_headers import Stored
 
 SIZES = {
     "layers": LAYERS,

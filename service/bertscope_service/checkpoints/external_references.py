@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bertscope_service.encoders.weight_files import unreadable
+from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.errors import FailedPrecondition
 
 CONFIG_KEYS = ("configuration_files", "transformers_weights")

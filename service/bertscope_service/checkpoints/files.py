@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bertscope_service.checkpoints.refusals import refused
+from bertscope_service.encoders.refusals import refused
 
 TOKENIZER_PATTERNS = (
     "tokenizer*",

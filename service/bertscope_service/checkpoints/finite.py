@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.checkpoints.headers import Stored
-from bertscope_service.checkpoints.refusals import refused
+from bertscope_service.encoders.refusals import refused
+from bertscope_service.encoders.weight_headers import Stored
 
 PIECE_BYTES = 4 * 1024 * 1024
 

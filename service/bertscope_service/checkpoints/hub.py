@@ -10,7 +10,7 @@ import huggingface_hub
 from huggingface_hub import errors as hub
 from huggingface_hub.utils import tqdm as hub_tqdm
 
-from bertscope_service.encoders.weight_files import unreadable
+from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.errors import LoadAbandonedError, ServiceError, Unavailable
 
 

@@ -25,8 +25,9 @@ from bertscope_service.checkpoints.hub import download
 from bertscope_service.embedded import EMBEDDED, EMBEDDED_FOLDER
 from bertscope_service.encoders.onnx.foreign import foreign_files
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, WEIGHTS
+from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.weight_files import unreadable, weight_files
+from bertscope_service.encoders.weight_files import weight_files
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, ServiceError
 
 CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_PATTERNS)

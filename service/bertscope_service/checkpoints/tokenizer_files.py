@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscope_service.checkpoints.files import MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES, TOKENIZER_PATTERNS, check_size
-from bertscope_service.checkpoints.refusals import refused, shown
-from bertscope_service.encoders.weight_files import unreadable
+from bertscope_service.encoders.refusals import refused, shown, unreadable
 
 LARGE = ("tokenizer.json", "vocab.json", "vocab.txt", "merges.txt")
 """Files that hold vocabularies; the others hold some settings."""

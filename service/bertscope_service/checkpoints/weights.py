@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import torch
+
 from bertscope_service.checkpoints.config import CheckedConfig
-from bertscope_service.checkpoints.headers import FLOATS, Stored
-from bertscope_service.checkpoints.parameters import PARAMETERS, Parameters, Shapes, without_heads
-from bertscope_service.checkpoints.refusals import refused
+from bertscope_service.encoders.refusals import refused, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.checkpoints import one_line, outline_of
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZATION_KEY, WEIGHT_ONLY
-from bertscope_service.encoders.weight_files import unreadable
+from bertscope_service.encoders.weight_headers import FLOATS, Stored
 
 OLD_NAMES = ((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias"))
 """TensorFlow's names with their names of today; transformers reads both."""
 
-INTEGER_BYTES = 8
-"""Bytes of an I64."""
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 def check_weights(path: Path, config: CheckedConfig, architecture: str, tensors: Mapping[str, Stored]) -> list[Stored]:
@@ -27,17 +28,17 @@ def check_weights(path: Path, config: CheckedConfig, architecture: str, tensors:
 
     Raises FailedPrecondition if one is missing, or has another shape or number format than the config implies.
     """
-    values, base = config.values, f"{ARCHITECTURES[architecture].base}."
-    parameters = without_heads(PARAMETERS[architecture](values), architecture, values.num_attention_heads, config.pruned)
-    named = dict(_named(path, parameters, base, tensors))
-    _check_layers(path, parameters, base, named, architecture, values)
+    base = f"{ARCHITECTURES[architecture].base}."
+    shapes = expected(path, config, architecture, len(tensors))
+    named = dict(_named(shapes, base, tensors))
+    _check_layers(path, shapes, base, named, architecture, config.values)
     used: list[Stored] = []
     lost: list[str] = []
-    for name, shape in expected(parameters, base).items():
+    for name, shape in shapes.items():
         found = _find(path, name, shape, named, config)
         used += found
         # A model without a head, or with a part of one, is hosted without the head's capability.
-        if not found and name.removeprefix(base) in parameters.base and name.startswith(base):
+        if not found and name.startswith(base) and not name.startswith(f"{base}pooler."):
             lost.append(name)
     if lost:
         message = f"{_files(tensors)} and {path} don't fit each other: {len(lost)} of the weights are missing, first {lost[0]}"
@@ -47,20 +48,29 @@ def check_weights(path: Path, config: CheckedConfig, architecture: str, tensors:
     return used
 
 
-def expected(parameters: Parameters, base: str) -> Shapes:
-    """Returns all parameters by their whole names."""
-    return {f"{base}{name}": shape for name, shape in (parameters.base | parameters.pooler).items()} | parameters.head
+def expected(path: Path, config: CheckedConfig, architecture: str, tensors: int) -> Shapes:
+    """Returns the shapes of all parameters by their names, of the model that transformers makes of a config.
+
+    The model has no memory, and not many more parts than there are `tensors`. Raises FailedPrecondition.
+    """
+    values = copy.deepcopy(config.values)
+    values.sinusoidal_pos_embds = False  # DistilBERT would compute them, which may take hours
+    try:
+        model = outline_of(values, architecture, config.pruned, torch.float32, tensors)
+    except Exception as error:  # the classes raise errors of many kinds
+        raise unreadable(path.parent, f"{path} describes no model: {type(error).__name__}: {one_line(error)}") from error
+    return {name: tuple(values.shape) for name, values in model.named_parameters(remove_duplicate=False)}
 
 
-def _named(path: Path, parameters: Parameters, base: str, tensors: Mapping[str, Stored]) -> Iterator[tuple[str, Stored]]:
+def _named(shapes: Shapes, base: str, tensors: Mapping[str, Stored]) -> Iterator[tuple[str, Stored]]:
     """Yields tensors by their whole names of today; those of a model without a head lack its base."""
     first: dict[str, Stored] = {}
-    below = tuple({f"{name.partition('.')[0]}." for name in parameters.base | parameters.pooler})
+    below = tuple({f"{name.removeprefix(base).partition('.')[0]}." for name in shapes if name.startswith(base)})
     for written, stored in tensors.items():
         name = written
         for old, new in OLD_NAMES:
             name = name.replace(old, new)
-        if not name.startswith(base) and name not in parameters.head and name.startswith(below):
+        if not name.startswith(base) and name not in shapes and name.startswith(below):
             name = base + name
         if name in first:
             raise refused(stored.file, "a tensor's name", written, f"{first[name].name} is the same weight; keep one of them")
@@ -69,11 +79,12 @@ def _named(path: Path, parameters: Parameters, base: str, tensors: Mapping[str, 
 
 
 def _check_layers(
-    path: Path, parameters: Parameters, base: str, named: Mapping[str, Stored], architecture: str, config: object
+    path: Path, shapes: Shapes, base: str, named: Mapping[str, Stored], architecture: str, config: object
 ) -> None:
     """Raises FailedPrecondition if there are weights of more layers than the config has."""
-    pattern = re.compile(re.escape(base + parameters.layers) + r"(\d{1,9})\.")
-    numbers = {int(match[1]) for name in named if (match := pattern.match(name))}
+    layer = re.compile(rf"({re.escape(base)}.+?\.)(\d{{1,9}})\.")
+    (prefix,) = {match[1] for name in shapes if (match := layer.match(name))}
+    numbers = {int(match[2]) for name in named if (match := layer.match(name)) and match[1] == prefix}
     key = "num_hidden_groups" if architecture == "albert" else "num_hidden_layers"
     count = int(getattr(config, key))
     if numbers and max(numbers) >= count:

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.errors import FailedPrecondition
 
 INDEX = "model.safetensors.index.json"
@@ -71,8 +72,3 @@ def _refuse_pickle(path: Path) -> None:
     if PICKLED.match(begin) and begin[HEADER_PLACE:] != b"{":
         message = f"{path} is pickled, which can run code, whatever its name says; convert it to safetensors"
         raise FailedPrecondition(message, "PICKLE_REFUSED", source=path.parent)
-
-
-def unreadable(source: object, message: str) -> FailedPrecondition:
-    """Returns the error for a source that can't be hosted as it is."""
-    return FailedPrecondition(message, "SOURCE_UNREADABLE", source=source)

@@ -11,7 +11,7 @@ import torch
 
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.building import Assembly, fill_missing, outline
-from bertscope_service.encoders.torch.pruning import read_pruned, shrunk
+from bertscope_service.encoders.torch.pruning import Heads, read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import (
     QUANTIZATION_KEY,
     IntegerMatrix,
@@ -20,8 +20,9 @@ from bertscope_service.encoders.torch.quantization import (
     read_quantization,
 )
 from bertscope_service.encoders.torch.token_elimination import read_kept_shares
-from bertscope_service.encoders.torch.weight_readers import find_tensors, read_tensors
+from bertscope_service.encoders.torch.weight_readers import read_tensors
 from bertscope_service.encoders.weight_files import weight_files
+from bertscope_service.encoders.weight_headers import read_headers
 from bertscope_service.errors import FailedPrecondition
 
 CLASSIFIER = "ForSequenceClassification"
@@ -67,24 +68,21 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
         pruned, kept_shares, quantization = read_pruned(config), read_kept_shares(config), read_quantization(config)
     except ValueError as error:
         raise FailedPrecondition(f"{folder / 'config.json'}: {error}", "SOURCE_UNREADABLE", source=folder) from error
-    classifies = any(str(written).endswith(CLASSIFIER) for written in config.architectures or ())
     if getattr(config, "quantization_config", None) is not None:
         message = f"the weights in {folder} are quantised by another program, which bertscope can't read; load the original"
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
     integers: Mapping[str, IntegerMatrix] = {}
     try:
-        stored = find_tensors(weight_files(folder))
+        stored = read_headers(weight_files(folder))
         weights: Iterable[tuple[str, torch.Tensor]] = read_tensors(stored)
         if quantization is not None:
             decoded, integers = decode_weights(dict(weights), quantization)
             weights = decoded.items()
             delattr(config, QUANTIZATION_KEY)
-        what = shrunk(kind.sequence_classification if classifies else kind.masked_lm, pruned)
-        # Removed heads have no weights; apart from them, a model has little more than its checkpoint.
-        model = outline(what, config, dtype, PARTS_PER_TENSOR * len(stored) + HEAD_PARTS)
+        model = outline_of(config, name, pruned, dtype, len(stored))
         assembly = Assembly(model, dtype)
-        for name, tensor in weights:
-            assembly.put(name, tensor)
+        for stored_name, tensor in weights:
+            assembly.put(stored_name, tensor)
         found = assembly.finish()
         needed, pooler = f"{kind.base}.", f"{kind.base}.pooler."
         lost = sorted(key for key in found.missing if key.startswith(needed) and not key.startswith(pooler))
@@ -101,8 +99,24 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
     if not model.config.num_hidden_layers:
         raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
-    labels = _labels(model.config) if classifies and not found.missing else ()
-    return Checkpoint(model, classifies, found.missing, labels, pruned, kept_shares, quantization, integers)
+    labels = _labels(model.config) if classifies(config) and not found.missing else ()
+    return Checkpoint(model, classifies(config), found.missing, labels, pruned, kept_shares, quantization, integers)
+
+
+def classifies(config: Any) -> bool:
+    """Checks that a config is that of a sequence classifier."""
+    return any(str(written).endswith(CLASSIFIER) for written in config.architectures or ())
+
+
+def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensors: int) -> Any:
+    """Returns the model of a config without memory for its parameters; `tensors` is the number in its checkpoint.
+
+    Changes the config, and raises, as `outline` does.
+    """
+    kind = ARCHITECTURES[name]
+    what = shrunk(kind.sequence_classification if classifies(config) else kind.masked_lm, pruned)
+    # Removed heads have no weights; apart from them, a model has little more than its checkpoint.
+    return outline(what, config, dtype, PARTS_PER_TENSOR * tensors + HEAD_PARTS)
 
 
 def _read_config(kind: Any, folder: Path) -> Any:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertscope_service.checkpoints.refusals import refused, shown
-from bertscope_service.encoders.weight_files import unreadable
+from bertscope_service.encoders.refusals import refused, shown, unreadable
 from bertscope_service.errors import FailedPrecondition
 
 LENGTH_BYTES = 8

@@ -10,6 +10,11 @@ SHOWN_CHARACTERS = 60
 """Maximum length of a found value in a message; longer ones are cut."""
 
 
+def unreadable(source: object, message: str) -> FailedPrecondition:
+    """Returns the error for a source that can't be hosted as it is."""
+    return FailedPrecondition(message, "SOURCE_UNREADABLE", source=source)
+
+
 def refused(path: Path, field: str, found: object, allowed: str, reason: str = "SOURCE_UNREADABLE") -> FailedPrecondition:
     """Returns an error that names a file's `field`, its value `found`, and the allowed ones."""
     message = f"{path}: {field} is {shown(found)}; {allowed}"
