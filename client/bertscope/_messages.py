@@ -5,20 +5,27 @@ Building raises InvalidArgument, naming the field, for values that can't be enco
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sized
-from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
 
 import numpy as np
+from google.protobuf.message import Message
 
 from bertscope import _validation
 from bertscope._validation import TextOrPair
+from bertscope.choices import DataType, Mode, Runtime
 from bertscope.errors import invalid_argument
 from bertscope.interventions import HeadIntervention
 from bertscope.results import AppliedStep, Provenance, Token
-from bertscope.v1 import attention_pb2, classification_pb2, common_pb2, compression_pb2
+from bertscope.v1 import common_pb2, compression_pb2
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Item = TypeVar("Item")
-WithInputs = TypeVar("WithInputs", classification_pb2.ClassifyRequest, attention_pb2.ExtractAttentionRequest)
+Request = TypeVar("Request", bound=Message)
+Result = TypeVar("Result", bound="DataclassInstance")
 
 Inputs = TextOrPair | Iterable[TextOrPair]
 """One text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
@@ -36,23 +43,19 @@ class Asked(NamedTuple, Generic[Item]):
     """Their number; None if only reading them will tell."""
 
 
-DATA_TYPES = {"float32": common_pb2.DATA_TYPE_FLOAT32, "float16": common_pb2.DATA_TYPE_FLOAT16}
+def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:
+    """Returns the contract's values of the names that an argument chooses from: {"torch": RUNTIME_TORCH, ...}."""
+    return {name: enum.Value(prefix + name.upper()) for name in get_args(choice)}
+
+
+DATA_TYPES = values(DataType, common_pb2.DataType, "DATA_TYPE_")
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
 }
-RUNTIMES = {
-    "auto": common_pb2.RUNTIME_AUTO,
-    "torch": common_pb2.RUNTIME_TORCH,
-    "onnx": common_pb2.RUNTIME_ONNX,
-}
-MODES = {
-    "zero": common_pb2.HeadIntervention.MODE_ZERO,
-    "uniform": common_pb2.HeadIntervention.MODE_UNIFORM,
-    "mean": common_pb2.HeadIntervention.MODE_MEAN,
-    "scale": common_pb2.HeadIntervention.MODE_SCALE,
-}
+RUNTIMES = values(Runtime, common_pb2.Runtime, "RUNTIME_")
+MODES = values(Mode, common_pb2.HeadIntervention.Mode, "MODE_")
 # The wire is little-endian whatever the machine; on a little-endian machine these are numpy's own float32 and float16.
 DTYPES: dict[int, np.dtype[Any]] = {
     common_pb2.DATA_TYPE_FLOAT32: np.dtype("<f4"),
@@ -62,12 +65,28 @@ PRECISION_NAMES = {message: name for name, message in PRECISIONS.items()}
 """Names of precisions, which are shorter than in the contract."""
 
 
-def with_inputs(request: WithInputs, inputs: Iterable[common_pb2.TextInput]) -> WithInputs:
-    """Returns the request with some of the inputs."""
+def with_items(request: Request, field: str, items: Iterable[Any]) -> Request:
+    """Returns the request with some items in one of its fields."""
     result = type(request)()
     result.CopyFrom(request)
-    result.inputs.extend(inputs)
+    getattr(result, field).extend(items)
     return result
+
+
+def read(kind: type[Result], message: Message, **converted: Any) -> Result:
+    """Returns a result whose fields have the values of the message's fields of the same names, except for `converted` ones.
+
+    A repeated field becomes a tuple; an optional one that is not set becomes None.
+    """
+    names = (field.name for field in dataclasses.fields(kind) if field.name not in converted)
+    return kind(**{name: _value(message, name) for name in names}, **converted)
+
+
+def _value(message: Message, name: str) -> Any:
+    value = getattr(message, name)
+    if not isinstance(value, (str, float, int)):
+        return tuple(value)
+    return None if message.DESCRIPTOR.fields_by_name[name].has_presence and not message.HasField(name) else value
 
 
 def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:

@@ -115,14 +115,6 @@ def fill_mask_request(
     )
 
 
-def with_texts(request: cloze_pb2.FillMaskRequest, texts: Iterable[str]) -> cloze_pb2.FillMaskRequest:
-    """Returns the request with some of the texts."""
-    result = cloze_pb2.FillMaskRequest()
-    result.CopyFrom(request)
-    result.texts.extend(texts)
-    return result
-
-
 def read_filled_texts(texts: Sequence[str], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
     """Returns the answers, each with its text."""
     if len(response.results) != len(texts):

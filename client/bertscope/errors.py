@@ -168,24 +168,9 @@ class InvalidReply(InternalError):
 
 
 STATUS_TO_ERROR: Mapping[grpc.StatusCode, type[BertscopeError]] = MappingProxyType(
-    {
-        grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
-        grpc.StatusCode.NOT_FOUND: NotFound,
-        grpc.StatusCode.ALREADY_EXISTS: AlreadyExists,
-        grpc.StatusCode.FAILED_PRECONDITION: FailedPrecondition,
-        grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
-        grpc.StatusCode.UNAVAILABLE: Unavailable,
-        grpc.StatusCode.UNIMPLEMENTED: Unimplemented,
-        grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
-        grpc.StatusCode.CANCELLED: Cancelled,
-        grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
-        grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
-        grpc.StatusCode.INTERNAL: InternalError,
-        grpc.StatusCode.UNKNOWN: InternalError,
-        grpc.StatusCode.DATA_LOSS: InternalError,
-        grpc.StatusCode.ABORTED: BertscopeError,
-        grpc.StatusCode.OUT_OF_RANGE: BertscopeError,
-    }
+    {kind.status: kind for kind in BertscopeError.__subclasses__()}
+    | dict.fromkeys((grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS), InternalError)
+    | dict.fromkeys((grpc.StatusCode.ABORTED, grpc.StatusCode.OUT_OF_RANGE), BertscopeError)
 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bertscope import _messages, _validation
 from bertscope._display import data_frame, short_repr
-from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.errors import invalid_argument
 from bertscope.results import AppliedStep, Results
 from bertscope.v1 import common_pb2, model_pb2
 
@@ -150,16 +150,6 @@ class LoadProgress:
     """The file or step in words."""
 
 
-def list_models_request(page_token: str = "") -> model_pb2.ListModelsRequest:
-    """Returns the request of ListModels; of the first page unless the token of another is given."""
-    return model_pb2.ListModelsRequest(page_token=page_token)
-
-
-def get_model_request(model: str | Model | None) -> model_pb2.GetModelRequest:
-    """Returns the request of GetModel."""
-    return model_pb2.GetModelRequest(name=model_name("name", model))
-
-
 def load_model_request(
     model: str | None,
     *,
@@ -202,27 +192,14 @@ def model_name(field: str, model: str | Model | None) -> str:
 
 def read_model(message: model_pb2.Model) -> Model:
     """Returns a hosted model."""
-    ready = message.ready_time.ToDatetime(datetime.UTC) if message.HasField("ready_time") else None
-    return Model(
-        name=message.name,
-        source=message.source,
-        architecture=message.architecture,
+    return _messages.read(
+        Model,
+        message,
         runtime=_messages.runtime(message.runtime),
-        device=message.device,
         precision=_messages.precision(message.precision),
-        layers=message.layers,
-        heads=message.heads,
-        hidden_size=message.hidden_size,
-        vocabulary_size=message.vocabulary_size,
-        max_tokens=message.max_tokens,
-        parameters=message.parameters,
-        weight_bytes=message.weight_bytes,
         capabilities=tuple(_messages.enum_name(model_pb2.Capability, value, "CAPABILITY_") for value in message.capabilities),
         state=_messages.enum_name(model_pb2.Model.State, message.state, "STATE_"),
-        weights_digest=message.weights_digest,
-        mask_token=message.mask_token,
-        ready_time=ready,
-        labels=tuple(message.labels),
+        ready_time=message.ready_time.ToDatetime(datetime.UTC) if message.HasField("ready_time") else None,
         pruned_heads=_messages.heads_by_layer(message.pruned_heads),
         compression=_messages.applied_steps(message.compression),
         runtime_choice=_runtime_choice(message.runtime_choice) if message.HasField("runtime_choice") else None,
@@ -235,32 +212,15 @@ def read_load_event(message: model_pb2.LoadModelResponse) -> LoadProgress | Mode
         return read_model(message.model)
     if not message.HasField("progress"):
         return None
-    progress = message.progress
-    return LoadProgress(
-        stage=_messages.enum_name(model_pb2.LoadProgress.Stage, progress.stage, "STAGE_"),
-        done_bytes=progress.done_bytes,
-        total_bytes=progress.total_bytes,
-        detail=progress.detail,
-    )
-
-
-def loaded_model(event: LoadProgress | Model | None) -> Model:
-    """Returns the model in the last event of LoadModel. Raises InvalidReply if it is another event."""
-    if not isinstance(event, Model):
-        raise InvalidReply("the server ended the load without a model")
-    return event
+    stage = _messages.enum_name(model_pb2.LoadProgress.Stage, message.progress.stage, "STAGE_")
+    return _messages.read(LoadProgress, message.progress, stage=stage)
 
 
 def _runtime_choice(message: model_pb2.RuntimeChoice) -> RuntimeChoice:
-    return RuntimeChoice(
+    return _messages.read(
+        RuntimeChoice,
+        message,
         preferred=_messages.runtime(message.preferred),
-        threshold=message.threshold,
-        times=tuple(RuntimeTimes(_messages.runtime(one.runtime), one.text_seconds, one.batch_seconds) for one in message.times),
-        speedup=message.speedup,
-        low=message.low,
-        high=message.high,
-        rounds=message.rounds,
+        times=tuple(_messages.read(RuntimeTimes, one, runtime=_messages.runtime(one.runtime)) for one in message.times),
         measured_time=message.measured_time.ToDatetime(datetime.UTC) if message.HasField("measured_time") else None,
-        remembered=message.remembered,
-        reason=message.reason,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bertscope._rpc import logs
+from bertscope._rpc.logs import logger
 from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, FieldViolation, ResourceExhausted
 
 Item = TypeVar("Item")
@@ -123,11 +123,15 @@ class Parts(Generic[Item]):
             else:
                 most = (size + 1) // 2
             self._size = min(self._size, most)
-            logs.split(size, most, error.reason or error.code.name)
+            reason = error.reason or error.code.name
+            logger.info(
+                "a call of %d texts is too large for the server (%s); they go in calls of %d at most", size, reason, most
+            )
             return [Part(part.start + place, part.items[place : place + most]) for place in range(0, size, most)], 0.0
         alone = size == self._taken  # One call is for the caller to ask again; of many, a refusal must not lose the others.
         if isinstance(error, ResourceExhausted) and error.retry_after and part.failures + 1 < attempts and not alone:
-            logs.waits(error, error.retry_after, part.failures + 1)
+            failures, seconds = part.failures + 1, error.retry_after
+            logger.info("the server is overloaded (%s); failure %d, tries again in %.2g s", error.reason, failures, seconds)
             return [Part(part.start, part.items, part.failures + 1)], error.retry_after
         raise located(error, part.numbers)
 

@@ -54,7 +54,7 @@ class SweepAssembler:
         if event == "start":
             self.start = self._started(_start(message.start))
         elif event == "summary":
-            self.summary = _summary(message.summary)
+            self.summary = wire.read(SweepSummary, message.summary, provenance=wire.provenance(message.summary.provenance))
         elif (event == "point") != self._greedy:
             raise InvalidReply(f"the server sent {'an effect' if self._greedy else 'a point'} that was not asked for")
         else:
@@ -163,32 +163,12 @@ def _start(message: ablation_pb2.SweepStart) -> SweepStart:
     baseline = {_metric(score.metric): score.score for score in message.baseline}
     if not baseline:
         raise InvalidReply("the server began a sweep without a baseline")
-    return SweepStart(
+    return wire.read(
+        SweepStart,
+        message,
         baseline=baseline,
-        total=message.total,
-        items=message.items,
-        skipped_items=message.skipped_items,
-        truncated_texts=message.truncated_texts,
-        predicted_pieces=message.predicted_pieces,
-        bootstrap=read_bootstrap(message.bootstrap) if message.HasField("bootstrap") else None,
+        bootstrap=wire.read(Bootstrap, message.bootstrap) if message.HasField("bootstrap") else None,
         provenance=wire.provenance(message.provenance) if message.HasField("provenance") else None,
-        done=message.done,
-    )
-
-
-def read_bootstrap(message: ablation_pb2.Bootstrap) -> Bootstrap:
-    """Returns the bootstrap with which a server computes intervals."""
-    return Bootstrap(resamples=message.resamples, seed=message.seed, confidence=message.confidence)
-
-
-def _summary(message: ablation_pb2.SweepSummary) -> SweepSummary:
-    return SweepSummary(
-        helped=message.helped,
-        hurt=message.hurt,
-        layer_passes=message.layer_passes,
-        full_layer_passes=message.full_layer_passes,
-        seconds=message.seconds,
-        provenance=wire.provenance(message.provenance),
     )
 
 
@@ -200,13 +180,10 @@ def _head_set(message: ablation_pb2.HeadSet) -> Mapping[int, tuple[int, ...]]:
 
 
 def _metric_effect(message: ablation_pb2.MetricEffect) -> MetricEffect:
-    return MetricEffect(
+    return wire.read(
+        MetricEffect,
+        message,
         metric=_metric(message.metric),
-        score=message.score,
-        difference=message.difference,
-        low=message.low if message.HasField("low") else None,
-        high=message.high if message.HasField("high") else None,
-        mcnemar_p=message.mcnemar_p if message.HasField("mcnemar_p") else None,
         interval_method=interval_method(message.interval_method),
         no_interval=no_interval(message.no_interval),
     )

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, SupportsIndex
 
 from bertscope import _validation
-from bertscope._messages import MODES, Interventions, head_interventions, text_input
+from bertscope._messages import MODES, Interventions, head_interventions, text_input, values
 from bertscope._validation import Heads, TextOrPair
 from bertscope.ablation.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.choices import Metric, Order, Scoring
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
 from bertscope.v1 import ablation_pb2, common_pb2
@@ -21,21 +22,9 @@ SCOPES = {
     "layers": ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_LAYER,
 }
 SCOPE_UNSET = ablation_pb2.SweepHeadsRequest.SCOPE_UNSPECIFIED
-METRICS = {
-    "loss": ablation_pb2.METRIC_LOSS,
-    "accuracy": ablation_pb2.METRIC_ACCURACY,
-    "reciprocal_rank": ablation_pb2.METRIC_RECIPROCAL_RANK,
-    "divergence": ablation_pb2.METRIC_DIVERGENCE,
-}
-ORDERS = {
-    "effect": ablation_pb2.Greedy.ORDER_EFFECT,
-    "importance": ablation_pb2.Greedy.ORDER_IMPORTANCE,
-    "best_remaining": ablation_pb2.Greedy.ORDER_BEST_REMAINING,
-}
-SCORINGS = {
-    "within_word": common_pb2.PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD,
-    "original": common_pb2.PSEUDO_LOG_LIKELIHOOD_ORIGINAL,
-}
+METRICS = values(Metric, ablation_pb2.Metric, "METRIC_")
+ORDERS = values(Order, ablation_pb2.Greedy.Order, "ORDER_")
+SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood, "PSEUDO_LOG_LIKELIHOOD_")
 
 
 def sweep_heads(

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from functools import partial
 
-from bertscope._messages import Inputs, Interventions, asked_inputs, with_inputs
+from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.models import Model
@@ -54,7 +54,7 @@ class AsyncClassificationCalls(AsyncManyTexts):
     ) -> AsyncGenerator[ClassifiedText, None]:
         """Streams the results of `classify` in order, as they come, in memory that does not grow with the number of texts."""
         request = classify_request(model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate)
-        build = partial(with_inputs, request)
+        build = partial(with_items, request, "inputs")
         asked, large = asked_inputs(inputs), bool(request.reference_texts)
         reply = classification_pb2.ClassifyResponse
         return self._answers(asked, build, reply, read_classified_texts, timeout, large=large)

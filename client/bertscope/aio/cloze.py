@@ -7,9 +7,9 @@ from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions, asked_texts
+from bertscope._messages import Interventions, asked_texts, with_items
 from bertscope.aio.many_texts import AsyncManyTexts
-from bertscope.cloze import FilledText, FilledTexts, fill_mask_request, read_filled_texts, with_texts
+from bertscope.cloze import FilledText, FilledTexts, fill_mask_request, read_filled_texts
 from bertscope.models import Model
 from bertscope.v1 import cloze_pb2
 
@@ -74,6 +74,6 @@ class AsyncClozeCalls(AsyncManyTexts):
             reference_texts=reference_texts,
             truncate=truncate,
         )
-        build = partial(with_texts, request)
+        build = partial(with_items, request, "texts")
         asked, large = asked_texts(texts), bool(request.reference_texts)
         return self._answers(asked, build, cloze_pb2.FillMaskResponse, read_filled_texts, timeout, large=large)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from bertscope.aio.connection import AsyncConnection
 from bertscope.aio.streams import last
-from bertscope.compression.messages import CompressionProgress, compress_model_request, compressed_model, read_compression_event
+from bertscope.compression.messages import CompressionProgress, compress_model_request, read_compression_event
 from bertscope.compression.steps import Step
 from bertscope.models import Model
 from bertscope.v1 import model_pb2
@@ -37,5 +37,4 @@ class AsyncCompressionCalls(AsyncConnection):
         """
         request = compress_model_request(model_id, steps, model=model, folder=folder)
         messages = self._stream(request, model_pb2.CompressModelResponse, timeout)
-        found = await last(messages, read_compression_event, CompressionProgress, on_progress)
-        return compressed_model(found)
+        return await last(messages, read_compression_event, on_progress, Model, "compression without a model")

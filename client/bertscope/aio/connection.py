@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
 from bertscope._rpc.contract import PATHS
-from bertscope._rpc.logs import chosen
+from bertscope._rpc.logs import logger
 from bertscope._rpc.propagation import Propagate, propagating
 from bertscope._rpc.retries import Retries
 from bertscope._rpc.splitting import Limit
@@ -55,7 +55,8 @@ class AsyncConnection:
         found = Target.of(target, encrypted=encrypted)
         security = ChannelSecurity.of(found.name, token, tls, credentials, insecure_token=insecure_token)
         self._channel = Channel(found, security, channel_options(options, self._retries, security.options))
-        chosen(found, self._retries)
+        how = "TLS" if encrypted else "clear text"
+        logger.info("calls %s over %s; %d attempts of what only reads", found.name, how, self._retries.attempts)
         self._metadata = propagating(security.metadata, propagate)
         self._timeout = deadline(timeout, None)
 

@@ -12,10 +12,8 @@ from bertscope.models import (
     LoadProgress,
     Model,
     Models,
-    get_model_request,
-    list_models_request,
     load_model_request,
-    loaded_model,
+    model_name,
     read_load_event,
     read_model,
     unload_model_request,
@@ -29,17 +27,18 @@ class AsyncModelCalls(AsyncConnection):
     async def list_models(self, *, timeout: float | None = None) -> Models:
         """Returns the loaded models, the default model first; all pages."""
         models: list[Model] = []
-        page_token = ""
+        request = model_pb2.ListModelsRequest()
         while True:
-            page = await self._call(list_models_request(page_token), model_pb2.ListModelsResponse, timeout)
+            page = await self._call(request, model_pb2.ListModelsResponse, timeout)
             models += map(read_model, page.models)
-            page_token = page.next_page_token
-            if not page_token:
+            if not page.next_page_token:
                 return Models(models)
+            request = model_pb2.ListModelsRequest(page_token=page.next_page_token)
 
     async def get_model(self, model: str | Model | None = None, *, timeout: float | None = None) -> Model:
         """Describes one model. Raises NotFound if it is not loaded."""
-        response = await self._call(get_model_request(model), model_pb2.GetModelResponse, timeout)
+        request = model_pb2.GetModelRequest(name=model_name("name", model))
+        response = await self._call(request, model_pb2.GetModelResponse, timeout)
         return read_model(response.model)
 
     async def load_model(
@@ -69,8 +68,7 @@ class AsyncModelCalls(AsyncConnection):
             model, source=source, device=device, precision=precision, revision=revision, runtime=runtime, replace=replace
         )
         messages = self._stream(request, model_pb2.LoadModelResponse, timeout)
-        found = await last(messages, read_load_event, LoadProgress, on_progress)
-        return loaded_model(found)
+        return await last(messages, read_load_event, on_progress, Model, "load without a model")
 
     def load_model_events(
         self,

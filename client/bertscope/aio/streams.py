@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, cast
 
-from bertscope.errors import BertscopeError, Cancelled
+from bertscope.errors import BertscopeError, Cancelled, InvalidReply
 
 Message = TypeVar("Message")
 TakenMessage = TypeVar("TakenMessage", contravariant=True)
@@ -83,18 +83,22 @@ class AsyncReading(AsyncIterator[Item], Generic[Item, Whole]):
 async def last(
     messages: AsyncGenerator[Message, None],
     read: Callable[[Message], Progress | Result | None],
-    progress: type[Progress],
     on_progress: Callable[[Progress], object] | None,
-) -> Progress | Result | None:
-    """Returns the last event of a call, after passing all progress to `on_progress`.
+    result: type[Result],
+    lacking: str,
+) -> Result:
+    """Returns the result that a call ends with, after passing all progress to `on_progress`.
 
-    An exception in `on_progress` ends the call. Messages that `read` makes None of are ignored.
+    An exception in `on_progress` ends the call. Messages that `read` makes None of are ignored. Raises InvalidReply, saying
+    what is `lacking`, if the last event is not a result.
     """
     found: Progress | Result | None = None
     async with aclosing(messages):
         async for message in messages:
             event = read(message)
             found = found if event is None else event
-            if on_progress and isinstance(event, progress):
-                on_progress(event)
+            if on_progress and event is not None and not isinstance(event, result):
+                on_progress(cast("Progress", event))
+    if not isinstance(found, result):
+        raise InvalidReply(f"the server ended the {lacking}")
     return found

@@ -11,8 +11,8 @@ from time import monotonic
 
 import grpc
 
-from bertscope._messages import with_inputs
-from bertscope._rpc.logs import resumed
+from bertscope._messages import with_items
+from bertscope._rpc.logs import logger
 from bertscope._rpc.splitting import Part, Parts, located
 from bertscope.attention.assembly import AttentionAssembler
 from bertscope.attention.maps import AttentionMaps
@@ -87,7 +87,7 @@ class Extraction:
         if not self._missing:
             self.complete = True
             return
-        resumed(error, len(self._missing))
+        logger.info("a stream broke off (%s) and is resumed: %d texts are missing", error.code.name, len(self._missing))
         self.request = ExtractAttentionRequest()
         self.request.CopyFrom(self._whole)
         del self.request.inputs[:]
@@ -119,7 +119,7 @@ class Extractions:
                 self._parts.end()
                 return False
             seconds = self._seconds if self._end is None or self._part.start == 0 else self._end - monotonic()
-            self._now = Extraction(with_inputs(self._template, self._part.items), seconds)
+            self._now = Extraction(with_items(self._template, "inputs", self._part.items), seconds)
         return True
 
     @property

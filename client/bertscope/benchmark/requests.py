@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import SupportsIndex
 
 from bertscope import _validation
-from bertscope._messages import Numbers, runtime_of
+from bertscope._messages import Numbers, runtime_of, values
 from bertscope.ablation.objectives import Divergence, Objective
 from bertscope.ablation.requests import objective_message
+from bertscope.choices import Others
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
 from bertscope.v1 import ablation_pb2, benchmark_pb2
@@ -18,7 +19,7 @@ Texts = str | Iterable[str]
 ModelNames = str | Model | Iterable[str | Model]
 """One model, or many."""
 
-OTHERS = {"wait": benchmark_pb2.OTHERS_WAIT, "refuse": benchmark_pb2.OTHERS_REFUSE}
+OTHERS = values(Others, benchmark_pb2.Others, "OTHERS_")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import SupportsIndex
 
 from bertscope._messages import Numbers
 from bertscope.ablation.objectives import Objective
-from bertscope.benchmark import replies, requests
-from bertscope.benchmark.replies import StudiesAssembler
+from bertscope.benchmark import requests
+from bertscope.benchmark.replies import StudiesAssembler, benchmark_event
 from bertscope.benchmark.reports import BenchmarkProgress, BenchmarkReport
 from bertscope.benchmark.requests import Measuring, ModelNames, Texts
 from bertscope.benchmark.studies import StudiesSummary, StudyRow, StudyTable
@@ -97,8 +97,7 @@ class BenchmarkCalls(Connection):
             runtime=runtime,
         )
         messages = self._stream(request, benchmark_pb2.BenchmarkModelsResponse, timeout)
-        found = last(messages, replies.benchmark_event, BenchmarkProgress, on_progress)
-        return replies.reported(found)
+        return last(messages, benchmark_event, on_progress, BenchmarkReport, "benchmark without a report")
 
     def benchmark_studies(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
 
-from bertscope._messages import Inputs, Interventions, asked_inputs, with_inputs
+from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.client.many_texts import ManyTexts
 from bertscope.models import Model
@@ -55,7 +55,7 @@ class ClassificationCalls(ManyTexts):
     ) -> Generator[ClassifiedText, None, None]:
         """Streams the results of `classify` in order, as they come, in memory that does not grow with the number of texts."""
         request = classify_request(model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate)
-        build = partial(with_inputs, request)
+        build = partial(with_items, request, "inputs")
         asked, large = asked_inputs(inputs), bool(request.reference_texts)
         reply = classification_pb2.ClassifyResponse
         return self._answers(asked, build, reply, read_classified_texts, timeout, large=large)

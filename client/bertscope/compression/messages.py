@@ -8,8 +8,9 @@ from typing import Any
 
 from bertscope import _validation
 from bertscope._display import short_repr
-from bertscope._messages import PRECISIONS
+from bertscope._messages import PRECISIONS, read, values
 from bertscope.compression.steps import (
+    Criterion,
     FeedForwardRemoval,
     HalfPrecision,
     HeadRemoval,
@@ -22,14 +23,11 @@ from bertscope.compression.steps import (
     VocabularyReduction,
     WeightOnlyQuantization,
 )
-from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name, read_model
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 
-CRITERIA = {
-    "magnitude": compression_pb2.FeedForwardRemoval.CRITERION_MAGNITUDE,
-    "importance": compression_pb2.FeedForwardRemoval.CRITERION_IMPORTANCE,
-}
+CRITERIA = values(Criterion, compression_pb2.FeedForwardRemoval.Criterion, "CRITERION_")
 
 
 @dataclass(frozen=True)
@@ -106,14 +104,4 @@ def read_compression_event(message: model_pb2.CompressModelResponse) -> Compress
     """Returns the event in a message of CompressModel; None for an event that this version does not know."""
     if message.HasField("model"):
         return read_model(message.model)
-    if not message.HasField("progress"):
-        return None
-    progress = message.progress
-    return CompressionProgress(progress.done_steps, progress.total_steps, progress.detail)
-
-
-def compressed_model(event: CompressionProgress | Model | None) -> Model:
-    """Returns the model in the last event of CompressModel. Raises InvalidReply if it is another event."""
-    if not isinstance(event, Model):
-        raise InvalidReply("the server ended the compression without a model")
-    return event
+    return read(CompressionProgress, message.progress) if message.HasField("progress") else None

@@ -16,7 +16,7 @@ from tests.support import reports
 
 def report(*models: benchmark_pb2.ModelReport) -> BenchmarkReport:
     message = benchmark_pb2.BenchmarkModelsResponse(report=reports.report(*models))
-    return replies.reported(replies.benchmark_event(message))
+    return replies.benchmark_event(message)
 
 
 BIG = reports.model("big", lengths=(32,))
@@ -57,7 +57,7 @@ def test_the_baseline_and_what_is_not_distinguishable_look_different():
 def test_a_caveat_stands_at_its_dot_and_warnings_above_all():
     other = reports.model("other", 5.0, lengths=(32,), caveat="other runtime")
     message = reports.report(BIG, other, SMALL, warnings=["others took 63 % of the processor"])
-    found = replies.reported(replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message)))
+    found = replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
     figure = bertscope.plot_benchmark(found)
     assert figure.get_suptitle().startswith("Warning: others took 63 % of the processor\n")
     assert "noise only" in figure.get_supxlabel()

@@ -20,7 +20,7 @@ from tests.support import reports
 
 def report(*models: benchmark_pb2.ModelReport, **fields: object) -> BenchmarkReport:
     message = benchmark_pb2.BenchmarkModelsResponse(report=reports.report(*models, **fields))
-    return replies.reported(replies.benchmark_event(message))
+    return replies.benchmark_event(message)
 
 
 def studies(*rows: benchmark_pb2.StudyRow) -> StudyTable:
@@ -168,7 +168,7 @@ def test_the_baseline_in_another_form_has_a_row_and_models_say_what_they_were_co
     graphs.compared_with.CopyFrom(reference.provenance)
     message = reports.report(reports.model("a", scores=False), graphs)
     message.references.append(reference)
-    found = replies.reported(replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message)))
+    found = replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
     lines = shown(found, 160)
     names = [" ".join(row) for row in rows(lines, "models: how they run, how large they are")]
     assert [name.split()[0] for name in names] == ["a", "b", "a"]

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import io
+from collections.abc import Generator
 
 import bertscope
 import numpy as np
@@ -11,8 +12,9 @@ from bertscope._messages import token
 from bertscope._rpc import channel, health
 from bertscope.classification import read_classified_texts
 from bertscope.cli.views.models import document, print_models
+from bertscope.client.streams import last
 from bertscope.cloze import FilledTexts, read_filled_texts
-from bertscope.models import Models, loaded_model, read_load_event, read_model
+from bertscope.models import Model, Models, read_load_event, read_model
 from bertscope.v1 import (
     ablation_pb2,
     benchmark_pb2,
@@ -183,9 +185,24 @@ def test_load_events():
     event = read_load_event(model_pb2.LoadModelResponse(progress=progress))
     assert event == bertscope.LoadProgress(stage="warming_up", done_bytes=1, total_bytes=2, detail="")
     assert read_load_event(model_pb2.LoadModelResponse()) is None
-    for last in (event, None):
-        with pytest.raises(bertscope.InvalidReply, match="without a model"):
-            loaded_model(last)
+
+
+def load_responses(*events: str) -> Generator[model_pb2.LoadModelResponse, None, None]:
+    for event in events:
+        yield model_pb2.LoadModelResponse(**({event: {}} if event else {}))
+
+
+@pytest.mark.parametrize("events", [(), ("",), ("progress",), ("model", "progress")], ids=str)
+def test_a_stream_that_ends_without_its_result_is_invalid(events):
+    with pytest.raises(bertscope.InvalidReply, match="the server ended the load without a model"):
+        last(load_responses(*events), read_load_event, None, Model, "load without a model")
+
+
+def test_progress_is_passed_on_and_the_result_returned():
+    seen: list[bertscope.LoadProgress] = []
+    stream = load_responses("progress", "", "progress", "model", "")
+    assert isinstance(last(stream, read_load_event, seen.append, Model, "load without a model"), bertscope.Model)
+    assert [type(event) for event in seen] == [bertscope.LoadProgress] * 2
 
 
 def test_health_messages_are_those_of_grpc_health():

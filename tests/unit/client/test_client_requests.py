@@ -8,11 +8,11 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope import interventions
-from bertscope._messages import asked_inputs, asked_texts, with_inputs
+from bertscope._messages import asked_inputs, asked_texts, with_items
 from bertscope.attention.maps import extract_attention_request
 from bertscope.classification import classify_request
-from bertscope.cloze import fill_mask_request, with_texts
-from bertscope.models import get_model_request, load_model_request, unload_model_request
+from bertscope.cloze import fill_mask_request
+from bertscope.models import load_model_request, model_name, unload_model_request
 from bertscope.v1 import attention_pb2, common_pb2
 
 UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "truncate": False}
@@ -20,18 +20,18 @@ UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "trunca
 
 def fill_mask(texts: Any = "[MASK]", **arguments: Any) -> Any:
     defaults = {"model": None, "top_k": None, "candidates": None, **UNTOUCHED}
-    return with_texts(fill_mask_request(**(defaults | arguments)), asked_texts(texts).items)
+    return with_items(fill_mask_request(**(defaults | arguments)), "texts", asked_texts(texts).items)
 
 
 def extract_attention(inputs: Any = "a", **arguments: Any) -> Any:
     defaults = {"model": None, "layers": None, "heads": None, "words": False, "dtype": "float32"}
     request = extract_attention_request(**(defaults | UNTOUCHED | arguments))
-    return with_inputs(request, asked_inputs(inputs).items)
+    return with_items(request, "inputs", asked_inputs(inputs).items)
 
 
 def classify(inputs: Any = "a", **arguments: Any) -> Any:
     request = classify_request(**({"model": None} | UNTOUCHED | arguments))
-    return with_inputs(request, asked_inputs(inputs).items)
+    return with_items(request, "inputs", asked_inputs(inputs).items)
 
 
 def load_model(model: Any = None, **arguments: Any) -> Any:
@@ -60,7 +60,7 @@ def test_a_runtime_is_chosen_by_its_name(runtime, number):
 @pytest.mark.parametrize("model", ["models/x", "x"])
 def test_a_model_goes_by_its_name_with_or_without_the_collection(model):
     assert fill_mask(model=model).model == "models/x"
-    assert get_model_request(model).name == "models/x"
+    assert model_name("name", model) == "models/x"
     assert unload_model_request(model).name == "models/x"
     assert load_model(model).model_id == "x"
 
