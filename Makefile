@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
+# Python compiles PyTorch and transformers for 10 s in each process where it may not keep the bytecode.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo run test test-all check format protos client bench gpu release clean
 

@@ -1,11 +1,14 @@
 """A real server on an event loop of its own, in a thread, so that tests can call it like any other process would."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from socketserver import BaseServer
 from typing import Any, TypeVar
+from unittest import mock
 
 import grpc
 import numpy as np
@@ -113,13 +116,15 @@ def launched(loop: LoopThread, *, load: bool = True, **settings: Any) -> Iterato
 
     settings.setdefault("runtime", "torch")  # an export takes seconds
     chosen = Settings(port=0, metrics_port=0, threads=1, **settings)
-    host = Host(loop, loop.run(make()), chosen)
-    try:
-        if load:
-            loop.run(host.server.load_models())
-        yield host
-    finally:
-        host.stop()
+    # Scrapes are served by a thread that looks so often whether it is to end: by default, every half second.
+    with mock.patch.object(BaseServer.serve_forever, "__defaults__", (0.01,)):
+        host = Host(loop, loop.run(make()), chosen)
+        try:
+            if load:
+                loop.run(host.server.load_models())
+            yield host
+        finally:
+            host.stop()
 
 
 class Held:
@@ -127,14 +132,19 @@ class Held:
 
     def __init__(self) -> None:
         self.arrived = 0
-        self._permits = threading.Semaphore(0)
+        self._permits: float = 0
+        self._changed = threading.Condition()
 
-    def let_through(self, batches: int = 1_000_000) -> None:
-        self._permits.release(batches)
+    def let_through(self, batches: float = math.inf) -> None:
+        with self._changed:
+            self._permits += batches
+            self._changed.notify_all()
 
     def wait(self) -> None:
-        self.arrived += 1
-        assert self._permits.acquire(timeout=60)
+        with self._changed:
+            self.arrived += 1
+            assert self._changed.wait_for(lambda: self._permits > 0, timeout=60)
+            self._permits -= 1
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools.deploy import rules
-from tools.deploy.manifests import VERSIONS, build, kustomizations, validate
+from tools.deploy.manifests import build, kustomizations, validate, versions
 from tools.deploy.programs import Broken, NotInstalled, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,12 +23,12 @@ def kubernetes(root: Path) -> Iterator[str]:
     for folder in kustomizations(root / "deploy/kubernetes"):
         place, manifests = folder.relative_to(root), build(folder)
         for manifest in manifests:
-            for version in VERSIONS:
+            for version in versions():
                 try:
                     validate(manifest, version)
                 except Broken as error:
                     raise Broken(f"{place}: {error}") from error
-        yield f"{place}: {len(manifests)} objects are valid for Kubernetes {' and '.join(VERSIONS)}"
+        yield f"{place}: {len(manifests)} objects are valid for Kubernetes {' and '.join(versions())}"
 
 
 def image(root: Path) -> Iterator[str]:

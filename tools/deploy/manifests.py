@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import yaml
 
 from tools.deploy.programs import Broken, run
@@ -15,10 +14,15 @@ Manifest = dict[str, Any]
 OLDEST = "1.31"
 """The oldest Kubernetes that supports all fields of the manifests: `unhealthyPodEvictionPolicy` is stable since then."""
 
-VERSIONS = (OLDEST, kubernetes_validate.latest_version())
-
 FOREIGN = frozenset({("monitoring.coreos.com/v1", "ServiceMonitor"), ("monitoring.coreos.com/v1", "PrometheusRule")})
 """Kinds of the Prometheus operator, whose schemas Kubernetes does not have."""
+
+
+def versions() -> tuple[str, str]:
+    """Returns the oldest Kubernetes that the manifests support, and the newest whose schemas are known."""
+    import kubernetes_validate  # takes seconds
+
+    return OLDEST, kubernetes_validate.latest_version()
 
 
 def kustomizations(root: Path) -> list[Path]:
@@ -35,6 +39,8 @@ def build(folder: Path) -> list[Manifest]:
 def validate(manifest: Manifest, version: str) -> None:
     """Checks an object against the schema of one version of Kubernetes. Raises Broken, also for fields that the schema
     lacks."""
+    import kubernetes_validate
+
     name = f"{manifest['kind']} {manifest['metadata']['name']}"
     try:
         kubernetes_validate.validate(manifest, version, strict=True)

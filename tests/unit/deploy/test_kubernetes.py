@@ -20,7 +20,7 @@ from bertscope_service.settings import Settings
 from pydantic import ValidationError
 
 from tests.support.kubernetes import KUBERNETES, OVERLAY, PAGE, ROOT, Cluster, built
-from tools.deploy.manifests import FOREIGN, OLDEST, VERSIONS, kustomizations, validate
+from tools.deploy.manifests import FOREIGN, OLDEST, kustomizations, validate, versions
 from tools.deploy.programs import NotInstalled, run
 
 COMPONENTS = KUBERNETES / "components"
@@ -60,7 +60,7 @@ def settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Settings:
 @cache
 def validate_everywhere(manifest: str) -> None:
     """Hold an object, as JSON, against all schemas; overlays have most of theirs in common."""
-    for version in VERSIONS:
+    for version in versions():
         validate(json.loads(manifest), version)
 
 
