@@ -36,7 +36,7 @@ def test_the_contract_is_clean_and_does_not_break_itself(tmp_path: Path) -> None
     ("old", "new", "finding"),
     [
         ("uint32 token_index = 1;", "uint32 tokenIndex = 1;", "lower_snake_case"),
-        ("  // Likeliest first.\n", "", "non-empty comment"),
+        ("  // The predictions, likeliest first.\n", "", "non-empty comment"),
         ("rpc FillMask(FillMaskRequest)", "rpc FillMask(Prediction)", "FillMaskRequest"),
     ],
 )
