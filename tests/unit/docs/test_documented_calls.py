@@ -24,7 +24,7 @@ LISTS: list[tuple[str, str, Callable[[Method], bool]]] = [
     ("ray", r"\*\*Changing models\.\*\* (.*?) would change", lambda rpc: rpc.role is Role.ADMIN),
     ("ray", r"\*\*Streams\.\*\* (.*?) and health's", lambda rpc: rpc.streaming and not rpc.whole_process),
     ("alerts", r'p99_rate5m\{method=~"(.*?)"', lambda rpc: rpc.work is Work.INTERACTIVE and not rpc.streaming),
-    ("errors", r"before their first message\); (.*?) and benchmarks", lambda rpc: rpc.role is Role.ADMIN),
+    ("errors", r"before their first message\), but not (.*?) and benchmarks", lambda rpc: rpc.role is Role.ADMIN),
 ]
 """Where a text lists calls, and which calls those are."""
 
