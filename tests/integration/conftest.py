@@ -1,5 +1,6 @@
 """Fixtures: tiny checkpoints, and one server that hosts them for all tests that leave it as they found it."""
 
+import socketserver
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,6 +25,15 @@ from tests.support.sites import Site
 from tests.support.tiny import write_checkpoint
 
 GOOD_TEXT = "Paris is the capital of [MASK]."
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_stops() -> Iterator[None]:
+    """Ends the servers of metrics at once: they look every half second whether they should, which every test of a server of its
+    own would wait for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socketserver.BaseServer.serve_forever, "__defaults__", (0.01,))
+        yield
 
 
 @pytest.fixture(scope="session")

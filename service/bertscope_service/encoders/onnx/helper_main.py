@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -35,11 +36,18 @@ LATER = {
     "export": (
         "networkx",
         "onnx.reference.ops",
+        "onnxscript.function_libs.torch_lib.ops",
         "onnxscript.optimizer",
         "onnxscript.rewriter",
+        "onnxscript.rewriter.onnx_fusions",
+        "sympy.tensor.tensor",
         "torch._functorch.aot_autograd",
         "torch._functorch.partitioners",
         "torch._inductor.fx_passes",
+        "torch._inductor.sizevars",
+        "torch.export._trace",
+        "torch.export._unlift",
+        "torch.fx.experimental.validator",
         "torch.onnx._internal.exporter._core",
         "torch.onnx._internal.exporter._torchlib.ops",
     )
@@ -92,6 +100,8 @@ def _find(task: str) -> Callable[[Mapping[str, Any]], Any]:
     for needed in LATER.get(task, ()):
         with contextlib.suppress(ImportError):  # another version has it elsewhere
             importlib.import_module(needed)
+    # Forks would look through all of these objects for garbage, and so copy their memory.
+    gc.freeze()
     return found
 
 
