@@ -77,6 +77,14 @@ def uint64(field: str, value: object) -> int:
     return _unsigned(field, value, UINT64_MAX)
 
 
+def positive(field: str, value: object) -> int:
+    """Returns a whole number from 1 to 2**32 - 1: on the wire 0 means the default, here it is an error."""
+    number = uint32(field, value)
+    if not number:
+        raise invalid_argument(field, "must be at least 1")
+    return number
+
+
 def uint32s(field: str, values: SupportsIndex | Iterable[SupportsIndex] | None) -> list[int]:
     """Returns one number, many, or none for all; an empty list is rejected because it means all on the wire."""
     if values is None:

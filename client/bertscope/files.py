@@ -90,9 +90,7 @@ def _read(
     path = Path(path)
     names = _names((*required, *optional), columns or {})
     read = _reader(path, required)
-    most = None if limit is None else _validation.uint32("limit", limit)
-    if most == 0:
-        raise invalid_argument("limit", "must be at least 1")
+    most = None if limit is None else _validation.positive("limit", limit)
     items = Items[T]()
     items.lines = []
     for number, row in itertools.islice(read(path, names, required), most):

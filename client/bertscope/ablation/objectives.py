@@ -136,8 +136,8 @@ class Greedy:
     """Metric of a set's harm; None means the objective's first metric."""
 
     def __post_init__(self) -> None:
-        most = None if self.max_removed is None else _positive("max_removed", self.max_removed)
-        _keep(self, step=_positive("step", self.step), max_removed=most)
+        most = None if self.max_removed is None else _validation.positive("max_removed", self.max_removed)
+        _keep(self, step=_validation.positive("step", self.step), max_removed=most)
         _validation.choice("order", self.order, dict.fromkeys(ORDERS))
         if self.metric is not None:
             _validation.choice("metric", self.metric, dict.fromkeys(METRICS))
@@ -171,11 +171,3 @@ def _label(field: str, value: object) -> str | int:
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise invalid_argument(field, f"must be a label's name or its index, not {type(value).__name__}")
     return _validation.uint32(field, value)
-
-
-def _positive(field: str, value: object) -> int:
-    # On the wire 0 means the default; here it is an error.
-    number = _validation.uint32(field, value)
-    if not number:
-        raise invalid_argument(field, "must be at least 1")
-    return number

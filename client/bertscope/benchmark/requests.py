@@ -45,7 +45,7 @@ class Measuring:
             lengths=_validation.uint32s("lengths", self.lengths),
             texts=_some_texts("texts", self.texts),
             batch_sizes=_validation.uint32s("batch_sizes", self.batch_sizes),
-            min_runs=_positive("min_runs", self.min_runs),
+            min_runs=0 if self.min_runs is None else _validation.positive("min_runs", self.min_runs),
             min_seconds=_seconds("min_seconds", self.min_seconds),
             max_seconds=_seconds("max_seconds", self.max_seconds),
             bootstrap=ablation_pb2.Bootstrap(
@@ -80,7 +80,7 @@ def benchmark_models(
         baseline=model_name("baseline", baseline),
         measurement=measuring.message(),
         agreement_texts=_some_texts("agreement_texts", agreement_texts),
-        top_k=_positive("top_k", top_k),
+        top_k=0 if top_k is None else _validation.positive("top_k", top_k),
         objective=None if objective is None else objective_message(objective),
         as_loaded=_validation.flag("as_loaded", as_loaded),
         runtime=runtime_of(runtime),
@@ -120,11 +120,3 @@ def _some_texts(field: str, values: Texts | None) -> list[str]:
 
 def _seconds(field: str, value: float | None) -> float | None:
     return None if value is None else _validation.finite_number(field, value)
-
-
-def _positive(field: str, value: SupportsIndex | None) -> int:
-    # On the wire 0 means the default; here it is an error.
-    number = 0 if value is None else _validation.uint32(field, value)
-    if value is not None and not number:
-        raise invalid_argument(field, "must be at least 1")
-    return number

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bertscope.benchmark.reports import Agreement, BenchmarkReport, ModelReport, Ratio, Score, Speed
+    from bertscope.benchmark.reports import BenchmarkReport, ModelReport, Ratio, Score, Speed
     from bertscope.benchmark.studies import StudyRow, StudyTable
 
 Row = Mapping[str, Any]
@@ -30,7 +30,7 @@ def report_rows(report: BenchmarkReport) -> list[Row]:
             "loaded_runtime": model.loaded_runtime,
             **_fields(model, SIZES),
             **_speed(speed),
-            **_agreement(model.agreement),
+            **_fields(model.agreement, AGREEMENT),
             **_scores(model.scores, report.metrics),
         }
         for model in (*report.models, *report.references)
@@ -74,10 +74,6 @@ def _speed(speed: Speed | None) -> Row:
     for name in SPEEDUPS:
         row |= _ratio(name, getattr(speed, name, None))
     return row
-
-
-def _agreement(agreement: Agreement | None) -> Row:
-    return _fields(agreement, AGREEMENT)
 
 
 def _scores(scores: tuple[Score, ...], metrics: tuple[str, ...]) -> Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bertscope import _validation
@@ -60,44 +60,32 @@ def compress_model_request(
 def _step(field: str, step: object) -> compression_pb2.CompressionStep:
     if type(step) not in MESSAGES:
         raise invalid_argument(field, "must be made by bertscope.onnx, int8, keep_layers and so on (see bertscope.compression)")
-    return compression_pb2.CompressionStep(**MESSAGES[type(step)](step))
+    name, convert = MESSAGES[type(step)]
+    return compression_pb2.CompressionStep(**{name: convert(step)})
 
 
-def _weight_only(step: WeightOnlyQuantization) -> dict[str, Any]:
-    message = compression_pb2.WeightOnlyQuantization(bits=step.bits, block_size=step.block_size or 0)
-    return {"weight_only": message}
-
-
-def _half(step: HalfPrecision) -> dict[str, Any]:
-    return {"half": compression_pb2.HalfPrecision(precision=PRECISIONS[step.precision])}
-
-
-def _heads(step: HeadRemoval) -> dict[str, Any]:
+def _heads(step: HeadRemoval) -> compression_pb2.HeadRemoval:
     heads = [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in sorted(step.heads.items())]
-    return {"heads": compression_pb2.HeadRemoval(heads=heads, share=step.share, texts=step.texts)}
+    return compression_pb2.HeadRemoval(heads=heads, share=step.share, texts=step.texts)
 
 
-def _feed_forward(step: FeedForwardRemoval) -> dict[str, Any]:
-    message = compression_pb2.FeedForwardRemoval(share=step.share, criterion=CRITERIA[step.by], texts=step.texts)
-    return {"feed_forward": message}
+def _feed_forward(step: FeedForwardRemoval) -> compression_pb2.FeedForwardRemoval:
+    return compression_pb2.FeedForwardRemoval(share=step.share, criterion=CRITERIA[step.by], texts=step.texts)
 
 
-def _vocabulary(step: VocabularyReduction) -> dict[str, Any]:
-    return {"vocabulary": compression_pb2.VocabularyReduction(texts=step.texts, min_count=step.min_count)}
-
-
-MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
-    OnnxExport: lambda step: {"onnx": compression_pb2.OnnxExport()},
-    Int8Quantization: lambda step: {"int8": compression_pb2.Int8Quantization()},
-    WeightOnlyQuantization: _weight_only,
-    HalfPrecision: _half,
-    LayerSelection: lambda step: {"layers": compression_pb2.LayerSelection(layers=step.layers)},
-    HeadRemoval: _heads,
-    FeedForwardRemoval: _feed_forward,
-    MagnitudePruning: lambda step: {"magnitude": compression_pb2.MagnitudePruning(share=step.share)},
-    TokenElimination: lambda step: {"tokens": compression_pb2.TokenElimination(kept_shares=step.kept_shares)},
-    VocabularyReduction: _vocabulary,
+MESSAGES: dict[type[Any], tuple[str, Callable[[Any], Any]]] = {
+    OnnxExport: ("onnx", lambda step: compression_pb2.OnnxExport()),
+    Int8Quantization: ("int8", lambda step: compression_pb2.Int8Quantization()),
+    WeightOnlyQuantization: ("weight_only", lambda step: compression_pb2.WeightOnlyQuantization(**asdict(step))),
+    HalfPrecision: ("half", lambda step: compression_pb2.HalfPrecision(precision=PRECISIONS[step.precision])),
+    LayerSelection: ("layers", lambda step: compression_pb2.LayerSelection(layers=step.layers)),
+    HeadRemoval: ("heads", _heads),
+    FeedForwardRemoval: ("feed_forward", _feed_forward),
+    MagnitudePruning: ("magnitude", lambda step: compression_pb2.MagnitudePruning(share=step.share)),
+    TokenElimination: ("tokens", lambda step: compression_pb2.TokenElimination(kept_shares=step.kept_shares)),
+    VocabularyReduction: ("vocabulary", lambda step: compression_pb2.VocabularyReduction(**asdict(step))),
 }
+"""The step's name in the contract, and what makes its message."""
 
 
 def read_compression_event(message: model_pb2.CompressModelResponse) -> CompressionProgress | Model | None:

@@ -130,8 +130,8 @@ def weight_only(bits: SupportsIndex = 4, block_size: SupportsIndex | None = None
     >>> weight_only(4, block_size=32)
     WeightOnlyQuantization(bits=4, block_size=32)
     """
-    blocks = None if block_size is None else _positive("block_size", block_size)
-    return WeightOnlyQuantization(_positive("bits", bits), blocks)
+    blocks = None if block_size is None else _validation.positive("block_size", block_size)
+    return WeightOnlyQuantization(_validation.positive("bits", bits), blocks)
 
 
 def half(precision: HalfFormat = "fp16") -> HalfPrecision:
@@ -205,18 +205,10 @@ def reduce_vocabulary(texts: str | Iterable[str], min_count: SupportsIndex = 1) 
     """Keeps the pieces that occur `min_count` times or more in a corpus, special ones and single characters (the first
     trick of Zhao et al. 2019, BERT-48)."""
     corpus = _some("texts", _validation.texts("texts", texts))
-    return VocabularyReduction(tuple(corpus), _positive("min_count", min_count))
+    return VocabularyReduction(tuple(corpus), _validation.positive("min_count", min_count))
 
 
 def _some(name: str, values: Values) -> Values:
     if not values:
         raise invalid_argument(name, "is empty: say at least one")
     return values
-
-
-def _positive(name: str, value: object) -> int:
-    # On the wire 0 means the default; here it is an error.
-    number = _validation.uint32(name, value)
-    if not number:
-        raise invalid_argument(name, "must be at least 1")
-    return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -48,14 +48,10 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionObserver:
+class DistributionObserver(Observer):
     """Reads log-probabilities of the whole vocabulary at some positions P of a row: float32 [P, vocabulary]."""
 
     positions: tuple[int, ...]
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -159,16 +160,7 @@ def render_point(point: Point) -> Response:
 
 
 def render_summary(summary: Summary, model: LoadedModel) -> Response:
-    return Response(
-        summary=ablation_pb2.SweepSummary(
-            helped=summary.helped,
-            hurt=summary.hurt,
-            layer_passes=summary.layer_passes,
-            full_layer_passes=summary.full_layer_passes,
-            seconds=summary.seconds,
-            provenance=render_provenance(model),
-        )
-    )
+    return Response(summary=ablation_pb2.SweepSummary(**asdict(summary), provenance=render_provenance(model)))
 
 
 def render_ranking(ranking: Ranking, objective: Objective, model: LoadedModel) -> ablation_pb2.RankHeadsResponse:

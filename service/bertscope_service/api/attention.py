@@ -22,13 +22,13 @@ from bertscope_service.analyses.attention import (
 )
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_inputs, check_numbers
+from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.checkpoints.tokenizer import Piece
 from bertscope_service.encoders.base import Gates, Shape, State
 from bertscope_service.engine.rows import Row
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 WINDOW_BYTES = 48 * 1024 * 1024
@@ -42,6 +42,7 @@ CHUNK_BYTES = 1024 * 1024
 grpcio 1.76)."""
 
 ITEM_SIZES = {common_pb2.DATA_TYPE_UNSPECIFIED: 4, common_pb2.DATA_TYPE_FLOAT32: 4, common_pb2.DATA_TYPE_FLOAT16: 2}
+BY_WORD = {number: number == attention_pb2.ATTENTION_LEVEL_WORD for number in attention_pb2.AttentionLevel.values()}
 DATA_TYPES = {4: common_pb2.DATA_TYPE_FLOAT32, 2: common_pb2.DATA_TYPE_FLOAT16}
 
 Response = attention_pb2.ExtractAttentionResponse
@@ -148,18 +149,14 @@ def parse_extract_attention(
 ) -> AttentionQuery:
     """Converts the request to a query. Raises InvalidArgument."""
     inputs = check_inputs(request.inputs, limits)
-    if request.dtype not in ITEM_SIZES:
-        message = f"dtype is {request.dtype}; set DATA_TYPE_FLOAT32 or DATA_TYPE_FLOAT16"
-        raise InvalidArgument("dtype", message, "UNKNOWN_DTYPE")
-    if request.level not in attention_pb2.AttentionLevel.values():
-        message = f"level is {request.level}; set ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD"
-        raise InvalidArgument("level", message, "UNKNOWN_LEVEL")
+    item_size = meaning(ITEM_SIZES, request.dtype, "dtype", "DATA_TYPE_FLOAT32 or DATA_TYPE_FLOAT16", "UNKNOWN_DTYPE")
+    words = meaning(BY_WORD, request.level, "level", "ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD", "UNKNOWN_LEVEL")
     return AttentionQuery(
         inputs,
         check_numbers(request.layers, "layers", "layer", shape.layers, model),
         check_numbers(request.heads, "heads", "head", shape.heads, model),
-        ITEM_SIZES[request.dtype],
-        request.level == attention_pb2.ATTENTION_LEVEL_WORD,
+        item_size,
+        words,
         request.truncate,
     )
 

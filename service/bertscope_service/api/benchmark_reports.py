@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from bertscope.v1 import benchmark_pb2
 
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.agreement import Agreement
 from bertscope_service.analyses.timings import Ratio, Verdict
+from bertscope_service.api.enums import numbers
 from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, render_bootstrap
 from bertscope_service.api.model_rendering import render_applied
 from bertscope_service.api.provenance import PRECISIONS, RUNTIMES, render_provenance
@@ -21,11 +23,7 @@ from bertscope_service.observability.machine import Machine
 MUCH_LOAD = 0.1
 """A report warns if other processes take at least this share of the processor."""
 
-VERDICTS = {
-    Verdict.ABOVE: benchmark_pb2.Ratio.VERDICT_ABOVE,
-    Verdict.BELOW: benchmark_pb2.Ratio.VERDICT_BELOW,
-    Verdict.NOT_DISTINGUISHABLE: benchmark_pb2.Ratio.VERDICT_NOT_DISTINGUISHABLE,
-}
+VERDICTS = numbers(Verdict, benchmark_pb2.Ratio.Verdict, "VERDICT_")
 
 
 def render_progress(stage: str, done: float) -> benchmark_pb2.BenchmarkProgress:
@@ -53,7 +51,7 @@ def render_report(
             report.agreement.CopyFrom(_agreement(agreement))
         report.scores.extend(map(_score, own_scores))
     return benchmark_pb2.BenchmarkReport(
-        machine=render_machine(measured.machine),
+        machine=benchmark_pb2.Machine(**asdict(measured.machine)),
         baseline=base.loaded.name,
         models=reports[: compared_models.models],
         references=reports[compared_models.models :],
@@ -122,19 +120,6 @@ def render_model_report(
         steps=map(render_applied, model.steps),
         loaded_runtime=RUNTIMES[model.encoder.runtime],
         loaded_precision=PRECISIONS[model.encoder.precision],
-    )
-
-
-def render_machine(machine: Machine) -> benchmark_pb2.Machine:
-    return benchmark_pb2.Machine(
-        cpu=machine.cpu,
-        cores=machine.cores,
-        cpu_flags=machine.cpu_flags,
-        gpus=machine.gpus,
-        threads=machine.threads,
-        memory_bytes=machine.memory_bytes,
-        system=machine.system,
-        other_load=machine.other_load,
     )
 
 

@@ -10,6 +10,7 @@ from bertscope.v1 import benchmark_pb2
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.api.checks import check_text
+from bertscope_service.api.enums import meaning
 from bertscope_service.api.intervals import check_draws, parse_bootstrap
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.api.objectives import parse_objective
@@ -86,9 +87,7 @@ def parse_benchmark(request: benchmark_pb2.BenchmarkModelsRequest, max_tokens: i
 def parse_measurement(given: benchmark_pb2.Measurement, max_tokens: int, limits: RequestLimits) -> Measurement:
     """Converts the request's measurement. Raises InvalidArgument."""
     usual, field = Measurement(), "measurement"
-    if given.others not in REFUSE:
-        message = f"{field}.others is {given.others}; set OTHERS_WAIT or OTHERS_REFUSE"
-        raise InvalidArgument(f"{field}.others", message, "UNKNOWN_OTHERS")
+    refuse = meaning(REFUSE, given.others, f"{field}.others", "OTHERS_WAIT or OTHERS_REFUSE", "UNKNOWN_OTHERS")
     min_runs = given.min_runs or usual.min_runs
     if not MIN_RUNS <= min_runs <= MAX_RUNS:
         message = f"{field}.min_runs is {min_runs}; use {MIN_RUNS} to {MAX_RUNS}"
@@ -111,7 +110,7 @@ def parse_measurement(given: benchmark_pb2.Measurement, max_tokens: int, limits:
         min_seconds=min_seconds,
         max_seconds=max_seconds,
         bootstrap=parse_bootstrap(given.bootstrap, f"{field}.bootstrap"),
-        refuse=REFUSE[given.others],
+        refuse=refuse,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 
 from bertscope_service.api.checks import check_folder, check_model_id, check_numbers, check_text, parse_layer_heads
+from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import MAX_CORPUS_TEXTS, MAX_ITEMS, MAX_STEPS, RequestLimits
 from bertscope_service.checkpoints.steps import (
     Criterion,
@@ -31,12 +32,7 @@ from bertscope_service.errors import InvalidArgument
 
 USUAL_BITS = 4
 HALF_PRECISIONS = {common_pb2.PRECISION_FLOAT16: "fp16", common_pb2.PRECISION_BFLOAT16: "bf16"}
-Given = compression_pb2.FeedForwardRemoval
-CRITERIA = {
-    Given.CRITERION_UNSPECIFIED: Criterion.MAGNITUDE,
-    Given.CRITERION_MAGNITUDE: Criterion.MAGNITUDE,
-    Given.CRITERION_IMPORTANCE: Criterion.IMPORTANCE,
-}
+CRITERIA = {0: Criterion.MAGNITUDE} | members(Criterion, compression_pb2.FeedForwardRemoval.Criterion, "CRITERION_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +95,8 @@ def _weight_only(given: compression_pb2.WeightOnlyQuantization, _: Where) -> Ste
 
 
 def _half(given: compression_pb2.HalfPrecision, where: Where) -> Step:
-    if given.precision not in HALF_PRECISIONS:
-        field = f"{where.field}.precision"
-        message = f"{field} is {given.precision}; set PRECISION_FLOAT16 or PRECISION_BFLOAT16"
-        raise InvalidArgument(field, message, "UNKNOWN_PRECISION")
-    return Half(HALF_PRECISIONS[given.precision])
+    field, names = f"{where.field}.precision", "PRECISION_FLOAT16 or PRECISION_BFLOAT16"
+    return Half(meaning(HALF_PRECISIONS, given.precision, field, names, "UNKNOWN_PRECISION"))
 
 
 def _layers(given: compression_pb2.LayerSelection, where: Where) -> Step:
@@ -127,11 +120,8 @@ def _heads(given: compression_pb2.HeadRemoval, where: Where) -> Step:
 
 
 def _feed_forward(given: compression_pb2.FeedForwardRemoval, where: Where) -> Step:
-    if given.criterion not in CRITERIA:
-        field = f"{where.field}.criterion"
-        message = f"{field} is {given.criterion}; set CRITERION_MAGNITUDE or CRITERION_IMPORTANCE"
-        raise InvalidArgument(field, message, "UNKNOWN_CRITERION")
-    criterion = CRITERIA[given.criterion]
+    field, names = f"{where.field}.criterion", "CRITERION_MAGNITUDE or CRITERION_IMPORTANCE"
+    criterion = meaning(CRITERIA, given.criterion, field, names, "UNKNOWN_CRITERION")
     if criterion is Criterion.IMPORTANCE:
         return RemoveFeedForward(given.share, criterion, where.texts(given.texts, MAX_ITEMS))
     where.no_texts(given.texts, "for CRITERION_IMPORTANCE")

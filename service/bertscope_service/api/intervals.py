@@ -7,28 +7,12 @@ from bertscope.v1 import ablation_pb2
 from bertscope_service.analyses.ablation import Bootstrap, Metric
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
 from bertscope_service.api import limits as bounds
+from bertscope_service.api.enums import numbers
 from bertscope_service.errors import InvalidArgument
 
-METRICS = {
-    Metric.LOSS: ablation_pb2.METRIC_LOSS,
-    Metric.ACCURACY: ablation_pb2.METRIC_ACCURACY,
-    Metric.RECIPROCAL_RANK: ablation_pb2.METRIC_RECIPROCAL_RANK,
-    Metric.DIVERGENCE: ablation_pb2.METRIC_DIVERGENCE,
-}
-METHODS = {
-    None: ablation_pb2.INTERVAL_METHOD_UNSPECIFIED,
-    IntervalMethod.STUDENTIZED_BOOTSTRAP: ablation_pb2.INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP,
-    IntervalMethod.ADJUSTED_WALD: ablation_pb2.INTERVAL_METHOD_ADJUSTED_WALD,
-    IntervalMethod.HYBRID_WILSON: ablation_pb2.INTERVAL_METHOD_HYBRID_WILSON,
-    IntervalMethod.EXPANDED_PERCENTILE: ablation_pb2.INTERVAL_METHOD_EXPANDED_PERCENTILE,
-}
-NO_INTERVALS = {
-    None: ablation_pb2.NO_INTERVAL_UNSPECIFIED,
-    NoInterval.TOO_FEW_ITEMS: ablation_pb2.NO_INTERVAL_TOO_FEW_ITEMS,
-    NoInterval.TOO_FEW_DIFFER: ablation_pb2.NO_INTERVAL_TOO_FEW_DIFFER,
-    NoInterval.TOO_FEW_RESAMPLES: ablation_pb2.NO_INTERVAL_TOO_FEW_RESAMPLES,
-    NoInterval.MEAN_NOT_POSITIVE: ablation_pb2.NO_INTERVAL_MEAN_NOT_POSITIVE,
-}
+METRICS = numbers(Metric, ablation_pb2.Metric, "METRIC_")
+METHODS = {None: 0} | numbers(IntervalMethod, ablation_pb2.IntervalMethod, "INTERVAL_METHOD_")
+NO_INTERVALS = {None: 0} | numbers(NoInterval, ablation_pb2.NoInterval, "NO_INTERVAL_")
 TAIL_RESAMPLES = 10
 """Default number of resamples outside of an interval, on both sides together."""
 

@@ -12,18 +12,14 @@ from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.api.checks import check_number, check_numbers, check_text
+from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
-MODES: dict[int, Mode] = {
-    common_pb2.HeadIntervention.MODE_ZERO: Mode.ZERO,
-    common_pb2.HeadIntervention.MODE_UNIFORM: Mode.UNIFORM,
-    common_pb2.HeadIntervention.MODE_MEAN: Mode.MEAN,
-    common_pb2.HeadIntervention.MODE_SCALE: Mode.SCALE,
-}
+MODES = members(Mode, common_pb2.HeadIntervention.Mode, "MODE_")
 MAX_SCALE = 1000.0
 
 
@@ -58,14 +54,12 @@ def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], sh
 def parse_change(mode: int, scale: float | None, path: str = "") -> tuple[Mode, float]:
     """Returns a mode and its factor, 1 for modes without one. `path` is the path of the message that holds them."""
     prefix = f"{path}." if path else ""
-    if mode not in MODES:
-        message = f"{prefix}mode is {mode}; set MODE_ZERO, MODE_UNIFORM, MODE_MEAN or MODE_SCALE"
-        raise InvalidArgument(f"{prefix}mode", message, "UNKNOWN_MODE")
+    chosen = meaning(MODES, mode, f"{prefix}mode", "MODE_ZERO, MODE_UNIFORM, MODE_MEAN or MODE_SCALE", "UNKNOWN_MODE")
     field = f"{prefix}scale"
-    if MODES[mode] is not Mode.SCALE:
+    if chosen is not Mode.SCALE:
         if scale is not None:
             raise InvalidArgument(field, f"{field} is only for MODE_SCALE; leave it out", "SCALE_UNUSED")
-        return MODES[mode], 1.0
+        return chosen, 1.0
     if scale is None:
         raise InvalidArgument(field, f"{field} is missing; MODE_SCALE needs a factor", "SCALE_MISSING")
     if not math.isfinite(scale) or abs(scale) > MAX_SCALE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from bertscope_service.api.enums import numbers
 from bertscope_service.api.pages import cut_page
 from bertscope_service.api.provenance import PRECISIONS, RUNTIMES
 from bertscope_service.checkpoints.sources import Progress, Stage
@@ -12,17 +13,8 @@ from bertscope_service.checkpoints.steps import Applied
 from bertscope_service.models.hosted import HostedModel, ModelState
 from bertscope_service.models.runtime_choice import RuntimeChoice
 
-STATES = {
-    ModelState.LOADING: model_pb2.Model.STATE_LOADING,
-    ModelState.READY: model_pb2.Model.STATE_READY,
-    ModelState.UNLOADING: model_pb2.Model.STATE_UNLOADING,
-}
-STAGES = {
-    Stage.RESOLVING: model_pb2.LoadProgress.STAGE_RESOLVING,
-    Stage.DOWNLOADING: model_pb2.LoadProgress.STAGE_DOWNLOADING,
-    Stage.READING: model_pb2.LoadProgress.STAGE_READING,
-    Stage.WARMING_UP: model_pb2.LoadProgress.STAGE_WARMING_UP,
-}
+STATES = numbers(ModelState, model_pb2.Model.State, "STATE_")
+STAGES = numbers(Stage, model_pb2.LoadProgress.Stage, "STAGE_")
 
 
 def render_page(entries: list[HostedModel], size: int, after: str) -> model_pb2.ListModelsResponse:

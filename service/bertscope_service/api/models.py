@@ -16,6 +16,7 @@ from bertscope_service.ablation.ranking import rank_heads
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_model_id
 from bertscope_service.api.compression import parse_compress, render_steps
+from bertscope_service.api.enums import meaning
 from bertscope_service.api.model_rendering import render_model, render_page, render_progress
 from bertscope_service.api.pages import parse_page
 from bertscope_service.api.progress import progress_of
@@ -110,11 +111,9 @@ def parse_load(request: model_pb2.LoadModelRequest, settings: LoadDefaults) -> L
         raise InvalidArgument("source", "source is empty; give a hub id or a folder on the server", "NO_SOURCE")
     precisions = {PRECISIONS[precision]: precision for precision in ASKABLE_PRECISIONS}
     precisions[common_pb2.PRECISION_UNSPECIFIED] = settings.precision
-    if request.precision not in precisions:
-        message = f"precision is {request.precision}; set PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16"
-        raise InvalidArgument("precision", message, "UNKNOWN_PRECISION")
-    device, precision = request.device or settings.device, precisions[request.precision]
-    runtime = parse_runtime(request.runtime, settings.runtime)
+    names = "PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16"
+    precision = meaning(precisions, request.precision, "precision", names, "UNKNOWN_PRECISION")
+    device, runtime = request.device or settings.device, parse_runtime(request.runtime, settings.runtime)
     return load_spec(request.model_id, request.source, device, precision, runtime, request.revision)
 
 

@@ -14,6 +14,7 @@ from bertscope_service.analyses.objectives.labelled import LabelledQuery, Labell
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.api.checks import check_input, check_items, check_text
+from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -79,9 +80,8 @@ def _prompt(prompt: ablation_pb2.ClozePrompt, field: str, limits: RequestLimits)
 def _minimal_pairs(objective: ablation_pb2.Objective, limits: RequestLimits) -> MinimalPairsQuery:
     field, given = "objective.minimal_pairs", objective.minimal_pairs
     check_items(given.pairs, f"{field}.pairs")
-    if given.scoring not in WITHIN_WORD:
-        message = f"{field}.scoring is {given.scoring}; set PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD or PSEUDO_LOG_LIKELIHOOD_ORIGINAL"
-        raise InvalidArgument(f"{field}.scoring", message, "UNKNOWN_SCORING")
+    names = "PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD or PSEUDO_LOG_LIKELIHOOD_ORIGINAL"
+    within_word = meaning(WITHIN_WORD, given.scoring, f"{field}.scoring", names, "UNKNOWN_SCORING")
     pairs = tuple(
         (
             check_text(pair.good, f"{field}.pairs[{index}].good", limits),
@@ -89,7 +89,7 @@ def _minimal_pairs(objective: ablation_pb2.Objective, limits: RequestLimits) -> 
         )
         for index, pair in enumerate(given.pairs)
     )
-    return MinimalPairsQuery(pairs, WITHIN_WORD[given.scoring], objective.truncate)
+    return MinimalPairsQuery(pairs, within_word, objective.truncate)
 
 
 def _labelled(objective: ablation_pb2.Objective, limits: RequestLimits) -> LabelledQuery:

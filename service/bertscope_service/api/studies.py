@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from bertscope.v1 import benchmark_pb2
 
 from bertscope_service.api.benchmark_plan import Resources
-from bertscope_service.api.benchmark_reports import load_warnings, render_machine, render_model_report, render_progress
+from bertscope_service.api.benchmark_reports import load_warnings, render_model_report, render_progress
 from bertscope_service.api.benchmark_requests import parse_measurement
 from bertscope_service.api.intervals import check_draws
 from bertscope_service.api.limits import RequestLimits
@@ -19,7 +19,6 @@ from bertscope_service.api.provenance import parse_runtime
 from bertscope_service.benchmark.build import Builder
 from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.benchmark.measure import Measured
-from bertscope_service.benchmark.published import Published
 from bertscope_service.benchmark.studies import Row, Studies
 from bertscope_service.benchmark.systems import System, choose_systems
 from bertscope_service.errors import InvalidArgument
@@ -90,7 +89,8 @@ def render_study_progress(stage: str, done: float) -> Response:
 
 def render_row(row: Row) -> Response:
     """Renders one system; the message keeps none of its models in memory."""
-    message = benchmark_pb2.StudyRow(published=_published(row.system.published), not_measured=row.not_measured, built=row.built)
+    published = benchmark_pb2.Published(**asdict(row.system.published))
+    message = benchmark_pb2.StudyRow(published=published, not_measured=row.not_measured, built=row.built)
     found, recipe = row.comparison, row.system.recipe
     if recipe is not None:
         message.baseline = recipe.baseline
@@ -99,18 +99,6 @@ def render_row(row: Row) -> Response:
         message.measured.CopyFrom(render_model_report(found.model, found.baseline, of_model))
         message.baseline_measured.CopyFrom(render_model_report(found.baseline, found.baseline, of_baseline))
     return Response(row=message)
-
-
-def _published(figures: Published) -> benchmark_pb2.Published:
-    return benchmark_pb2.Published(
-        system=figures.system,
-        technique=figures.technique,
-        compression=figures.compression,
-        performance=figures.performance,
-        speedup=figures.speedup,
-        relative_to=figures.relative_to,
-        evaluated_on=figures.evaluated_on,
-    )
 
 
 def render_studies_summary(found: Sequence[Measured], seconds: float) -> Response:
@@ -123,6 +111,6 @@ def render_studies_summary(found: Sequence[Measured], seconds: float) -> Respons
         measured = sum(one.seconds for one in found)
         load = sum(one.seconds * one.machine.other_load for one in found) / measured if measured else 0.0
         machine = replace(found[-1].machine, other_load=load)
-        summary.machine.CopyFrom(render_machine(machine))
+        summary.machine.CopyFrom(benchmark_pb2.Machine(**asdict(machine)))
         summary.warnings.extend(load_warnings(machine, cut_short=any(one.cut_short for one in found)))
     return Response(summary=summary)

@@ -10,12 +10,12 @@ from bertscope_service.analyses.ablation import Greedy, HeadSet, Order, SweepQue
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.api import limits as bounds
 from bertscope_service.api.checks import parse_layer_heads
+from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.intervals import METRICS, parse_bootstrap
 from bertscope_service.api.interventions import parse_change
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 
-Response = ablation_pb2.SweepHeadsResponse
 Sweep = ablation_pb2.SweepHeadsRequest
 
 SCOPES = {
@@ -23,12 +23,7 @@ SCOPES = {
     Sweep.SCOPE_EVERY_HEAD: every_head,
     Sweep.SCOPE_EVERY_LAYER: every_layer,
 }
-ORDERS = {
-    ablation_pb2.Greedy.ORDER_UNSPECIFIED: Order.EFFECT,
-    ablation_pb2.Greedy.ORDER_EFFECT: Order.EFFECT,
-    ablation_pb2.Greedy.ORDER_IMPORTANCE: Order.IMPORTANCE,
-    ablation_pb2.Greedy.ORDER_BEST_REMAINING: Order.BEST_REMAINING,
-}
+ORDERS = {0: Order.EFFECT} | members(Order, ablation_pb2.Greedy.Order, "ORDER_")
 
 
 def parse_sweep(
@@ -66,11 +61,9 @@ def check_rankable(objective: ObjectiveQuery) -> None:
 
 
 def _sets(request: ablation_pb2.SweepHeadsRequest, shape: Shape, model: str) -> tuple[HeadSet, ...]:
-    if request.scope not in SCOPES:
-        message = f"scope is {request.scope}; set SCOPE_EVERY_HEAD or SCOPE_EVERY_LAYER"
-        raise InvalidArgument("scope", message, "UNKNOWN_SCOPE")
+    every = meaning(SCOPES, request.scope, "scope", "SCOPE_EVERY_HEAD or SCOPE_EVERY_LAYER", "UNKNOWN_SCOPE")
     if not request.sets:
-        return _existing(SCOPES[request.scope](shape.layers, shape.heads), shape, model)
+        return _existing(every(shape.layers, shape.heads), shape, model)
     if request.scope:
         raise InvalidArgument("scope", "scope and sets exclude each other; set one of them", "SCOPE_WITH_SETS")
     if len(request.sets) > bounds.MAX_SETS:
@@ -132,10 +125,8 @@ def _memory_bytes(request: ablation_pb2.SweepHeadsRequest, most: int) -> int:
 
 
 def _greedy(given: ablation_pb2.Greedy, objective: ObjectiveQuery, sets: int) -> Greedy:
-    if given.order not in ORDERS:
-        message = f"greedy.order is {given.order}; set ORDER_EFFECT, ORDER_IMPORTANCE or ORDER_BEST_REMAINING"
-        raise InvalidArgument("greedy.order", message, "UNKNOWN_ORDER")
-    order = ORDERS[given.order]
+    names = "ORDER_EFFECT, ORDER_IMPORTANCE or ORDER_BEST_REMAINING"
+    order = meaning(ORDERS, given.order, "greedy.order", names, "UNKNOWN_ORDER")
     if order is Order.IMPORTANCE and not objective.has_loss:
         message = "greedy.order is ORDER_IMPORTANCE and the objective has no loss; set ORDER_EFFECT or ORDER_BEST_REMAINING"
         raise InvalidArgument("greedy.order", message, "OBJECTIVE_WITHOUT_LOSS")

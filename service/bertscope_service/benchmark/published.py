@@ -34,15 +34,4 @@ class Published:
 def published_figures() -> tuple[Published, ...]:
     """Reads all rows, in the table's order."""
     text = files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
-    return tuple(
-        Published(
-            system=row["system"],
-            technique=row["technique"],
-            compression=row["compression"],
-            performance=row["performance_percent"],
-            speedup=row["speedup"],
-            relative_to=row["relative_to"],
-            evaluated_on=row["evaluated_on"],
-        )
-        for row in csv.DictReader(text.splitlines())
-    )
+    return tuple(Published(**row) for row in csv.DictReader(text.splitlines()))

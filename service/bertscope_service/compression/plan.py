@@ -92,14 +92,11 @@ def plan(steps: Sequence[Step], subject: Subject) -> Plan:
             case RemoveFeedForward():
                 _check_share(step.share, f"{field}.share")
                 if step.criterion is Criterion.IMPORTANCE:
-                    _check_texts(step.texts, f"{field}.texts")
                     _check_masked_lm(subject)
             case PruneMagnitude():
                 _check_share(step.share, f"{field}.share")
             case EliminateTokens():
                 _check_tokens(step, field, len(left))
-            case ReduceVocabulary():
-                _check_texts(step.texts, f"{field}.texts")
             case WeightOnly():
                 step = _weight_only(step, field, onnx=onnx)
         planned.append(step)
@@ -208,7 +205,6 @@ def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -
                     raise InvalidArgument(f"{field}.heads[{index}].heads[{place}]", message, "HEAD_OUT_OF_RANGE")
         return
     _check_share(step.share, f"{field}.share")
-    _check_texts(step.texts, f"{field}.texts")
     _check_masked_lm(subject)
     if not subject.capabilities.differentiable:
         message = f"{subject.name} has no gradients to rank heads by; name the heads, or load it with the torch runtime"
@@ -225,11 +221,6 @@ def _check_masked_lm(subject: Subject) -> None:
     if not subject.has_mask:
         message = f"{subject.name} has no mask token, so nothing can be ranked by importance; choose by name or magnitude"
         raise Unsupported(message, "NO_MASK_TOKEN", model=subject.name)
-
-
-def _check_texts(texts: Sequence[str], field: str) -> None:
-    if not texts:
-        raise InvalidArgument(field, f"{field} is empty; give at least one text", "NO_TEXT")
 
 
 def _check_share(share: float, field: str) -> None:

@@ -6,11 +6,11 @@ import copy
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 
 from bertscope_service.checkpoints.files import TOKENIZER_PATTERNS
 from bertscope_service.checkpoints.sources import Source
@@ -20,10 +20,9 @@ from bertscope_service.encoders.torch.checkpoints import CLASSIFIER, read_checkp
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.pruning import read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import stored_weights
+from bertscope_service.encoders.torch.weight_readers import FORMATS
 from bertscope_service.encoders.torch.weights import save_checkpoint
-
-FORMATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-"""Number formats of weights, by their names in safetensors files."""
+from bertscope_service.encoders.weight_headers import FLOATS, read_headers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,9 +123,5 @@ def stored_format(source: Source) -> torch.dtype:
 
     config.json may name a narrower one.
     """
-    found: torch.dtype | None = None
-    for path in source.weight_files:
-        with safe_open(path, framework="pt") as file:
-            for name in {file.get_slice(key).get_dtype() for key in file.keys()} & FORMATS.keys():  # noqa: SIM118
-                found = FORMATS[name] if found is None else torch.promote_types(found, FORMATS[name])
-    return found or torch.float32
+    found = {tensor.dtype for tensor in read_headers(source.weight_files).values()} & set(FLOATS)
+    return reduce(torch.promote_types, map(FORMATS.__getitem__, found)) if found else torch.float32

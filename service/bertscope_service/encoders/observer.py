@@ -29,8 +29,12 @@ class Observer(Protocol):
     Only the tensors that `run` returns are copied to the host, so a reduction that can run on the device belongs there.
     """
 
+    __slots__ = ()
+
     @property
-    def group(self) -> Hashable: ...
+    def group(self) -> Hashable:
+        """Is the same for all observers of a class unless it says otherwise."""
+        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:

@@ -16,7 +16,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.plan import Subject
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.sessions import onnxruntime_version
-from bertscope_service.models.runtime_choice import ChoiceSlot, RuntimeChoice
+from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices
 
 LIBRARIES = ("tokenizers", "torch", "transformers")
 """Libraries that shape the numbers; their versions and ours are part of every reply's provenance."""
@@ -67,7 +67,7 @@ class LoadedModel:
     `steps` are the compression steps before it was loaded; `checkpoint` says that its source is a checkpoint of transformers,
     which can be compressed further. `source` is where it was read, None if that is gone. `alternatives` are other encoders of
     the same model until one is chosen to serve it. `temporary` holds a folder that is deleted with it. `choice` explains the
-    decision of runtime "auto", and `remember` stores a new one; both are None for another runtime.
+    decision of runtime "auto", and `remember` is where a new one is stored, and its key; both are None for another runtime.
     """
 
     spec: LoadSpec
@@ -81,7 +81,7 @@ class LoadedModel:
     alternatives: tuple[Encoder, ...] = ()
     temporary: object = None
     choice: RuntimeChoice | None = None
-    remember: ChoiceSlot | None = None
+    remember: tuple[RuntimeChoices, ChoiceKey] | None = None
 
     @property
     def name(self) -> str:

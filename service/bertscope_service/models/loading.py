@@ -24,7 +24,6 @@ from bertscope_service.compression.half import chosen_precision
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
-from bertscope_service.models.runtime_choice import ChoiceSlot
 from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_candidates
 
 
@@ -108,7 +107,7 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
     source.confinement.check(source.folder)
     checkpoint = source.kind is Kind.CHECKPOINT
     loaded = LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes, steps, checkpoint, source, tuple(alternatives))
-    slot = ChoiceSlot(runtimes.choices, candidates.key) if runtimes.choices is not None and candidates.key is not None else None
+    slot = (runtimes.choices, candidates.key) if runtimes.choices is not None and candidates.key is not None else None
     return replace(loaded, choice=candidates.choice, remember=slot)
 
 

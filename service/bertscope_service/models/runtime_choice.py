@@ -191,38 +191,14 @@ class RuntimeChoices:
             logger.info("a choice of runtime can't be stored in the cache; this server keeps it until it stops: %s", error)
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceSlot:
-    """The storage of one model's choice."""
-
-    choices: RuntimeChoices
-    key: ChoiceKey
-
-    def keep(self, choice: RuntimeChoice) -> RuntimeChoice:
-        """Stores a choice; see RuntimeChoices.remember."""
-        return self.choices.remember(self.key, choice)
-
-    def clear(self) -> None:
-        """Removes the choice; see RuntimeChoices.forget."""
-        self.choices.forget(self.key)
-
-
 def parse_choice(content: Mapping[str, Any]) -> RuntimeChoice:
     """Converts a file's content. Raises KeyError, TypeError, ValueError for anything that was not stored as a choice."""
     times = tuple(
         RuntimeTimes(str(one["runtime"]), float(one["text_seconds"]), float(one["batch_seconds"])) for one in content["times"]
     )
-    choice = RuntimeChoice(
-        runtime=str(content["runtime"]),
-        preferred=str(content["preferred"]),
-        threshold=float(content["threshold"]),
-        times=times,
-        speedup=float(content["speedup"]),
-        low=float(content["low"]),
-        high=float(content["high"]),
-        rounds=int(content["rounds"]),
-        measured_time=float(content["measured_time"]),
-    )
+    kinds = {"runtime": str, "preferred": str, "rounds": int}
+    kinds |= dict.fromkeys(("threshold", "speedup", "low", "high", "measured_time"), float)
+    choice = RuntimeChoice(times=times, **{name: kind(content[name]) for name, kind in kinds.items()})
     numbers = (choice.speedup, choice.low, choice.high, choice.threshold, choice.measured_time)
     if content["format"] != FORMAT or {one.runtime for one in times} != set(RUNTIMES):
         raise ValueError("it has another format")

@@ -37,7 +37,8 @@ async def warm_up(engine: Engine, model: LoadedModel) -> LoadedModel:
         except Exception:
             # The stored choice can't run: the next load tries both.
             if model.remember is not None:
-                await asyncio.to_thread(model.remember.clear)
+                choices, key = model.remember
+                await asyncio.to_thread(choices.forget, key)
             raise
         return model
     usable: list[Encoder] = []
@@ -84,7 +85,8 @@ async def _choose(engine: Engine, model: LoadedModel, encoders: list[Encoder]) -
     """Measures the libraries, chooses one, and stores the choice."""
     choice = await choose(engine, encoders, _inputs(model)[1][0])
     if model.remember is not None:
-        choice = await asyncio.to_thread(model.remember.keep, choice)
+        choices, key = model.remember
+        choice = await asyncio.to_thread(choices.remember, key, choice)
     other = next(encoder.runtime for encoder in encoders if encoder.runtime != choice.preferred)
     words = f"{other} is {choice.speedup:.2f} [{choice.low:.2f}, {choice.high:.2f}] times as fast as {choice.preferred}"
     logger.info("%s is served by %s: %s over %d rounds", model.name, choice.runtime, words, choice.rounds)

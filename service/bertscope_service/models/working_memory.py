@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ import psutil
 import torch
 
 from bertscope_service.encoders.onnx.sessions import shrinking
+from bertscope_service.models.memory import give_back
 
 SAMPLE_SECONDS = 0.001
 
@@ -25,7 +24,7 @@ def working_bytes(device: torch.device, work: Callable[[], object]) -> int:
     with shrinking():
         work()  # ONNX Runtime returns the memory of earlier runs
         if device.type == "cpu":
-            _trim()
+            give_back()  # the kernel counts free memory when it is used again
             return _with_kernel(work) if _reset_peak() else _with_samples(work)
     return _on_gpu(device, work)
 
@@ -43,14 +42,6 @@ def _used_by_others(device: torch.device) -> int:
     """Returns the memory of a GPU that PyTorch did not allocate."""
     free, total = torch.cuda.mem_get_info(device)
     return total - free - torch.cuda.memory_reserved(device)
-
-
-def _trim() -> None:
-    """Returns free memory to the system, so that the kernel counts it when it is used again. Only glibc can."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(ctypes.c_size_t(0))
 
 
 def _reset_peak() -> bool:

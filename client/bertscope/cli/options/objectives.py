@@ -11,7 +11,6 @@ import typer
 
 from bertscope import files
 from bertscope.ablation.objectives import ClozePrompts, Divergence, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
-from bertscope.choices import Scoring
 from bertscope.cli import options
 from bertscope.cli.options import specifications
 from bertscope.cli.views.output import Failure, UsageError
@@ -28,41 +27,51 @@ ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pai
 """The server's name of an item; a part is kept if the error is about it and not about the text itself."""
 
 
-Prompts = Annotated[
-    Path | None,
-    typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
-]
-Pairs = Annotated[Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')]
-Labelled = Annotated[
-    Path | None,
-    typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
-]
-Columns = Annotated[
-    str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")]
-SkipMultiPiece = Annotated[
-    bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
-]
-PairScoring = Annotated[
-    Literal["within-word", "original"] | None,
-    typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
-]
+@dataclass(frozen=True)
+class ObjectiveOptions:
+    """The file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
 
-
-class MeasuredFile:
-    """Converts the options of the dataclasses below, which define the options and their names."""
-
-    flags: ClassVar[Mapping[str, str]]
+    flags: ClassVar[Mapping[str, str]] = {source: f"--{source}" for source in READERS}
     """The option that names a file, for each kind of items."""
-    columns: str | None
-    limit: int | None
-    seed: int
-    mask_share: float | None
-    skip_multi_piece: bool
-    scoring: Literal["within-word", "original"] | None
-    truncate: bool
+
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
+    ] = None
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')
+    ] = None
+    labelled: Annotated[
+        Path | None,
+        typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
+    ] = None
+    divergence: Annotated[
+        Path | None,
+        typer.Option(
+            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
+        ),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+    ] = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")] = 0
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
+    ] = None
+    skip_multi_piece: Annotated[
+        bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
+    ] = False
+    scoring: Annotated[
+        Literal["within-word", "original"] | None,
+        typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
+    ] = None
+    truncate: options.Truncate = False
 
     @property
     def given(self) -> list[str]:
@@ -116,71 +125,24 @@ class MeasuredFile:
         return f"{line}: {item[2]}" if item[2] else line
 
 
-def _prompts(asked: MeasuredFile) -> Objective:
-    items = asked.items("prompts")
-    return ClozePrompts(items, skip_multi_piece=asked.skip_multi_piece, truncate=asked.truncate)
-
-
-def _texts(asked: MeasuredFile) -> Objective:
-    return MaskedLmLoss(asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate)
-
-
-def _pairs(asked: MeasuredFile) -> Objective:
-    scoring: Scoring = "original" if asked.scoring == "original" else "within_word"
-    return MinimalPairs(asked.items("pairs"), scoring=scoring, truncate=asked.truncate)
-
-
-def _labelled(asked: MeasuredFile) -> Objective:
-    return LabelledTexts(asked.items("labelled"), truncate=asked.truncate)
-
-
-def _divergence(asked: MeasuredFile) -> Objective:
-    return Divergence(asked.items("divergence"), truncate=asked.truncate)
-
-
-BUILDERS: dict[str, Callable[[MeasuredFile], Objective]] = {
-    "prompts": _prompts,
-    "texts": _texts,
-    "pairs": _pairs,
-    "labelled": _labelled,
-    "divergence": _divergence,
+BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
+    "prompts": lambda asked: ClozePrompts(
+        asked.items("prompts"), skip_multi_piece=asked.skip_multi_piece, truncate=asked.truncate
+    ),
+    "texts": lambda asked: MaskedLmLoss(
+        asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate
+    ),
+    "pairs": lambda asked: MinimalPairs(
+        asked.items("pairs"), scoring="original" if asked.scoring == "original" else "within_word", truncate=asked.truncate
+    ),
+    "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
+    "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
 }
 
 
 @dataclass(frozen=True)
-class ObjectiveOptions(MeasuredFile):
-    """The file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
-
-    flags: ClassVar[Mapping[str, str]] = {source: f"--{source}" for source in READERS}
-
-    prompts: Prompts = None
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
-    ] = None
-    pairs: Pairs = None
-    labelled: Labelled = None
-    divergence: Annotated[
-        Path | None,
-        typer.Option(
-            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
-        ),
-    ] = None
-    columns: Columns = None
-    limit: Limit = None
-    seed: Seed = 0
-    mask_share: Annotated[
-        float | None,
-        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
-    ] = None
-    skip_multi_piece: SkipMultiPiece = False
-    scoring: PairScoring = None
-    truncate: options.Truncate = False
-
-
-@dataclass(frozen=True)
-class ScoreOptions(MeasuredFile):
-    """The file to score models on, for commands with another --texts; files as in `ObjectiveOptions`."""
+class ScoreOptions(ObjectiveOptions):
+    """The file to score models on, for commands with another --texts and no --divergence."""
 
     flags: ClassVar[Mapping[str, str]] = {
         "prompts": "--prompts",
@@ -189,23 +151,15 @@ class ScoreOptions(MeasuredFile):
         "labelled": "--labelled",
     }
 
-    prompts: Prompts = None
     texts: Annotated[
         Path | None,
         typer.Option("--loss", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
     ] = None
-    pairs: Pairs = None
-    labelled: Labelled = None
-    columns: Columns = None
-    limit: Limit = None
-    seed: Seed = 0
+    divergence: ClassVar[None] = None  # type: ignore[misc]  # not an option here
     mask_share: Annotated[
         float | None,
         typer.Option("--mask-share", metavar="SHARE", help="With --loss: share of words to mask; 0.15 unless set."),
     ] = None
-    skip_multi_piece: SkipMultiPiece = False
-    scoring: PairScoring = None
-    truncate: options.Truncate = False
 
 
 @contextmanager

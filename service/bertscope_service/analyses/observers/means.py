@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import torch
 
 from bertscope_service.encoders.base import BatchGates, ContextWatcher, Encoder, State
-from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.observer import Observer, Readout
 
 
 @dataclass(frozen=True, slots=True)
-class ContextObserver:
+class ContextObserver(Observer):
     """Sums every head's context over a row's real tokens, before any gate: float32 [layers, heads, head_size]."""
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:

@@ -85,14 +85,10 @@ class GoldProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelProbe:
+class LabelProbe(Observer):
     """Reads the scores of all labels before the softmax: float32 [labels]. `gold` is the right label, for the loss."""
 
     gold: int = 0
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -113,14 +109,10 @@ class LabelProbe:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenProbe:
+class HiddenProbe(Observer):
     """Reads the last hidden states at some positions P: a tensor [P, hidden_size] that stays on the device."""
 
     positions: tuple[int, ...]
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -131,7 +123,7 @@ class HiddenProbe:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DivergenceProbe:
+class DivergenceProbe(Observer):
     """Computes KL(untouched || changed) at some positions P, nats: float32 [P].
 
     `untouched` is the result of a HiddenProbe there: it takes a few kilobytes, distributions over the vocabulary would take
@@ -140,10 +132,6 @@ class DivergenceProbe:
 
     positions: tuple[int, ...]
     untouched: torch.Tensor
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:

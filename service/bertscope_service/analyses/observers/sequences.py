@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.encoders.base import BatchGates, Encoder, State
-from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.observer import Observer, Readout
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenObserver:
+class HiddenObserver(Observer):
     """Reads the last hidden states of a row: float32 [length, hidden_size]."""
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -35,12 +31,8 @@ class HiddenObserver:
 
 
 @dataclass(frozen=True, slots=True)
-class LogitsObserver:
+class LogitsObserver(Observer):
     """Reads the scores over the vocabulary at every token of a row, before the softmax: float32 [length, vocabulary_size]."""
-
-    @property
-    def group(self) -> Hashable:
-        return None
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
