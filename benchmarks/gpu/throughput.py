@@ -18,8 +18,8 @@ from bertscope_service.encoders.torch.architectures import Architecture
 from bertscope_service.encoders.torch.attention import NAME
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.limits import Limits as EngineLimits
 from bertscope_service.engine.rows import Row as EngineRow
-from bertscope_service.engine.worker import Limits as EngineLimits
 from bertscope_service.observability.metrics import Metrics
 
 from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, Row, synchronize

@@ -23,7 +23,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.worker import Limits
+from bertscope_service.engine.limits import Limits
 from bertscope_service.observability.metrics import Metrics
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM

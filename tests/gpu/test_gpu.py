@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
@@ -237,8 +238,8 @@ async def engine_with_memory(encoder: TorchEncoder, free_bytes: int) -> AsyncIte
     need("prometheus_client")
     from bertscope_service.encoders.base import TokenSequence
     from bertscope_service.engine.engine import Engine
+    from bertscope_service.engine.limits import Limits
     from bertscope_service.engine.rows import Row
-    from bertscope_service.engine.worker import Limits
     from bertscope_service.observability.metrics import Metrics
 
     engine = Engine(lambda _: Limits(batch_tokens=4096, queue_tokens=100_000), Metrics())

@@ -8,18 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import torch
-from bertscope_service.encoders.base import (
-    BatchGates,
-    Capabilities,
-    Encoder,
-    Gates,
-    MapWatcher,
-    Shape,
-    State,
-    TokenSequence,
-    valid_mask,
-)
+from bertscope_service.encoders.base import BatchGates, Capabilities, Encoder, Gates, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.engine.rows import Job, Priority, Row
 
 SECONDS = 20

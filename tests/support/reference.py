@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from transformers import AttentionInterface, AttentionMaskInterface, AutoModelForMaskedLM
 from transformers.masking_utils import eager_mask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
@@ -18,6 +18,53 @@ from bertscope.v1 import classification_pb2, cloze_pb2
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Reply = TypeVar("Reply", bound=cloze_pb2.FillMaskResponse | classification_pb2.ClassifyResponse)
+
+
+class _Running(Generic[Item, Reply]):
+    """The calls that run, in the order of their texts."""
+
+    def __init__(self, call: Callable[[Sequence[Item]], Call[Reply]]) -> None:
+        """`call` makes the call about some texts."""
+        self._call = call
+        self._calls: deque[tuple[Part[Item], Call[Reply]]] = deque()
+        self._width = CALLS_UNDER_WAY
+
+    def fill(self, parts: Parts[Item]) -> bool:
+        """Begins calls as long as there are texts and not too many calls run. Returns whether any runs."""
+        while len(self._calls) < self._width and (part := parts.take()) is not None:
+            self._calls.append((part, self._call(part.items)))
+            self._calls[-1][1].begin()  # Noted first, so that nothing keeps it from being cancelled.
+        return bool(self._calls)
+
+    async def first(self, parts: Parts[Item], attempts: int) -> tuple[Part[Item], Reply] | None:
+        """Waits for the first call. Returns its texts and its reply; None if the server rejected it and it will be repeated."""
+        part, call = self._calls[0]
+        try:
+            response = await call.result()
+            parts.check_weights(part.start, response.provenance.weights_digest)
+        except BertscopeError as error:
+            self._calls.popleft()
+            await self._repeat(parts, *parts.refused(part, error, attempts))
+            return None
+        self._calls.popleft()
+        parts.answered(call.seconds)
+        return part, response
+
+    async def _repeat(self, parts: Parts[Item], pieces: Sequence[Part[Item]], seconds: float) -> None:
+        """Repeats the texts of a rejected call after a delay, or, if the call was too large, divides all that run."""
+        if len(pieces) == 1:  # The server is too busy: only the running calls continue.
+            self._width = max(1, len(self._calls))
+            await sleep(seconds)
+            self._calls.appendleft((pieces[0], self._call(pieces[0].items)))
+            self._calls[0][1].begin()
+            return
+        await self.cancel()  # They are as large.
+        parts.put_back([*pieces, *(later for later, _ in self._calls)])
+        self._calls.clear()
+
+    async def cancel(self) -> None:
+        """Cancels all calls."""
+        await cancel_all([call for _, call in self._calls])
 
 
 class AsyncManyTexts(AsyncConnection):
@@ -50,36 +97,14 @@ class AsyncManyTexts(AsyncConnection):
                 for answer in read(only.items, response):
                     yield answer
                 return
-        running: deque[tuple[Part[Item], Call[Reply]]] = deque()
-        width = CALLS_UNDER_WAY
+        running: _Running[Item, Reply] = _Running(lambda items: self._one_of_many(build(items), reply, timeout))
         try:
-            while True:
-                while len(running) < width and (part := parts.take()) is not None:
-                    running.append((part, self._one_of_many(build(part.items), reply, timeout)))
-                    running[-1][1].begin()  # Noted first, so that nothing keeps it from being cancelled.
-                if not running:
-                    parts.end()
-                    return
-                part, call = running[0]
-                try:
-                    response = await call.result()
-                    parts.check_weights(part.start, response.provenance.weights_digest)
-                except BertscopeError as error:
-                    running.popleft()
-                    pieces, seconds = parts.refused(part, error, attempts)
-                    if len(pieces) == 1:  # The server is too busy: only the running calls continue.
-                        width = max(1, len(running))
-                        await sleep(seconds)
-                        running.appendleft((pieces[0], self._one_of_many(build(pieces[0].items), reply, timeout)))
-                        running[0][1].begin()
-                        continue
-                    await cancel_all([call for _, call in running])  # They are as large.
-                    parts.put_back([*pieces, *(later for later, _ in running)])
-                    running.clear()
-                    continue
-                running.popleft()
-                parts.answered(call.seconds)
-                for answer in read(part.items, response):
-                    yield answer
+            while running.fill(parts):
+                answered = await running.first(parts, attempts)
+                if answered is not None:
+                    part, response = answered
+                    for answer in read(part.items, response):
+                        yield answer
+            parts.end()
         finally:
-            await cancel_all([call for _, call in running])
+            await running.cancel()

@@ -22,8 +22,9 @@ from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
 from bertscope_service.analyses.ablation import HeadSet, Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.objectives.base import Objective
-from bertscope_service.encoders.base import Encoder, Gates, State
+from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner, within
 from bertscope_service.engine.rows import Row
 

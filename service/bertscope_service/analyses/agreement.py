@@ -18,8 +18,9 @@ from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked
 from bertscope_service.analyses.timings import interval_of_mean
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
-from bertscope_service.encoders.base import BatchGates, Encoder, State, TokenSequence
+from bertscope_service.encoders.base import BatchGates, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 
 FIELD = "agreement_texts"

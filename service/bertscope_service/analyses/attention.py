@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, State, to_device
+from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State, to_device
 
 STEP_BYTES = 16 * 1024 * 1024
 """Consecutive layers run in one step while their maps stay below this size, so that a long text pauses between layers."""

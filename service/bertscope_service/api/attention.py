@@ -27,7 +27,8 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.checkpoints.tokenizer import Piece
-from bertscope_service.encoders.base import Gates, Shape, State
+from bertscope_service.encoders.base import Gates, Shape
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
 from bertscope_service.models.loaded import LoadedModel
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bertscope_service.errors import LoadAbandonedError
-from bertscope_service.models.registry import in_own_thread
+from bertscope_service.models.own_thread import in_own_thread
 
 T = TypeVar("T")
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.state import State
 
 
 @dataclass(frozen=True, slots=True)

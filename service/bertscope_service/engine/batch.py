@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import torch
 
-from bertscope_service.encoders.base import Encoder, State
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
 
 

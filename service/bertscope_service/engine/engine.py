@@ -14,8 +14,9 @@ from weakref import WeakSet
 import torch
 
 from bertscope_service.engine.lease import Lease
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Job, Priority, Row
-from bertscope_service.engine.worker import Limits, Worker
+from bertscope_service.engine.worker import Worker
 from bertscope_service.errors import Overloaded
 from bertscope_service.observability import timeline
 from bertscope_service.observability.metrics import Metrics

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from bertscope_service.encoders.base import Encoder, Gates, State, TokenSequence
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.state import State
 from bertscope_service.observability.timeline import Timeline
 
 T = TypeVar("T")

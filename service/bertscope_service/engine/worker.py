@@ -1,7 +1,6 @@
-"""Runs the batches of all models on a device, in one thread per device.
+"""Queues the rows of all models on a device for the device's one thread.
 
-Two models on the same cores or the same GPU would only compete, so there is never more than one running batch; on a GPU a
-second one is launched while the first is still running, so that the device does not wait for the host.
+Two models on the same cores or the same GPU would only compete, so there is never more than one running batch.
 """
 
 from __future__ import annotations
@@ -10,41 +9,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from bertscope_service.engine.admission import Admission
-from bertscope_service.engine.batch import LaunchedBatch
+from bertscope_service.engine.device_thread import DeviceThread
 from bertscope_service.engine.jobs_in_flight import JobsInFlight, ensure, logger
 from bertscope_service.engine.lease import Call, Lease, stopping
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.engine.refusals import broken, late, stalled
 from bertscope_service.engine.rows import Job, Row, fail_job
 from bertscope_service.engine.runs import Runner
-from bertscope_service.engine.watchdog import Watchdog, Work, abandon
+from bertscope_service.engine.watchdog import Watchdog, Work
 from bertscope_service.errors import Overloaded, ServiceError
 from bertscope_service.observability.metrics import Metrics
 
 DEADLINE_SLACK_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a device: tokens in a batch (padding included), tokens waiting, seconds a job may wait for others, CPU
-    threads (0: one per physical core), seconds that any batch may take before the device counts as stalled (0: no limit)."""
-
-    batch_tokens: int
-    queue_tokens: int
-    queue_seconds: float = 10.0
-    threads: int = 0
-    stall_seconds: float = 60.0
-
-
 class Worker:
-    """The queue of a device and the thread that empties it. All but the underscored methods may be called from any thread.
+    """The queue of a device and the thread that empties it. Public methods may be called from any thread.
 
     `on_broken` is called on that thread, once, if the device has failed for good, also after an error outside any batch.
     `on_stalled` is called by `check_stall`: with True when a batch takes much longer than such batches do, with False when it
@@ -77,8 +64,7 @@ class Worker:
         self._stalled: Work | None = None
         self._runner = Runner(device, metrics, self._measured, self._watchdog.batch)
         self._watch_queue()
-        self._thread = threading.Thread(target=self._work, name=f"bertscope-{device}", daemon=True)
-        self._thread.start()
+        self._thread = DeviceThread(device, limits.threads, self, self._runner)
 
     def submit(self, job: Job, *, admitted: bool = False) -> None:
         """Queues a job. `admitted`: it continues an admitted job, and is not rejected.
@@ -188,9 +174,46 @@ class Worker:
         """Fails waiting jobs, finishes the running batch or call, and ends the thread; after `seconds`, leaves it running."""
         self._stop(stopping)
         self._thread.join(seconds)
-        if self._thread.is_alive():
-            logger.warning("%s is still running, and nobody waits for it: the process ends without it", self.device)
-            abandon(self._thread)
+
+    def run_call(self, call: Call) -> None:
+        """Runs a call of the lease; on the device's thread."""
+        self._in_flight.call = call
+        with self._watchdog.call(call):
+            call.run()
+        self._in_flight.call = None  # not after an error: then it is failed with all others
+
+    def fail(self) -> None:
+        """Reports that the device has failed; all later calls are rejected. Each step runs even if another fails."""
+        why = partial(broken, self.device)
+        with self._ready:
+            self._ended = why
+        ensure(lambda: self._in_flight.fail(why, list(self._calls)))
+        ensure(self._empty_queue)
+        ensure(lambda: self._metrics.device_broken.labels(self._name).set(1))
+        ensure(lambda: self._on_broken(self.device))
+
+    def next_work(self, *, wait: bool) -> list[Row] | Call | None:
+        """Returns the next batch; [] if none is ready and `wait` is false; None when ended and idle.
+
+        While the device is lent, it returns the next call instead, but none before the last batch has ended: only if `wait` is
+        true.
+        """
+        with self._ready:
+            while True:
+                if self._calls and wait:
+                    return self._calls.popleft()
+                rows = [] if self._lease is not None else self._take()
+                if rows or not wait:
+                    return rows
+                if self._ended is not None:
+                    return None
+                del rows
+                self._ready.wait()
+
+    @property
+    def ended(self) -> bool:
+        """True after close(), and if the device has failed."""
+        return self._ended is not None
 
     def _require_running(self) -> None:
         """Raises Unavailable unless the thread runs new work."""
@@ -242,56 +265,6 @@ class Worker:
         self._metrics.device_stalled.labels(self._name).set_function(lambda: self._stalled is not None)
         self._metrics.device_lent.labels(self._name).set_function(lambda: self._lease is not None)
 
-    def _work(self) -> None:
-        try:
-            self._run()
-        except BaseException:  # noqa: BLE001 - callers must not wait for a thread that has ended
-            ensure(lambda: logger.critical("%s has failed after an error outside any batch", self.device, exc_info=True))
-            self._break()
-
-    def _run(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)  # events and pinned memory belong to the current device
-        elif self._limits.threads:
-            torch.set_num_threads(self._limits.threads)
-        launched: LaunchedBatch | None = None
-        while True:
-            rows = self._next(wait=launched is None)
-            if rows is None:
-                return
-            if isinstance(rows, Call):
-                self._call(rows)
-                del rows
-                continue
-            batch = self._runner.launch(rows) if rows else None
-            if launched is not None:
-                self._runner.finish(launched)
-            launched = batch
-            if launched is not None and launched.copied is None:
-                self._runner.finish(launched)
-                launched = None
-            if self._runner.broken and self._ended is None:
-                self._break()
-            # While this thread waits, its variables must not keep an unloaded model alive.
-            del rows, batch
-
-    def _call(self, call: Call) -> None:
-        """Runs a call of the lease."""
-        self._in_flight.call = call
-        with self._watchdog.call(call):
-            call.run()
-        self._in_flight.call = None  # not after an error: then it is failed with all others
-
-    def _break(self) -> None:
-        """Reports that the device has failed; all later calls are rejected. Each step runs even if another fails."""
-        why = partial(broken, self.device)
-        with self._ready:
-            self._ended = why
-        ensure(lambda: self._in_flight.fail(why, list(self._calls)))
-        ensure(self._empty_queue)
-        ensure(lambda: self._metrics.device_broken.labels(self._name).set(1))
-        ensure(lambda: self._on_broken(self.device))
-
     def _empty_queue(self) -> list[Call]:
         """Replaces the queue and returns the calls of the lease; the caller fails all jobs. The queue is a new one: an error
         may have left the old one inconsistent."""
@@ -301,24 +274,6 @@ class Worker:
                     row.taken = True
             self._queue = RowQueue(self._rates.charge)
             return self._take_calls()
-
-    def _next(self, *, wait: bool) -> list[Row] | Call | None:
-        """Returns the next batch; [] if none is ready and `wait` is false; None when ended and idle.
-
-        While the device is lent, it returns the next call instead, but none before the last batch has ended: only if `wait` is
-        true.
-        """
-        with self._ready:
-            while True:
-                if self._calls and wait:
-                    return self._calls.popleft()
-                rows = [] if self._lease is not None else self._take()
-                if rows or not wait:
-                    return rows
-                if self._ended is not None:
-                    return None
-                del rows
-                self._ready.wait()
 
     def _take(self) -> list[Row]:
         """Takes the next batch from the queue, and fails the jobs of rows that were dropped."""

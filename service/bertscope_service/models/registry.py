@@ -7,12 +7,10 @@ import shutil
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,11 +25,11 @@ from bertscope_service.errors import AlreadyExists, InvalidArgument, LoadAbandon
 from bertscope_service.models.hosted import HostedModel, ModelState
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.memory import forget_locals, give_back
+from bertscope_service.models.own_thread import in_own_thread
 from bertscope_service.models.runtimes import Asked, gradient_encoder
 from bertscope_service.observability.call_notes import note_model
 from bertscope_service.observability.metrics import Metrics
 
-T = TypeVar("T")
 UNLOAD, REPLACE = "unload that one first", "set replace to put it in that one's place"
 """Remedies for a name that is taken."""
 
@@ -291,27 +289,3 @@ async def _free(entry: HostedModel) -> None:
 def _taken(name: str, remedy: str) -> AlreadyExists:
     message = f"{name} is taken; give the model another name, or {remedy}"
     return AlreadyExists(message, "MODEL_EXISTS", model=name)
-
-
-async def in_own_thread(work: Callable[[], T]) -> T:
-    """Runs some work in a thread that ends with it.
-
-    OpenMP keeps a team of threads for every thread that ever used PyTorch. If there are more of them than cores, all of them
-    sleep instead of spinning: a batch takes up to twice as long. A thread's team ends with the thread. Failed work leaves no
-    memory in its error, and freed memory returns to the system.
-    """
-
-    def run() -> T:
-        try:
-            return work()
-        except BaseException as error:
-            forget_locals(error)
-            raise
-        finally:
-            give_back()
-
-    executor = ThreadPoolExecutor(1, thread_name_prefix="bertscope-load")
-    try:
-        return await asyncio.get_running_loop().run_in_executor(executor, run)
-    finally:
-        executor.shutdown(wait=False)

@@ -17,7 +17,7 @@ from bertscope_service.api.models import load_spec
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.embedded import EMBEDDED
 from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.worker import Limits
+from bertscope_service.engine.limits import Limits
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import choose_device, read_model

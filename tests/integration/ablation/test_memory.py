@@ -15,8 +15,9 @@ from bertscope_service.ablation import evaluation as evaluation_module
 from bertscope_service.analyses.ablation import Mode, every_head
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.errors import Unavailable
 from numpy.typing import NDArray
 

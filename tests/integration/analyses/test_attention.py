@@ -7,7 +7,8 @@ import pytest
 import torch
 from bertscope_service.analyses import attention
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
-from bertscope_service.encoders.base import Gates, State
+from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 

@@ -24,7 +24,7 @@ from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.worker import Limits
+from bertscope_service.engine.limits import Limits
 from bertscope_service.errors import InvalidArgument, Overloaded
 from bertscope_service.models import timed_runs as benchmark_runs
 from bertscope_service.models import working_memory as memory

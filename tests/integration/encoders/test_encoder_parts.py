@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchGates, Gates, State
+from bertscope_service.encoders.base import BatchGates, Gates
+from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.oracle import Edit, Edits, Oracle, gates_of

@@ -5,7 +5,8 @@ from itertools import combinations
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates, State
+from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.state import State
 
 from tests.support.reference import Subject, all_logits, assert_close, assert_equal
 from tests.support.subjects import on_three

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates, State
+from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+from bertscope_service.encoders.state import State
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject, all_logits, assert_close

@@ -14,7 +14,7 @@ from bertscope.v1 import model_pb2
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.models import loading, registry, runtimes
+from bertscope_service.models import loading, own_thread, registry, runtimes
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, wait_until
 
@@ -98,7 +98,8 @@ def test_freed_memory_goes_back_to_the_system(
 ) -> None:
     host = launch(model=[f"good={checkpoints['bert']}"])
     given: list[None] = []
-    monkeypatch.setattr(registry, "give_back", lambda: given.append(None))
+    for module in (own_thread, registry):
+        monkeypatch.setattr(module, "give_back", lambda: given.append(None))
     with pytest.raises(grpc.RpcError):
         list(host.models.LoadModel(model_pb2.LoadModelRequest(model_id="bad", source=str(tmp_path)), timeout=CALL_SECONDS))
     assert len(given) == 1

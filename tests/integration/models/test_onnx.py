@@ -23,8 +23,9 @@ from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
-from bertscope_service.encoders.base import Encoder, State, TokenSequence
+from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx.sessions import check_provider, providers
+from bertscope_service.encoders.state import State
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.warm_up import warm_up
 from numpy.testing import assert_allclose

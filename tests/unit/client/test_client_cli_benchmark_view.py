@@ -10,7 +10,7 @@ from bertscope.benchmark import replies
 from bertscope.benchmark.replies import StudiesAssembler
 from bertscope.cli.commands import compress
 from bertscope.cli.views import benchmark as benchmark_view
-from bertscope.cli.views import benchmark_files, benchmark_sheets, models
+from bertscope.cli.views import benchmark_files, benchmark_notes, benchmark_sheets, models
 from bertscope.models import read_model
 from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
 from rich.console import Console
@@ -199,7 +199,7 @@ def test_studies_none_of_which_could_be_measured():
 
 
 def test_a_machine_that_measured_nothing_is_not_described():
-    assert benchmark_sheets.machine_note(Machine("", 0, (), (), 0, 0, "", 0.0)) == ""
+    assert benchmark_notes.machine_note(Machine("", 0, (), (), 0, 0, "", 0.0)) == ""
 
 
 def test_markdown_has_the_intervals_of_what_is_not_distinguishable():
@@ -240,7 +240,7 @@ def test_a_ratio_without_an_interval_says_why():
 
 def test_notes_say_what_intervals_are_computed_with():
     found = replace(REPORT, bootstrap=Bootstrap(resamples=200, seed=7, confidence=0.9))
-    assert "90 % intervals: 200 resamples, seed 7" in benchmark_sheets.report_notes(found)
+    assert "90 % intervals: 200 resamples, seed 7" in benchmark_notes.report_notes(found)
 
 
 def test_small_and_large_ratios():

@@ -49,7 +49,7 @@ def test_the_page_about_python_names_every_method_and_what_it_gives() -> None:
     (said,) = re.findall(r"^- \*\*Streams\.\*\* (.*?)\n- ", page, re.DOTALL | re.MULTILINE)
     generators, _, rest = said.partition(" is a generator")
     readings, _, rest = rest.partition(" give an object to iterate over")
-    whole = rest.partition(" come back when they are done")[0]
+    whole = rest.partition(" return when they are done")[0]
     given = {name: inspect.signature(method, eval_str=False).return_annotation for name, method in calls.items()}
     for name in named(generators):
         assert str(given[name]).startswith("Generator["), name

@@ -4,7 +4,7 @@ import weakref
 
 import pytest
 import torch
-from bertscope_service.encoders.base import State
+from bertscope_service.encoders.state import State
 
 WIDTH = 4
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 import pytest_asyncio
 import torch
-from bertscope_service.encoders.base import State
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rate_estimate import BATCH_SECONDS, KINDS, MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS, RateEstimate
 from bertscope_service.engine.rows import Job, Priority, Row
-from bertscope_service.engine.worker import Limits
 from bertscope_service.observability.metrics import Metrics
 
 from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence

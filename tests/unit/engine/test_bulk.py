@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from bertscope_service.encoders.base import State
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import AHEAD_BATCHES, BulkRunner, within
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Priority, Row
-from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded, Overloaded
 from bertscope_service.observability.metrics import Metrics
 

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import torch
-from bertscope_service.encoders.base import State
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.engine import jobs_in_flight, runs
-from bertscope_service.engine import worker as worker_module
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.lease import Call
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.engine.rows import Job, Row
 from bertscope_service.engine.runs import Runner
-from bertscope_service.engine.worker import Limits
+from bertscope_service.engine.worker import Worker
 from bertscope_service.errors import Overloaded, Unavailable
 from bertscope_service.observability.metrics import Metrics
 
@@ -144,7 +145,7 @@ async def test_whatever_a_call_of_a_lease_raises_is_its_own(rig: Rig, error: Bas
 
 PLACES: dict[str, tuple[Any, str]] = {
     "taking a batch": (RowQueue, "take"),
-    "waiting for one": (worker_module.Worker, "_next"),
+    "waiting for one": (Worker, "next_work"),
     "noting who waited": (Runner, "_note_waits"),
     "measuring": (Runner, "_measure"),
     "delivering": (runs, "deliver"),
@@ -208,12 +209,13 @@ async def test_calls_of_a_lease_hear_that_the_device_broke(rig: Rig, monkeypatch
         raise MemoryError
 
     async with rig.engine.lease(CPU, refuse=False) as lease:
-        monkeypatch.setattr(worker_module.Call, "run", fail)
+        monkeypatch.setattr(Call, "run", fail)
         calls = [asyncio.create_task(lease.call(lambda: 1)) for _ in range(3)]
         assert await asyncio.to_thread(entered.wait, SECONDS)
         release.set()
         found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), SECONDS)
         assert [getattr(one, "reason", one) for one in found] == ["DEVICE_BROKEN"] * 3
+    await rig.engine.close()  # The metric is set after the calls have failed.
     assert rig.broken
 
 

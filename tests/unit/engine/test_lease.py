@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 import torch
-from bertscope_service.encoders.base import State
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Lease
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Row
-from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
 from bertscope_service.observability.metrics import Metrics
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 import torch
-from bertscope_service.encoders.base import State
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Call
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rate_estimate import STALL_FACTOR, UNKNOWN_TOKEN_SECONDS, RateEstimate
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.watchdog import MAX_STEP_SECONDS, Watchdog, hanging
-from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import Unavailable
 from bertscope_service.observability.metrics import Metrics
 

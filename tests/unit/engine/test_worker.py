@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 import torch
-from bertscope_service.encoders.base import State
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.runs import MAX_FAILED_RUNS, Runner
-from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
 from bertscope_service.observability.metrics import Metrics
 

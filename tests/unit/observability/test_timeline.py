@@ -9,11 +9,12 @@ from typing import Self
 
 import pytest
 import pytest_asyncio
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 from bertscope_service.engine.engine import Engine
+from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Row
-from bertscope_service.engine.worker import Limits
 from bertscope_service.errors import DeadlineExceeded
 from bertscope_service.observability import timeline
 from bertscope_service.observability.metrics import Metrics

@@ -8,18 +8,18 @@ from rich.text import Text
 
 from bertscope.benchmark.reports import BenchmarkReport
 from bertscope.benchmark.studies import StudyTable
-from bertscope.cli.views import benchmark_sheets
+from bertscope.cli.views import benchmark_notes, benchmark_sheets
 from bertscope.cli.views.benchmark_sheets import BASELINE, NOT_DISTINGUISHABLE, Group, Sheet
 from bertscope.cli.views.output import fits, printable, table, titled
 
 
 def print_report(screen: Console, report: BenchmarkReport) -> None:
     """Prints sizes, speed and losses; the machine, and disturbances."""
-    screen.print(printable(benchmark_sheets.heading(report)), style="bold")
+    screen.print(printable(benchmark_notes.heading(report)), style="bold")
     _print_warnings(screen, report.warnings)
     for sheet in benchmark_sheets.report_sheets(report, full=False):
         print_sheet(screen, sheet)
-    _print_notes(screen, benchmark_sheets.report_notes(report))
+    _print_notes(screen, benchmark_notes.report_notes(report))
 
 
 def print_studies(screen: Console, studies: StudyTable) -> None:
@@ -30,7 +30,7 @@ def print_studies(screen: Console, studies: StudyTable) -> None:
         print_sheet(screen, sheet)
     for system, reason in benchmark_sheets.not_measured(studies):
         screen.print(Text("not measured: ", style="yellow").append_text(printable(f"{system}: {reason}")))
-    _print_notes(screen, benchmark_sheets.study_notes(studies))
+    _print_notes(screen, benchmark_notes.study_notes(studies))
 
 
 def print_sheet(screen: Console, sheet: Sheet) -> None:

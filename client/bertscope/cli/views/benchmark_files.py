@@ -10,7 +10,7 @@ from typing import Any
 from bertscope.benchmark.reports import BenchmarkReport
 from bertscope.benchmark.rows import columns
 from bertscope.benchmark.studies import StudyTable
-from bertscope.cli.views import benchmark_sheets
+from bertscope.cli.views import benchmark_notes, benchmark_sheets
 from bertscope.cli.views.benchmark_sheets import Sheet
 from bertscope.cli.views.files import written
 from bertscope.cli.views.output import json_text
@@ -34,12 +34,12 @@ def document(measured: Measured) -> dict[str, Any]:
 def markdown(measured: Measured) -> str:
     """Returns the benchmark as Markdown: the terminal's contents, and the intervals of indistinguishable ratios."""
     if isinstance(measured, BenchmarkReport):
-        title, warnings = benchmark_sheets.heading(measured), measured.warnings
+        title, warnings = benchmark_notes.heading(measured), measured.warnings
         title = title[:1].upper() + title[1:]
-        sheets, notes = benchmark_sheets.report_sheets(measured, full=True), benchmark_sheets.report_notes(measured)
+        sheets, notes = benchmark_sheets.report_sheets(measured, full=True), benchmark_notes.report_notes(measured)
     else:
         title, warnings = "Published compressed models, measured", measured.summary.warnings
-        sheets, notes = [benchmark_sheets.study_sheet(measured, full=True)], benchmark_sheets.study_notes(measured)
+        sheets, notes = [benchmark_sheets.study_sheet(measured, full=True)], benchmark_notes.study_notes(measured)
         left_out = benchmark_sheets.not_measured(measured)
         notes = [*(f"Not measured: {system}: {reason}" for system, reason in left_out), *notes]
     warned = [f"> **Warning:** {_escaped(warning)}" for warning in warnings]

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from bertscope.benchmark.reports import BenchmarkReport, Disturbances, Machine, ModelReport, Ratio, Speed
+from bertscope.benchmark.reports import BenchmarkReport, ModelReport, Ratio, Speed
 from bertscope.benchmark.studies import StudyRow, StudyTable
-from bertscope.cli.views.output import count
+from bertscope.cli.views.output import plural
 from bertscope.results import Provenance
 
 NOT_DISTINGUISHABLE = "not distinguishable"
 BASELINE = "baseline"
 NOTHING = ""
-INTERVALS = "[low, high] is an interval over this run: it covers noise only, not bias from neighbours or from another machine"
 MOSTLY_NOT_ZERO = 0.98
 """If this share of the parameters is not zero, zeros (rows for padding and the like) are not mentioned."""
 
@@ -88,65 +87,6 @@ def study_sheet(table: StudyTable, *, full: bool) -> Sheet:
 def not_measured(table: StudyTable) -> list[tuple[str, str]]:
     """Returns the systems that were not measured, and why."""
     return [(study.published.system, study.not_measured) for study in table.studies if not study.measured]
-
-
-def heading(report: BenchmarkReport) -> str:
-    """Returns the compared models, and how all of them ran if that was the same."""
-    runtimes = {model.provenance.runtime for model in report.models}
-    how = f", all run by {runtimes.pop()}" if len(report.models) > len(runtimes) == 1 else ""
-    return f"benchmark against {report.baseline}{how}"
-
-
-def report_notes(report: BenchmarkReport) -> list[str]:
-    """Returns notes on intervals, the machine, the libraries, and disturbances of the measurement."""
-    bootstrap = report.bootstrap
-    how = (
-        f"{100 * bootstrap.confidence:.4g} % intervals: {bootstrap.resamples} resamples, seed {bootstrap.seed}"
-        if bootstrap
-        else ""
-    )
-    return [
-        INTERVALS,
-        how,
-        machine_note(report.machine),
-        _versions(report.models),
-        f"{report.seconds:.1f} s, {disturbances_note(report.machine, report.disturbances)}",
-    ]
-
-
-def study_notes(table: StudyTable) -> list[str]:
-    """Returns notes as `report_notes`."""
-    models = [study.measured for study in table.studies if study.measured]
-    summary = table.summary
-    return [
-        INTERVALS if models else NOTHING,
-        machine_note(summary.machine),
-        _versions(models),
-        f"{summary.seconds:.1f} s, {disturbances_note(summary.machine, summary.disturbances)}",
-    ]
-
-
-def machine_note(machine: Machine) -> str:
-    """Returns the machine in one line; empty for a machine that measured nothing."""
-    if not machine.cores:
-        return NOTHING
-    parts = [
-        machine.cpu,
-        _plural(machine.cores, "core"),
-        _plural(machine.threads, "thread"),
-        *machine.cpu_flags,
-        *machine.gpus,
-        f"{count(machine.memory_bytes, 'B')} of memory",
-        machine.system,
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def disturbances_note(machine: Machine, disturbances: Disturbances) -> str:
-    """Returns the disturbances of the measurement."""
-    calls = disturbances.waited + disturbances.refused
-    others = f"other calls: {disturbances.waited} waited, {disturbances.refused} refused" if calls else "no other calls"
-    return f"{others}, other processes took {100 * machine.other_load:.0f} % of the processor"
 
 
 def number(value: float) -> str:
@@ -259,7 +199,7 @@ def _agreement(report: BenchmarkReport) -> Iterable[Group]:
         else (NOTHING, NOTHING, BASELINE if model.name == report.baseline else NOTHING)
         for agreement, model in zip(found, report.models, strict=True)
     )
-    title = f"agreement at {_plural(first.places, 'place')}"
+    title = f"agreement at {plural(first.places, 'place')}"
     yield Group(title, ("same top 1#", f"of top {first.k}#", "KL, nats"), rows)
 
 
@@ -281,11 +221,6 @@ def _speedups(
         yield ratio(speedup(speeds[length]), baseline=True, full=full) if length in speeds else NOTHING
 
 
-def _versions(models: Iterable[ModelReport]) -> str:
-    versions = {name: version for model in models for name, version in model.provenance.library_versions.items()}
-    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-
-
 def _how_named(provenance: Provenance) -> str:
     return f"{_short(provenance.model)} by {provenance.runtime}"
 
@@ -300,7 +235,3 @@ def _short(name: str) -> str:
 
 def _decimals(value: float) -> int:
     return max(0, 2 - math.floor(math.log10(abs(value)))) if value else 2
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

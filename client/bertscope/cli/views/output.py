@@ -91,6 +91,11 @@ def count(value: float, unit: str = "") -> str:
     return f"{value / 1000**exponent:.3g} {('', 'k', 'M', 'G')[exponent]}{unit}".rstrip()
 
 
+def plural(number: int, noun: str) -> str:
+    """Returns a number with its noun: 1 core, 2 cores."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None

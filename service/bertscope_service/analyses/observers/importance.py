@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.probes import LossProbe
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 
 GRADIENT_TOKENS = 256
 """Maximum number of tokens in a backward pass, or one text: the pass holds the output of every layer (bert-base: 0.3 GB)."""

@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
-from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State, to_device
 
 LARGE_TOP_K = 100
 """Rows that ask for more predictions than this run in separate batches."""

@@ -8,8 +8,9 @@ from typing import Self
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, ContextWatcher, Encoder, State
+from bertscope_service.encoders.base import BatchGates, ContextWatcher, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.state import State
 
 
 @dataclass(frozen=True, slots=True)

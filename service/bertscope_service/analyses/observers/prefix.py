@@ -6,8 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.state import State
 
 
 @dataclass(frozen=True, slots=True)

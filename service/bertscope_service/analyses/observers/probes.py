@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
-from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.state import State, to_device
 
 
 class LossProbe(Observer, Protocol):

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import BatchGates, Encoder, State, to_device
+from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.state import State, to_device
 
 LOGITS_BYTES = 64 * 1024 * 1024
 """Maximum size of the scores over the vocabulary that are held at a time, bytes."""

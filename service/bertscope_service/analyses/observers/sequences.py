@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading
-from bertscope_service.encoders.base import BatchGates, Encoder, State
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,12 @@ from numpy.typing import NDArray
 from bertscope_service.encoders.base import (
     BatchGates,
     Capabilities,
-    Context,
     ContextWatcher,
     Gates,
     MapWatcher,
     Shape,
-    State,
     TokenSequence,
     place_ids,
-    to_device,
-    valid_mask,
 )
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
 from bertscope_service.encoders.onnx.details import read_details
@@ -52,6 +48,7 @@ from bertscope_service.encoders.onnx.values import (
     VALID,
     at,
 )
+from bertscope_service.encoders.state import Context, State, to_device, valid_mask
 
 INT8 = "int8"
 """The precision whose activations are integers."""

@@ -17,15 +17,14 @@ from bertscope_service.encoders.base import (
     Gates,
     MapWatcher,
     Shape,
-    State,
     TokenSequence,
     place_ids,
-    valid_mask,
 )
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.parts import tensors_of
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
+from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.errors import FailedPrecondition
 
 INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})

@@ -18,12 +18,11 @@ from bertscope_service.encoders.base import (
     Gates,
     MapWatcher,
     Shape,
-    State,
     TokenSequence,
     place_ids,
-    valid_mask,
 )
 from bertscope_service.encoders.gating import pick
+from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.encoders.torch.encoder import DTYPES
 from bertscope_service.encoders.torch.random_models import fill
 from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes

@@ -13,19 +13,15 @@ from numpy.typing import NDArray
 from bertscope_service.encoders.base import (
     BatchGates,
     Capabilities,
-    Context,
     ContextWatcher,
     Gates,
-    KeptTokens,
     MapWatcher,
     Shape,
-    State,
     TokenSequence,
     place_ids,
-    to_device,
-    valid_mask,
 )
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.state import Context, KeptTokens, State, to_device, valid_mask
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
 from bertscope_service.encoders.torch.attention import gated_attention
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bertscope_service.encoders.base import BEYOND, KeptTokens, State, to_device, valid_mask
+from bertscope_service.encoders.state import BEYOND, KeptTokens, State, to_device, valid_mask
 
 KEPT_SHARES_KEY = "bertscope_kept_shares"
 """The key in config.json: [1.0, 0.7, ...], the share of a text's tokens that continues after each layer."""

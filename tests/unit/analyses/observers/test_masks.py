@@ -9,7 +9,8 @@ import pytest
 import torch
 from bertscope_service.analyses.attention import by_word
 from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
-from bertscope_service.encoders.base import Shape, State
+from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.state import State
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,0 +1,143 @@
+"""Defines the state of a batch between two layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+
+@dataclass(slots=True)
+class Context:
+    """The outputs of one layer's heads, before any gate: `own` = A V, [rows, length, heads, head_size], and `mean`, the mean of
+    V over the real tokens, [rows, heads, head_size]."""
+
+    own: torch.Tensor
+    mean: torch.Tensor
+
+
+BEYOND = 1 << 30
+"""A position after all others."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptTokens:
+    """The remaining tokens of a batch, in models that drop some between layers.
+
+    places: their positions in the text, int64 [rows, length], ascending, BEYOND at padding. protected: tokens that are never
+    dropped, bool [rows, length]; False at padding. tokens: real tokens of each text before any was dropped, on the host.
+    """
+
+    places: torch.Tensor
+    protected: torch.Tensor
+    tokens: tuple[int, ...]
+
+    def row(self, index: int, length: int) -> KeptTokens:
+        """Returns a copy of one row without its padding."""
+        one = slice(index, index + 1)
+        return KeptTokens(self.places[one, :length].clone(), self.protected[one, :length].clone(), self.tokens[one])
+
+    @staticmethod
+    def stack(rows: Sequence[KeptTokens]) -> KeptTokens:
+        """Returns one batch of single rows."""
+        places = torch.nn.utils.rnn.pad_sequence([row.places[0] for row in rows], batch_first=True, padding_value=BEYOND)
+        return KeptTokens(places, _padded([row.protected[0] for row in rows]), tuple(row.tokens[0] for row in rows))
+
+
+class State:
+    """A batch between two layers. `advance` changes it in place, but never the tensors, so states may share them.
+
+    hidden: [rows, length, hidden_size] after `layer` layers (after the embeddings if 0), in the model's number format. Where
+    rows are not embedded yet, it is computed when it is first read.
+    pending: computes `hidden`; None once it is there.
+    lengths: real tokens of each row, on the host.
+    valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
+    context: of layer `layer`, if `attend` computed it.
+    kept_tokens: the remaining tokens, in models that drop tokens: length and `lengths` count these alone. None in all others,
+    and once a state was read at chosen positions.
+    """
+
+    __slots__ = ("_hidden", "context", "kept_tokens", "layer", "lengths", "pending", "valid")
+
+    def __init__(
+        self,
+        hidden: torch.Tensor | Callable[[], torch.Tensor],
+        lengths: tuple[int, ...],
+        valid: torch.Tensor | None,
+        layer: int = 0,
+        context: Context | None = None,
+        kept_tokens: KeptTokens | None = None,
+    ) -> None:
+        """`hidden` may be a function that computes it."""
+        if isinstance(hidden, torch.Tensor):
+            self.hidden = hidden
+        else:
+            self.pending: Callable[[], torch.Tensor] | None = hidden
+        self.lengths = lengths
+        self.valid = valid
+        self.layer = layer
+        self.context = context
+        self.kept_tokens = kept_tokens
+
+    @property
+    def hidden(self) -> torch.Tensor:
+        if self.pending is not None:
+            self.hidden = self.pending()
+        return self._hidden
+
+    @hidden.setter
+    def hidden(self, hidden: torch.Tensor) -> None:
+        # What computes it may hold memory.
+        self._hidden, self.pending = hidden, None
+
+    def row(self, index: int) -> State:
+        """Returns a copy of one row without its padding; it holds no memory of the batch."""
+        length, one, context = self.lengths[index], slice(index, index + 1), self.context
+        kept = None if context is None else Context(context.own[one, :length].clone(), context.mean[one].clone())
+        left = None if self.kept_tokens is None else self.kept_tokens.row(index, length)
+        return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept, left)
+
+    @property
+    def bytes(self) -> int:
+        """The memory of its tensors."""
+        tensors = [self.hidden] + ([] if self.context is None else [self.context.own, self.context.mean])
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    @staticmethod
+    def stack(states: Sequence[State]) -> State:
+        """Returns one batch of single rows at the same layer, all of them with a context or none."""
+        first = states[0]
+        if len(states) == 1:
+            return State(first.hidden, first.lengths, None, first.layer, first.context, first.kept_tokens)
+        lengths = tuple(state.lengths[0] for state in states)
+        hidden = _padded([state.hidden[0] for state in states])
+        contexts = [state.context for state in states if state.context is not None]
+        context = None
+        if contexts:
+            context = Context(_padded([one.own[0] for one in contexts]), torch.cat([one.mean for one in contexts]))
+        left = [state.kept_tokens for state in states if state.kept_tokens is not None]
+        kept_tokens = KeptTokens.stack(left) if left else None
+        return State(hidden, lengths, valid_mask(lengths, hidden.device), first.layer, context, kept_tokens)
+
+
+def _padded(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """Pads tensors [length, ...] into one [rows, longest, ...]."""
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+
+
+def valid_mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor | None:
+    """Returns the mask of real positions of a batch, bool [rows, longest], or None if all are real."""
+    longest = max(lengths)
+    if min(lengths) == longest:
+        return None
+    mask = np.arange(longest) < np.asarray(lengths)[:, None]
+    return to_device(torch.from_numpy(mask), device)
+
+
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copies a host tensor without making the host wait for the device."""
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor
