@@ -11,6 +11,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.host import command as host
 from benchmarks.lib.measure import Claim, machine
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
@@ -55,6 +56,7 @@ LONG_SCRIPTS = {"sweep-64": sweep64}
 """Scripts that run only when they are named: half an hour each."""
 
 REPORTS = {
+    "host": host.main,
     "load": load.main,
     "heavy": heavy_callers.main,
     "soak": soak.main,

@@ -1,0 +1,1 @@
+"""Measures the host alone: what a server spends on calls and texts beside the model."""

@@ -1,0 +1,48 @@
+"""Callers in a closed loop, in a process of their own: each sends its next call when the last one is answered.
+
+python -m benchmarks.host.callers < Calls (pickled) > Answers (pickled)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import sys
+import time
+
+import grpc
+import psutil
+import uvloop
+
+from benchmarks.host.calls import Answers, Calls
+
+OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+async def _run(calls: Calls) -> Answers:
+    answers, server = Answers(), psutil.Process(calls.server)
+    async with grpc.aio.insecure_channel(calls.target, OPTIONS) as channel:
+        unary: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(calls.method)
+        stream: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(calls.method)
+
+        async def ask() -> int:
+            if calls.streaming:
+                return sum([len(message) async for message in stream(calls.request)])
+            return len(await unary(calls.request))
+
+        async def caller(end: float) -> None:
+            while (began := time.perf_counter()) < end:
+                await ask()
+                answers.latencies.append(time.perf_counter() - began)
+
+        for _ in range(3):  # warms up
+            answers.reply_bytes = await ask()
+        cpu, began = sum(server.cpu_times()[:2]), time.perf_counter()
+        await asyncio.gather(*(caller(began + calls.seconds) for _ in range(calls.callers)))
+        answers.elapsed = time.perf_counter() - began
+        answers.cpu = sum(server.cpu_times()[:2]) - cpu
+    return answers
+
+
+if __name__ == "__main__":
+    pickle.dump(uvloop.run(_run(pickle.load(sys.stdin.buffer))), sys.stdout.buffer)

@@ -1,0 +1,51 @@
+"""What a process of callers sends and what comes of it; both are pickled between processes."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SPARE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What to send, to which process, and for how long."""
+
+    target: str
+    server: int
+    """The server's process id."""
+    method: str
+    request: bytes
+    streaming: bool
+    callers: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Answers:
+    """What came of it: the seconds of each call, the seconds that passed, and the server's CPU seconds meanwhile."""
+
+    latencies: list[float] = field(default_factory=list)
+    elapsed: float = 0.0
+    cpu: float = 0.0
+    reply_bytes: int = 0
+    """All messages of one reply together."""
+
+    @property
+    def cpu_per_call(self) -> float:
+        return self.cpu / len(self.latencies)
+
+
+def send(calls: Calls) -> Answers:
+    """Sends the calls from a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.host.callers"]
+    timeout = calls.seconds + SPARE_SECONDS
+    done = subprocess.run(command, input=pickle.dumps(calls), stdout=subprocess.PIPE, cwd=ROOT, timeout=timeout, check=True)
+    answers = pickle.loads(done.stdout)
+    assert isinstance(answers, Answers)
+    return answers

@@ -1,0 +1,163 @@
+"""`python -m benchmarks host`: CPU of a server per call and per text when its model computes nothing, beside a bare echo."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.host import echo, stages
+from benchmarks.host.calls import ROOT, Answers, Calls, send
+from benchmarks.host.questions import Question, questions, write_models
+from benchmarks.lib.measure import machine
+from benchmarks.lib.serving import Running, serving
+
+SERVER = "benchmarks.host.fixed_encoder"
+
+
+@dataclass(slots=True)
+class Cell:
+    """One question at a number of callers: ours and the echo, round by round; the share of each stage."""
+
+    question: Question
+    callers: int
+    ours: list[Answers] = field(default_factory=list)
+    bare: list[Answers] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ratios(self) -> list[float]:
+        """CPU of one of our calls over that of one echo, round by round."""
+        return [ours.cpu_per_call / bare.cpu_per_call for ours, bare in zip(self.ours, self.bare, strict=True)]
+
+    def summary(self) -> dict[str, object]:
+        """Returns medians over the rounds."""
+        latencies = 1000 * np.concatenate([answers.latencies for answers in self.ours])
+        rate = statistics.median(len(answers.latencies) / answers.elapsed for answers in self.ours)
+        cpu = statistics.median(answers.cpu_per_call for answers in self.ours)
+        return {
+            "question": self.question.name,
+            "texts": self.question.texts,
+            "callers": self.callers,
+            "calls_per_second": rate,
+            "texts_per_second": rate * self.question.texts,
+            "p50_ms": float(np.percentile(latencies, 50)),
+            "p99_ms": float(np.percentile(latencies, 99)),
+            "cpu_ms_per_call": 1000 * cpu,
+            "cpu_us_per_text": 1e6 * cpu / self.question.texts,
+            "echo_cpu_ms": 1000 * statistics.median(answers.cpu_per_call for answers in self.bare),
+            "ratio": statistics.median(self.ratios),
+            "spread": (min(self.ratios), max(self.ratios)),
+            "stages": self.shares,
+        }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints."""
+    options = _parser().parse_args(arguments)
+    asked = [question for question in questions() if options.only in question.name and question.texts in options.texts]
+    if not asked:
+        print(f"no call is named {options.only!r} with {options.texts} texts", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        flags = ["--threads", "1", "--runtime", "torch", *write_models(Path(name))]
+        server = stack.enter_context(serving(*flags, module=SERVER))
+        bare = stack.enter_context(_echoing(options.loop))
+        cells = [
+            _measure(Cell(question, callers), server, bare, options.rounds, options.seconds)
+            for question in asked
+            for callers in options.callers
+        ]
+    if options.json:
+        print(json.dumps({"machine": machine(), "cells": [cell.summary() for cell in cells]}, indent=2))
+    else:
+        _print(cells, options.loop)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks host", description=__doc__)
+    parser.add_argument("--only", default="", metavar="PART", help="only calls with this in their names: FillMask")
+    parser.add_argument("--texts", type=int, nargs="+", default=[1, 8, 64, 256], help="texts in a call")
+    parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each side in each round")
+    parser.add_argument("--loop", choices=("uvloop", "asyncio"), default="uvloop", help="event loop of the bare echo")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    return parser
+
+
+@contextlib.contextmanager
+def _echoing(loop: str) -> Iterator[tuple[str, int]]:
+    """Runs the bare server; yields its address and process id."""
+    command = [sys.executable, "-m", "benchmarks.host.echo", loop]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            yield f"127.0.0.1:{int(process.stdout.readline())}", process.pid
+        finally:
+            process.terminate()
+
+
+def _measure(cell: Cell, server: Running, bare: tuple[str, int], rounds: int, seconds: float) -> Cell:
+    question, (target, process) = cell.question, bare
+
+    def ours(seconds: float) -> Answers:
+        pid = server.process.pid
+        return send(Calls(server.target, pid, question.method, question.request, question.streaming, cell.callers, seconds))
+
+    size = ours(0.1).reply_bytes
+    method = echo.STREAM if question.streaming else echo.UNARY
+    request = echo.ask(size, len(question.request))
+    for _ in range(rounds):
+        cell.ours.append(ours(seconds))
+        cell.bare.append(send(Calls(target, process, method, request, question.streaming, cell.callers, seconds)))
+    if stages.available():
+        with stages.Profile(server.process.pid, seconds) as profile:
+            ours(seconds + 1)
+        cell.shares = profile.shares
+    found = cell.summary()
+    line = f"{question.name}, {question.texts} a call, {cell.callers} callers"
+    print(f"{line}: {found['cpu_ms_per_call']:.3f} ms, {found['ratio']:.2f} times the echo", file=sys.stderr)
+    return cell
+
+
+def _print(cells: list[Cell], loop: str) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    table = Table(title=f"A model that computes nothing, beside a bare grpc.aio echo of the same bytes on {loop}")
+    for heading in ("call", "texts", "callers", "calls/s", "texts/s", "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="left" if heading == "call" else "right")
+    for heading in ("CPU ms/call", "CPU us/text", "echo ms", "ratio", "spread"):
+        table.add_column(heading, justify="right")
+    for cell in cells:
+        found = cell.summary()
+        low, high = min(cell.ratios), max(cell.ratios)
+        numbers = [f"{found[name]:,.0f}" for name in ("texts", "callers", "calls_per_second", "texts_per_second")]
+        numbers += [f"{found[name]:.2f}" for name in ("p50_ms", "p99_ms")]
+        numbers += [f"{found['cpu_ms_per_call']:.3f}", f"{found['cpu_us_per_text']:.1f}", f"{found['echo_cpu_ms']:.3f}"]
+        table.add_row(cell.question.name, *numbers, f"{found['ratio']:.2f}", f"{low:.2f} to {high:.2f}")
+    console.print(table)
+    profiled = [cell for cell in cells if cell.shares]
+    if profiled:
+        names = [name for name, _ in stages.STAGES] + [stages.OTHER]
+        shares = Table(title="Share of each stage in the server's samples, %")
+        for heading in ("call", "texts", "callers", *names):
+            shares.add_column(heading, justify="left" if heading == "call" else "right")
+        for cell in profiled:
+            row = [f"{100 * cell.shares.get(name, 0.0):.0f}" for name in names]
+            shares.add_row(cell.question.name, str(cell.question.texts), str(cell.callers), *row)
+        console.print(shares)
+    else:
+        console.print("no profile by stage: py-spy is not installed (pip install py-spy)")
+    console.print(machine(), highlight=False)
