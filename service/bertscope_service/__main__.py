@@ -20,6 +20,7 @@ from pydantic_settings import CliApp, SettingsError
 from bertscope_service.observability import logs
 from bertscope_service.rpc import native_environment as process
 from bertscope_service.rpc.addresses import check_free
+from bertscope_service.rpc.event_loop import new_event_loop
 from bertscope_service.settings import Settings, unknown_variables
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None, *, ended: Callable[[int], None] = la
     logger.info("bertscope %s starts: Python %s, process %d", _version(), platform.python_version(), os.getpid())
     if unknown := unknown_variables(os.environ):
         logger.warning("of no effect in the environment, for no setting has that name: %s", ", ".join(unknown))
-    return asyncio.run(_serve(settings, began, ended))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_serve(settings, began, ended))
 
 
 def _describe(problem: ErrorDetails) -> str:

@@ -23,6 +23,7 @@ from bertscope.v1 import (
 )
 from bertscope.v1 import attention_pb2 as attention
 from bertscope_service.contract import Method
+from bertscope_service.rpc.event_loop import new_event_loop
 from bertscope_service.rpc.server import Server
 from bertscope_service.settings import Settings
 from google.rpc import error_details_pb2
@@ -38,7 +39,7 @@ class LoopThread:
     """An event loop that runs in a thread."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="test-server", daemon=True)
         self._thread.start()
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
-from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_text
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.analyses.texts import character_before, check_finite, mask_positions
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -48,17 +50,18 @@ class FilledMask:
     """The predictions for one mask, likeliest first, in columns [n].
 
     position, span: the mask's place among the tokens, and in the text. words, pieces: each prediction, and the ids of its
-    pieces. logs: natural logarithms of their probabilities. ranks: in the whole vocabulary from 1; 0 for words of several
-    pieces. shares: probabilities among the candidates; None without candidates.
+    pieces. logs, probabilities: natural logarithms of their probabilities, and these. ranks: in the whole vocabulary from 1; 0
+    for words of several pieces. shares: probabilities among the candidates; None without candidates.
     """
 
     position: int
     span: tuple[int, int]
-    words: list[str]
+    words: Sequence[str]
     pieces: Sequence[tuple[int, ...]]
-    logs: NDArray[np.float64]
-    ranks: NDArray[np.int64]
-    shares: NDArray[np.float64] | None
+    logs: Sequence[float]
+    probabilities: Sequence[float]
+    ranks: Sequence[int]
+    shares: Sequence[float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,12 @@ class _Spelling:
 
 NOTHING_ASKED = np.zeros((1, 0), dtype=np.int64)
 NO_CANDIDATES = _Spelling([], {}, {})
+
+
+@cache
+def _nothing_asked(positions: int) -> NDArray[np.int64]:
+    """Returns ids to score at some positions: none at any."""
+    return np.zeros((positions, 0), dtype=np.int64)
 
 
 @dataclass(slots=True)
@@ -113,7 +122,7 @@ class ClozePlan:
             # Leaves room for the longest candidate after a blank.
             spelled = self._spellings[" "] = self._spell(" ")
             reserve = max(spelled.members) - 1
-        texts = [self._read(index, text, reserve) for index, text in enumerate(query.texts)]
+        texts = self._read(reserve)
         self.predictions = sum(len(positions) for _, positions in texts) * max(query.top_k, len(query.candidates))
         if self.predictions > MAX_PREDICTIONS:
             message = (
@@ -124,21 +133,30 @@ class ClozePlan:
             )
         self._texts = [(tokenized, self._plan(index, tokenized, at)) for index, (tokenized, at) in enumerate(texts)]
 
-    def _read(self, index: int, text: str, reserve: int) -> tuple[TokenizedText, tuple[int, ...]]:
-        """Returns a text's tokens and the positions of its masks. A text that is cut leaves room for `reserve` more tokens."""
-        field, reserve = f"texts[{index}]", min(reserve, self.tokenizer.max_tokens // 2)
-        tokenized = read_text(self.tokenizer, text, field, truncate=self.query.truncate, reserve=reserve)
-        return tokenized, mask_positions(tokenized, self.tokenizer, field)
+    def _read(self, reserve: int) -> list[tuple[TokenizedText, tuple[int, ...]]]:
+        """Returns the tokens of each text and the positions of its masks. A text that is cut leaves room for `reserve` more
+        tokens."""
+        reserve = min(reserve, self.tokenizer.max_tokens // 2)
+        texts = self.tokenizer.encode_all([(text,) for text in self.query.texts], truncate=self.query.truncate, reserve=reserve)
+        read = []
+        for index, text in enumerate(texts):
+            field = f"texts[{index}]"
+            check_length(text, field, self.tokenizer.max_tokens)
+            read.append((text, mask_positions(text, self.tokenizer, field)))
+        return read
 
     def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
         """Returns the masks of a text. Adds the row that reads them all, and one for each longer candidate length at each
         mask."""
+        if not self.query.candidates:
+            row = self._add(tokenized.sequence, MaskObserver(positions, self.query.top_k, _nothing_asked(len(positions))))
+            return [_Mask(number, at, NO_CANDIDATES, {1: row}) for number, at in enumerate(positions)]
         masks = [_Mask(number, at, self._spelling(tokenized, at)) for number, at in enumerate(positions)]
         singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
         width = max(single.shape[1] for single in singles)
-        if self.query.top_k or width:
+        if width:
             asked = np.concatenate([widen(single, width) for single in singles])
-            row = self._add(tokenized.sequence, MaskObserver(positions, self.query.top_k, asked))
+            row = self._add(tokenized.sequence, MaskObserver(positions, 0, asked))
             for mask in masks:
                 mask.rows[1] = row
         for mask in masks:
@@ -148,8 +166,6 @@ class ClozePlan:
 
     def _spelling(self, tokenized: TokenizedText, position: int) -> _Spelling:
         """Returns the candidates' pieces at a mask. They depend only on the character before it, so few of these are made."""
-        if not self.query.candidates:
-            return NO_CANDIDATES
         before = character_before(tokenized, position)
         found = self._spellings.get(before)
         if found is None:
@@ -211,18 +227,28 @@ class ClozePlan:
 
         Raises FailedPrecondition for scores that are not finite.
         """
-        check_finite(array for found in scores for array in (found.top_logs, found.asked_logs))
-        fill = self._top if self.query.top_k else self._chosen
-        return [[fill(tokenized, mask, scores) for mask in masks] for tokenized, masks in self._texts]
+        if self.query.top_k:
+            return self._likeliest(scores)
+        check_finite(found.asked_logs for found in scores)
+        return [[self._chosen(tokenized, mask, scores) for mask in masks] for tokenized, masks in self._texts]
 
-    def _top(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
-        found = scores[mask.rows[1]]
-        ids, logs = found.top_ids[mask.number].tolist(), found.top_logs[mask.number].astype(np.float64)
-        words, ranks = list(map(self.tokenizer.word, ids)), np.arange(1, len(ids) + 1)
-        pieces = [(token,) for token in ids]
-        return FilledMask(
-            mask.position, tokenized.span(mask.position), words, pieces, np.minimum(logs, 0.0), ranks, shares=None
-        )
+    def _likeliest(self, scores: Sequence[MaskScores]) -> list[list[FilledMask]]:
+        """Converts the likeliest words at all masks in one pass: there is a row for each text, in order."""
+        logs = np.concatenate([found.top_logs for found in scores])
+        check_finite([logs])
+        logs = np.minimum(logs.astype(np.float64), 0.0)
+        ids = np.concatenate([found.top_ids for found in scores]).tolist()
+        words = {token: self.tokenizer.word(token) for token in set(chain.from_iterable(ids))}
+        columns = zip(ids, logs.tolist(), np.exp(logs).tolist(), strict=True)
+        ranks = range(1, self.query.top_k + 1)
+
+        def fill(tokenized: TokenizedText, mask: _Mask) -> FilledMask:
+            tokens, its_logs, probabilities = next(columns)
+            named, pieces = [words[token] for token in tokens], [(token,) for token in tokens]
+            span = tokenized.span(mask.position)
+            return FilledMask(mask.position, span, named, pieces, its_logs, probabilities, ranks, shares=None)
+
+        return [[fill(tokenized, mask) for mask in masks] for tokenized, masks in self._texts]
 
     def _chosen(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
         count = len(self.query.candidates)
@@ -236,7 +262,9 @@ class ClozePlan:
                 logs[members] = found.asked_logs.sum(axis=0, dtype=np.float64)
         logs = np.minimum(logs, 0.0)
         order = np.argsort(-logs, kind="stable")
+        shares = np.exp(logs - np.logaddexp.reduce(logs))[order].tolist()
+        logs, ranks = logs[order], ranks[order]
         words = [self.query.candidates[place] for place in order.tolist()]
         pieces = [mask.spelling.pieces[place] for place in order.tolist()]
-        shares = np.exp(logs - np.logaddexp.reduce(logs))[order]
-        return FilledMask(mask.position, tokenized.span(mask.position), words, pieces, logs[order], ranks[order], shares)
+        span, probabilities = tokenized.span(mask.position), np.exp(logs).tolist()
+        return FilledMask(mask.position, span, words, pieces, logs.tolist(), probabilities, ranks.tolist(), shares)

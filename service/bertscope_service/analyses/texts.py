@@ -37,7 +37,8 @@ def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str) -> tuple[int, ...]:
     """Returns the positions of a text's masks, at least one. Raises InvalidArgument if there are none, or none are left
     after cutting."""
-    positions = tuple(place for place, token in enumerate(tokenized.sequence.ids) if token == tokenizer.mask_id)
+    mask = tokenizer.mask_id
+    positions = tuple([place for place, token in enumerate(tokenized.sequence.ids) if token == mask])
     if positions:
         return positions
     if tokenized.truncated:

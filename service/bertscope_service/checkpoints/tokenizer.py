@@ -187,17 +187,31 @@ class TextTokenizer:
     def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False, reserve: int = 0) -> TokenizedText:
         """Tokenizes a text or a pair. With `truncate`, cuts it to `max_tokens - reserve`, the longer text first."""
         texts = (text,) if text_pair is None else (text, text_pair)
-        written = [self._with_own_mask(part) for part in texts]
-        moves = tuple(part_moves for _, part_moves in written)
-        first, second = written[0][0], written[1][0] if text_pair is not None else None
+        return self.encode_all([texts], truncate=truncate, reserve=reserve)[0]
+
+    def encode_all(self, inputs: Sequence[tuple[str, ...]], *, truncate: bool = False, reserve: int = 0) -> list[TokenizedText]:
+        """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock."""
+        written = [tuple(map(self._with_own_mask, texts)) for texts in inputs]
+        parts = [tuple(part for part, _ in parts) for parts in written]
         with self.naming_errors():
-            encoding = self.backend.encode(first, second)
-            excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
-            if excess:
-                with self._lock:
-                    self.truncating.enable_truncation(self.max_tokens - reserve, strategy="longest_first")
-                    encoding = self.truncating.encode(first, second)
-        return TokenizedText(encoding, texts, moves, excess)
+            encodings = self._encode(parts)
+            found = []
+            for texts, own, moved, encoding in zip(inputs, parts, written, encodings, strict=True):
+                excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
+                cut = self._cut(own, self.max_tokens - reserve) if excess else encoding
+                found.append(TokenizedText(cut, texts, tuple(moves for _, moves in moved), excess))
+        return found
+
+    def _encode(self, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
+        if len(parts) == 1:
+            return [self.backend.encode(*_pair(parts[0]))]
+        # A tuple of one text would be read as a pair.
+        return self.backend.encode_batch([part[0] if len(part) == 1 else part for part in parts])
+
+    def _cut(self, part: tuple[str, ...], tokens: int) -> Encoding:
+        with self._lock:
+            self.truncating.enable_truncation(tokens, strategy="longest_first")
+            return self.truncating.encode(*_pair(part))
 
     @property
     def size(self) -> int:
@@ -251,6 +265,10 @@ class TextTokenizer:
             moves.append((start + len(MASK) - shift, shift))
             start = text.find(MASK, start + len(MASK))
         return text.replace(MASK, own), tuple(move for move in moves if len(MASK) != len(own))
+
+
+def _pair(texts: tuple[str, ...]) -> tuple[str, str | None]:
+    return texts[0], texts[1] if len(texts) > 1 else None
 
 
 def _move(place: int, moves: Sequence[tuple[int, int]]) -> int:

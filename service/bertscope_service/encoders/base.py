@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -117,11 +118,13 @@ class BatchGates:
 def place_ids(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns token and segment ids of rows on a device, int64 [rows, longest]; shorter rows are filled with `padding` and with
     0."""
-    ids = np.full((len(sequences), max(map(len, sequences))), padding, dtype=np.int64)
+    lengths = [len(sequence) for sequence in sequences]
+    real = np.arange(max(lengths)) < np.asarray(lengths)[:, None]
+    ids = np.full(real.shape, padding, dtype=np.int64)
     segments = np.zeros_like(ids)
-    for row, sequence in enumerate(sequences):
-        ids[row, : len(sequence)] = sequence.ids
-        segments[row, : len(sequence)] = sequence.segments
+    total = sum(lengths)
+    ids[real] = np.fromiter(chain.from_iterable(sequence.ids for sequence in sequences), np.int64, total)
+    segments[real] = np.fromiter(chain.from_iterable(sequence.segments for sequence in sequences), np.int64, total)
     return to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device)
 
 

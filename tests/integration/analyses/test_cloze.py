@@ -66,9 +66,9 @@ def answers(plan: ClozePlan, scores: list[MaskScores]) -> list[FilledText]:
     for tokenized, masks in zip(plan.texts, plan.answer(scores), strict=True):
         filled = []
         for mask in masks:
-            shares = [None] * len(mask.words) if mask.shares is None else mask.shares.tolist()
-            ranks = [rank or None for rank in mask.ranks.tolist()]
-            columns = zip(mask.words, mask.pieces, mask.logs.tolist(), shares, ranks, strict=True)
+            shares = [None] * len(mask.words) if mask.shares is None else mask.shares
+            ranks = [rank or None for rank in mask.ranks]
+            columns = zip(mask.words, mask.pieces, mask.logs, shares, ranks, strict=True)
             filled.append(FilledMask(mask.position, *mask.span, [Prediction(*row) for row in columns]))
         texts.append(FilledText(filled, len(tokenized), tokenized.truncated))
     return texts

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
+from bertscope_service.analyses.observers.reading import Reading, likeliest, ranks_of, widen
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
@@ -48,26 +48,33 @@ class MaskObserver:
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         read = Reading(encoder, [observer.positions for observer in observers])
         width = max(observer.asked.shape[1] for observer in observers)
-        asked = to_device(torch.from_numpy(np.concatenate([widen(o.asked, width) for o in observers])), encoder.device)
+        asked = to_device(torch.from_numpy(_stack([observer.asked for observer in observers], width)), encoder.device)
         top_k = max(observer.top_k for observer in observers)
         read.advance(state, gates)
         parts = [_read(logits, asked[part], top_k) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
-            dealt = zip(*(np.split(array, read.ends) for array in arrays), strict=True)
-            return [
-                MaskScores(ids[:, : o.top_k], logs[:, : o.top_k], found[:, : o.asked.shape[1]], ranks[:, : o.asked.shape[1]])
-                for o, (ids, logs, found, ranks) in zip(observers, dealt, strict=True)
-            ]
+            ids, logs, found, ranks = arrays
+            results = []
+            for observer, part in zip(observers, read.parts, strict=True):
+                top, asked = observer.top_k, observer.asked.shape[1]
+                results.append(MaskScores(ids[part, :top], logs[part, :top], found[part, :asked], ranks[part, :asked]))
+            return results
 
         return Readout(parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
 
+def _stack(asked: Sequence[NDArray[np.int64]], width: int) -> NDArray[np.int64]:
+    """Returns the ids to score of all rows, [n, width]."""
+    if not width:
+        return np.zeros((sum(map(len, asked)), 0), dtype=np.int64)
+    return np.concatenate([widen(ids, width) for ids in asked])
+
+
 def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.Tensor, ...]:
     """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]."""
-    total = logits.logsumexp(dim=-1, keepdim=True)
-    values, ids = logits.topk(top_k, dim=-1)
+    logs = logits.log_softmax(dim=-1)
+    ids = likeliest(logits, top_k)
     if not asked.shape[1]:
-        return ids, values - total, asked.float(), asked
-    found = logits.gather(1, asked)
-    return ids, values - total, found - total, ranks_of(logits, found)
+        return ids, logs.gather(1, ids), asked.float(), asked
+    return ids, logs.gather(1, ids), logs.gather(1, asked), ranks_of(logits, logits.gather(1, asked))

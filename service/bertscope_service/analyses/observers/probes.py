@@ -65,7 +65,7 @@ class GoldProbe:
         parts = [_gold_scores(logits, placed[part], ranked=observers[0].ranked) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[GoldScores]:
-            dealt = zip(*(np.split(array, read.ends) for array in arrays), strict=True)
+            dealt = zip(*map(read.split, arrays), strict=True)
             widths = (probe.golds.shape[1] for probe in observers)
             return [GoldScores(logs[:, :size], ranks[:, :size]) for size, (logs, ranks) in zip(widths, dealt, strict=True)]
 
@@ -146,7 +146,7 @@ class DivergenceProbe(Observer):
             wanted = encoder.logits(before, torch.zeros_like(places[part]), places[part]).log_softmax(dim=-1)
             parts.append((wanted.exp() * (wanted - logits.log_softmax(dim=-1))).sum(dim=-1))
         # Equal distributions differ by rounding.
-        return Readout((torch.cat(parts).clamp(min=0.0),), lambda arrays: np.split(arrays[0], read.ends))
+        return Readout((torch.cat(parts).clamp(min=0.0),), lambda arrays: read.split(arrays[0]))
 
 
 def _gold_scores(logits: torch.Tensor, golds: torch.Tensor, *, ranked: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,19 +19,28 @@ LOGITS_BYTES = 64 * 1024 * 1024
 FEW = 16
 """Up to this many entries, counting ranks is faster than sorting the whole vocabulary."""
 
+BLOCK, MIN_BLOCKS = 64, 8
+"""The columns of a block in `likeliest`, and the fewest blocks for each wanted entry with which that is faster."""
+
 
 class Reading:
-    """The positions to read in a batch's rows, flattened: `rows` and `places` are int64 [n] on the device."""
+    """The positions to read in a batch's rows, flattened: `rows` and `places` are int64 [n] on the device, `parts` is the slice
+    of each row."""
 
     def __init__(self, encoder: Encoder, positions: Sequence[tuple[int, ...]]) -> None:
         self.encoder = encoder
         self.counts = [len(row) for row in positions]
-        self.ends = np.cumsum(self.counts)[:-1]
+        ends = list(accumulate(self.counts))
+        self.parts = [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
         width = max(self.counts)
         only = np.array([(*row, *(row[-1:] * (width - len(row)))) for row in positions], dtype=np.int64)
         rows = np.repeat(np.arange(len(positions)), self.counts)
-        places = np.concatenate([np.arange(count) for count in self.counts])
+        places = np.arange(ends[-1]) - np.repeat(np.subtract(ends, self.counts), self.counts)
         self.only, self.rows, self.places = (to_device(torch.from_numpy(a), encoder.device) for a in (only, rows, places))
+
+    def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
+        """Returns the part of each row in an array [n, ...]: views."""
+        return [array[part] for part in self.parts]
 
     def advance(self, state: State, gates: BatchGates | None) -> None:
         """Runs the remaining layers, the last one only at these positions."""
@@ -42,6 +53,24 @@ class Reading:
         for begin in range(0, len(self.rows), chunk):
             part = slice(begin, begin + chunk)
             yield part, self.encoder.logits(state, self.rows[part], self.places[part])
+
+
+def likeliest(logits: torch.Tensor, top_k: int) -> torch.Tensor:
+    """Returns the ids of the largest scores of each row, int64 [n, top_k], the largest first, from scores [n, vocabulary].
+
+    On a CPU, the largest of each block of columns decide first which blocks can hold one: finding the largest of a block is
+    vectorised, `topk` is not.
+    """
+    count, vocabulary = logits.shape
+    blocks = vocabulary // BLOCK
+    if logits.device.type != "cpu" or top_k * MIN_BLOCKS > blocks:
+        return logits.topk(top_k, dim=-1).indices
+    whole = blocks * BLOCK
+    chosen = logits[:, :whole].unflatten(1, (blocks, BLOCK)).amax(dim=-1).topk(top_k, dim=-1).indices
+    places = (chosen[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(1)
+    rest = torch.arange(whole, vocabulary).expand(count, -1)
+    places = torch.cat((places, rest), dim=1)
+    return places.gather(1, logits.gather(1, places).topk(top_k, dim=-1).indices)
 
 
 def ranks_of(logits: torch.Tensor, found: torch.Tensor) -> torch.Tensor:

@@ -42,4 +42,4 @@ class LogitsObserver(Observer):
         scores = torch.empty((len(reading.rows), encoder.shape.vocabulary_size), dtype=torch.float32, device=encoder.device)
         for part, logits in reading.logits(state):
             scores[part] = logits
-        return Readout((scores,), lambda arrays: np.split(arrays[0], reading.ends))
+        return Readout((scores,), lambda arrays: reading.split(arrays[0]))
