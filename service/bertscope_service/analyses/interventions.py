@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from bertscope_service.analyses.ablation import HeadSet, Mode
 from bertscope_service.encoders.base import Gates
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Interventions:
     """The contribution of every head, in three arrays [layers, heads]. (1, False, False) leaves a head untouched.
 
@@ -24,14 +25,24 @@ class Interventions:
     mean: NDArray[np.bool_]
 
     @classmethod
+    @cache
     def none(cls, layers: int, heads: int) -> Interventions:
-        """Returns the interventions that leave every head untouched."""
+        """Returns the interventions that leave every head untouched; the same ones for every call."""
         shape = (layers, heads)
-        return cls(np.ones(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_))
+        arrays = np.ones(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        for array in arrays:
+            array.flags.writeable = False
+        return cls(*arrays)
 
-    @property
+    @cached_property
+    def needs_means(self) -> bool:
+        """Whether any head contributes its mean context."""
+        return bool(self.mean.any())
+
+    @cached_property
     def untouched(self) -> bool:
-        return not (self.mean.any() or self.uniform.any() or (self.keep != 1).any())
+        """Whether every head contributes its own context."""
+        return not (self.needs_means or self.uniform.any() or (self.keep != 1).any())
 
     def change(self, heads: HeadSet, mode: Mode, scale: float = 1.0) -> Interventions:
         """Returns a copy with some heads changed, whatever they contributed before. `scale` is for Mode.SCALE."""
@@ -48,7 +59,7 @@ class Interventions:
         if self.untouched:
             return None
         constant = {}
-        if self.mean.any():
+        if self.needs_means:
             if means is None:
                 raise ValueError("mean ablation without mean contexts")
             for layer in np.flatnonzero(self.mean.any(axis=1)).tolist():

@@ -128,7 +128,7 @@ class Call:
 
         def work() -> tuple[T, Conditions]:
             interventions = read_interventions(getattr(request, "interventions", ()), self.model)
-            needed = means or bool(interventions.mean.any())
+            needed = means or interventions.needs_means
             texts = getattr(request, "reference_texts", ())
             check_reference_texts(texts, self.backend.limits, check_count, needed=needed)
             planned = plan(request, self.model, self.backend.limits)

@@ -32,6 +32,8 @@ def read_interventions(interventions: Sequence[common_pb2.HeadIntervention], mod
 def parse_interventions(interventions: Sequence[common_pb2.HeadIntervention], shape: Shape, model: str) -> Interventions:
     """Returns the contribution of each head. Each head may be named once."""
     parsed = Interventions.none(shape.layers, shape.heads)
+    if not interventions:
+        return parsed
     if len(interventions) > shape.layers * shape.heads:
         total = shape.layers * shape.heads
         message = f"interventions has {len(interventions)} entries and {model} {total} heads; name each head once"

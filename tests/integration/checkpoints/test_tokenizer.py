@@ -203,6 +203,17 @@ def test_truncated_text_is_transformers_own(subject: Subject, words: int) -> Non
 
 
 @on_three_tokenizers
+@pytest.mark.parametrize("truncate", [False, True])
+def test_texts_together_are_tokenized_as_each_alone(subject: Subject, truncate: bool) -> None:
+    inputs = [*((text,) for text in SENTENCES), ("one", "and another"), ("cat " * 100,), ("cat " * 100, "short"), ("a [MASK]",)]
+    together = subject.ours.encode_all(inputs, truncate=truncate, reserve=3)
+    for texts, found in zip(inputs, together, strict=True):
+        alone = subject.ours.encode(*texts, truncate=truncate, reserve=3)
+        assert found.sequence == alone.sequence
+        assert (found.truncated, found.pieces(subject.ours)) == (alone.truncated, alone.pieces(subject.ours))
+
+
+@on_three_tokenizers
 def test_nothing_is_cut_unless_asked(subject: Subject) -> None:
     tokenized = subject.ours.encode("cat " * 100)
     assert len(tokenized) > MAX_TOKENS
