@@ -192,13 +192,13 @@ class TextTokenizer:
     def encode_all(self, inputs: Sequence[tuple[str, ...]], *, truncate: bool = False, reserve: int = 0) -> list[TokenizedText]:
         """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock."""
         written = [tuple(map(self._with_own_mask, texts)) for texts in inputs]
-        parts = [tuple(part for part, _ in parts) for parts in written]
+        own = [tuple(part for part, _ in parts) for parts in written]
         with self.naming_errors():
-            encodings = self._encode(parts)
+            encodings = self._encode(own)
             found = []
-            for texts, own, moved, encoding in zip(inputs, parts, written, encodings, strict=True):
+            for texts, part, moved, encoding in zip(inputs, own, written, encodings, strict=True):
                 excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
-                cut = self._cut(own, self.max_tokens - reserve) if excess else encoding
+                cut = self._cut(part, self.max_tokens - reserve) if excess else encoding
                 found.append(TokenizedText(cut, texts, tuple(moves for _, moves in moved), excess))
         return found
 
