@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import torch
 from bertscope_service import __main__ as service
-from bertscope_service.encoders.base import BatchGates, Encoder, See, State, TokenSequence, place_ids, valid_mask
+from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, TokenSequence, place_ids
+from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import read_model
 from bertscope_service.models.registry import Report
@@ -45,7 +46,7 @@ class FixedEncoder:
         state: State,
         stop: int,
         gates: BatchGates | None = None,
-        watch: Mapping[int, See] | None = None,
+        watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: object = None,
         only: torch.Tensor | None = None,
