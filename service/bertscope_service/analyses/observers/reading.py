@@ -67,8 +67,8 @@ def likeliest(logits: torch.Tensor, top_k: int) -> torch.Tensor:
         return logits.topk(top_k, dim=-1).indices
     whole = blocks * BLOCK
     chosen = logits[:, :whole].unflatten(1, (blocks, BLOCK)).amax(dim=-1).topk(top_k, dim=-1).indices
-    places = (chosen[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(1)
-    rest = torch.arange(whole, vocabulary).expand(count, -1)
+    places = (chosen[:, :, None] * BLOCK + torch.arange(BLOCK, dtype=torch.int64, device=logits.device)).flatten(1)
+    rest = torch.arange(whole, vocabulary, dtype=torch.int64, device=logits.device).expand(count, -1)
     places = torch.cat((places, rest), dim=1)
     return places.gather(1, logits.gather(1, places).topk(top_k, dim=-1).indices)
 
