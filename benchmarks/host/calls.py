@@ -1,4 +1,4 @@
-"""What a process of callers sends and what comes of it; both are pickled between processes."""
+"""Defines the calls of a process of callers and their outcome; both are pickled between processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPARE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What to send, to which process, and for how long."""
+    """The request to send, the server to send it to, and for how long."""
 
     target: str
     server: int
@@ -28,7 +28,7 @@ class Calls:
 
 @dataclass(slots=True)
 class Answers:
-    """What came of it: the seconds of each call, the seconds that passed, and the server's CPU seconds meanwhile."""
+    """The outcome of calls: the seconds of each call, the seconds that passed, and the server's CPU seconds meanwhile."""
 
     latencies: list[float] = field(default_factory=list)
     elapsed: float = 0.0

@@ -36,12 +36,12 @@ class Interventions:
 
     @cached_property
     def needs_means(self) -> bool:
-        """Whether any head contributes its mean context."""
+        """True if any head contributes its mean context."""
         return bool(self.mean.any())
 
     @cached_property
     def untouched(self) -> bool:
-        """Whether every head contributes its own context."""
+        """True if every head contributes its own context."""
         return not (self.needs_means or self.uniform.any() or (self.keep != 1).any())
 
     def change(self, heads: HeadSet, mode: Mode, scale: float = 1.0) -> Interventions:
