@@ -27,6 +27,7 @@ from bertscope_service.checkpoints.temporary_folder import PREFIX as SCRATCH
 from bertscope_service.models.export_cache import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.support.forked import Forked, serve_and_continue
 from tests.support.process import Process, wait_until
 
 servers_of_its_own = pytest.mark.slow
@@ -178,16 +179,12 @@ def test_an_address_that_can_not_be_had_is_told_before_anything_large_is_importe
     assert not imported & {"torch", "transformers", "grpc"}
 
 
-def test_main_leaves_the_process_that_called_it_alone() -> None:
+def test_main_leaves_the_process_that_called_it_alone(tmp_path: Path) -> None:
     """Only the command ends its process: a program that runs a server in its own goes on afterwards."""
-    code = """
-import sys, threading
-from bertscope_service.__main__ import main
-status = main(["--model", "/nowhere/at/all", "--port", "0", "--metrics-port", "0"])
-print(status, [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
-    assert done.stdout == "1 []\n", done.stderr
+    output = tmp_path / "output"
+    flags = ["--model", "/nowhere/at/all", "--port", "0", "--metrics-port", "0"]
+    assert Forked(flags, os.environ, output, serve_and_continue).wait(100) == 0
+    assert output.read_text().splitlines()[-2:] == ["bertscope serve: the server has no folder /nowhere/at/all", "1 []"]
 
 
 def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_runs(

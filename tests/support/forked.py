@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -20,11 +21,17 @@ class Forked:
     What libraries read when they are imported is as it was for the first one: who sets that needs a process from scratch.
     """
 
-    def __init__(self, flags: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
+    def __init__(
+        self,
+        flags: Sequence[str],
+        environment: Mapping[str, str],
+        output: Path,
+        program: Callable[[Sequence[str]], int] | None = None,
+    ) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["bertscope_service.rpc.server"])
         output.touch()  # there when this comes back, as with Popen
-        self._process = context.Process(target=_serve, args=(flags, dict(environment), output))
+        self._process = context.Process(target=_run, args=(program or serve, flags, dict(environment), output))
         with mock.patch.dict(os.environ, environment, clear=True):
             process.prepare()
             self._process.start()
@@ -51,14 +58,28 @@ class Forked:
         self._process.kill()
 
 
-def _serve(flags: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
-    """What `python -m bertscope_service` does, in the forked process."""
+def serve(flags: Sequence[str]) -> int:
+    """What `python -m bertscope_service` does."""
+    from bertscope_service.__main__ import run
+
+    return run(flags)
+
+
+def serve_and_continue(flags: Sequence[str]) -> int:
+    """What a program does that runs a server in its own process: afterwards it writes the status, and timers that run."""
+    from bertscope_service.__main__ import main
+
+    status = main(flags)
+    print(status, [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)], flush=True)
+    return 0
+
+
+def _run(program: Callable[[Sequence[str]], int], flags: Sequence[str], environment: Mapping[str, str], output: Path) -> None:
+    """Runs a program in the forked process."""
     with output.open("wb") as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
         os.dup2(file.fileno(), sys.stderr.fileno())
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None  # chosen by the variables again
-    from bertscope_service.__main__ import run
-
-    sys.exit(run(flags))
+    sys.exit(program(flags))

@@ -31,7 +31,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = STAR
 
 
 class Process:
-    """`python -m bertscope_service` on free ports, its output in a file; forked, unless it has an environment of its own."""
+    """`python -m bertscope_service` on free ports, its output in a file; forked, unless libraries read the variables given."""
 
     def __init__(self, folder: Path, *flags: str, **environment: str) -> None:
         number = next(_numbers)
@@ -44,13 +44,13 @@ class Process:
         # A killed server leaves its temporary folders behind.
         clean |= {"HF_HUB_OFFLINE": "1", "TMPDIR": str(folder)}
         self.popen: subprocess.Popen[bytes] | Forked
-        if environment:
+        if any(not name.startswith("BERTSCOPE_") for name in environment):
             with self.output.open("wb") as file:
                 command = [sys.executable, "-m", "bertscope_service", *given]
                 self.popen = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=clean | environment)
         else:
             self.output.touch()  # it may be read before the process writes
-            self.popen = Forked(given, clean, self.output)
+            self.popen = Forked(given, clean | environment, self.output)
         self._channel: grpc.Channel | None = None
 
     def __enter__(self) -> Self:

@@ -119,8 +119,8 @@ def test_errors_carry_what_the_server_said(server, abort):
         assert error.field_violations == (bertscope.FieldViolation("layers[0]", "layer 12 is out of range"),)
 
 
-async def _async(target: str, call: Callable[[Any], Any]) -> Any:
-    async with bertscope.AsyncClient(target) as client:
+async def _async(target: str, call: Callable[[Any], Any], **options: Any) -> Any:
+    async with bertscope.AsyncClient(target, **options) as client:
         answer = call(client)
         return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
 
@@ -155,13 +155,14 @@ def test_what_a_server_that_stops_says_is_asked_again_where_asking_twice_is_harm
             context.abort((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)[failures["left"]], "draining")
 
     server.fail = fail
-    with bertscope.Client(server.target) as client:
+    soon = bertscope.Retries(first_seconds=0.01)
+    with bertscope.Client(server.target, retries=soon) as client:
         answer = call(client)
         assert list(answer) if isinstance(answer, Iterator) else answer
     assert failures["left"] == 0
     assert len(server.requests) == 3
     failures["left"] = 2
-    assert asyncio.run(_async(server.target, call))
+    assert asyncio.run(_async(server.target, call, retries=soon))
     assert failures["left"] == 0
 
 

@@ -12,21 +12,23 @@ ROOT = Path(__file__).parents[3]
 CHILD = """
 import json, os, signal, sys, threading
 from pathlib import Path
-from tests.support import fake_server
-Path({pid_file!r}).write_text(str(os.getpid()))
 arguments = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 assert arguments["--host"] == "127.0.0.1" and arguments["--port"] == arguments["--metrics-port"] == "0"
-fake = fake_server.FakeServer()
 stopped = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-host = fake_server.start(fake)
+Path({pid_file!r}).write_text(str(os.getpid()))
+def listen_on(port):
+    port_file = Path(arguments["--port-file"])
+    port_file.with_suffix(".new").write_text(json.dumps({"port": port, "metrics_port": 1}))
+    port_file.with_suffix(".new").rename(port_file)
 {then}
 """
 SERVE = """
+from tests.support import fake_server
+fake = fake_server.FakeServer()
+host = fake_server.start(fake)
 fake.health.set("", 2)
-port_file = Path(arguments["--port-file"])
-port_file.with_suffix(".new").write_text(json.dumps({"port": int(fake.target.split(":")[1]), "metrics_port": 1}))
-port_file.with_suffix(".new").rename(port_file)
+listen_on(int(fake.target.split(":")[1]))
 fake.health.set("", 1)
 stopped.wait()
 host.stop(None).wait()
@@ -105,18 +107,20 @@ def test_a_server_that_does_not_start_is_one_line(demo):
 
 
 def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
-    process, pid_file = demo("stopped.wait()", "--timeout", "2")
+    process, pid_file = demo("stopped.wait()", "--timeout", "1")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert err == "bertscope: the server did not listen within 2 s\n"
+    assert err == "bertscope: the server did not listen within 1 s\n"
     assert not pid_file.exists() or gone(pid_file)
 
 
-def test_a_server_that_never_serves_is_given_up_and_stopped(demo):
-    process, pid_file = demo(SERVE.replace('set("", 1)', 'set("", 2)'), "--timeout", "10")
+def test_a_server_that_never_serves_is_given_up_and_stopped(demo, server):
+    server.health.set("", 2)
+    port = int(server.target.split(":")[1])
+    process, pid_file = demo(f"listen_on({port}); stopped.wait()", "--timeout", "3")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert err == "bertscope: the server did not serve within 10 s\n"
+    assert err == "bertscope: the server did not serve within 3 s\n"
     assert gone(pid_file)
 
 

@@ -217,14 +217,14 @@ def test_a_caller_that_leaves_takes_its_work_along(busy: Host, requests: Mapping
     wait_until(lambda: queued(busy) == 0, "its rows are gone")
 
 
-@pytest.mark.parametrize("method", WAITING, ids=lambda method: method.name)
-def test_a_deadline_that_passes_in_the_queue_ends_the_call(busy: Host, requests: Mapping[str, Message], method: Method) -> None:
+def test_a_deadline_that_passes_in_the_queue_ends_each_call(busy: Host, requests: Mapping[str, Message]) -> None:
     codes = ("CANCELLED", "DEADLINE_EXCEEDED")
-    before = ended(busy, method, *codes)
-    call = Call(busy, method, requests[method.name], 1.0)
-    assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    wait_until(lambda: ended(busy, method, *codes) == before + 1, "the server knows")
-    wait_until(lambda: queued(busy) == 0, "its rows are gone")
+    before = [ended(busy, method, *codes) for method in WAITING]
+    calls = [Call(busy, method, requests[method.name], 1.0) for method in WAITING]
+    for method, count, call in zip(WAITING, before, calls, strict=True):
+        assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED, method.name
+        wait_until(lambda method=method, count=count: ended(busy, method, *codes) == count + 1, f"{method.name} has ended")
+    wait_until(lambda: queued(busy) == 0, "their rows are gone")
 
 
 # Memory.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import grpc
@@ -55,13 +56,13 @@ def summed(caplog: pytest.LogCaptureFixture, part: str) -> int:
     return sum(int(number) for name, number in counted if name == part)
 
 
-def check(host: Host, caplog: pytest.LogCaptureFixture, part: str, send: Callable[[], object], tries: int = TRIES) -> None:
-    """Send something malformed some times: it is counted, told in few lines, and nothing else is said."""
+def check(host: Host, caplog: pytest.LogCaptureFixture, part: str, sends: Sequence[Callable[[], object]]) -> None:
+    """Send malformed things: they are counted, told in few lines, and nothing else is said."""
     caplog.set_level(logging.INFO)
     # gRPC does not say which server of the process a path came to, so each of them tells of it.
     servers = len(grpc_log.log_filter.listeners) if part == "path" else 1
-    before = counts(host)
-    for _ in range(tries):
+    before, tries = counts(host), len(sends)
+    for send in sends:
         send()
     wait_until(lambda: counts(host)[part] == before[part] + tries, "all are counted")
     assert counts(host) == {**before, part: before[part] + tries}
@@ -77,29 +78,28 @@ def send_raw(host: Host, path: str, *more: bytes, code: int) -> None:
         assert connection.receive_until(status(code))
 
 
-@pytest.mark.parametrize("path", ["/\udcff", "/bertscope.v1.ClozeService/FillMask\udcff", "/\udcc3\udcff"])
-def test_a_path_that_is_no_utf_8(open_host: Host, caplog: pytest.LogCaptureFixture, path: str) -> None:
-    check(open_host, caplog, "path", lambda: send_raw(open_host, path, code=2))
+def test_paths_that_are_no_utf_8(open_host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    paths = ["/\udcff", "/bertscope.v1.ClozeService/FillMask\udcff", "/\udcc3\udcff"] * TRIES
+    check(open_host, caplog, "path", [partial(send_raw, open_host, path, code=2) for path in paths])
 
 
-@pytest.mark.parametrize("name", ["x-anything", "authorization", "x-request-id", "traceparent"])
-def test_metadata_that_are_no_ascii(open_host: Host, caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_metadata_that_are_no_ascii(open_host: Host, caplog: pytest.LogCaptureFixture) -> None:
     path = "/bertscope.v1.ModelService/ListModels"
-    check(open_host, caplog, "metadata", lambda: send_raw(open_host, path, literal(name, "\udcffsecret"), code=0))
+    fields = [literal(name, "\udcffsecret") for name in ("x-anything", "authorization", "x-request-id", "traceparent")] * TRIES
+    check(open_host, caplog, "metadata", [partial(send_raw, open_host, path, field, code=0) for field in fields])
     assert "secret" not in caplog.text
 
 
-@pytest.mark.parametrize("message", [b"\xff", b"\x0a\x05a"], ids=["no field", "cut short"])
-def test_a_request_that_is_no_message_of_its_method(open_host: Host, caplog: pytest.LogCaptureFixture, message: bytes) -> None:
-    def send() -> None:
-        path = next(paths)
+def test_requests_that_are_no_messages_of_their_methods(open_host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    def send(path: str, message: bytes) -> None:
         call: Any = open_host.channel.stream_stream(path)
         with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
             list(call(iter([message]), timeout=CALL_SECONDS))
         assert failures[0].info.reason == "MALFORMED_REQUEST", path
 
-    paths = iter(METHODS)
-    check(open_host, caplog, "request", send, tries=len(METHODS))
+    no_field, cut_short = b"\xff", b"\x0a\x05a"
+    sends = [partial(send, path, message) for message in (no_field, cut_short) for path in METHODS]
+    check(open_host, caplog, "request", sends)
 
 
 def test_reflection_that_has_begun_ends_at_a_malformed_request(open_host: Host) -> None:
