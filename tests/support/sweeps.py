@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -168,6 +168,8 @@ class Measurer:
     host: Host
     model: str
     folder: Path
+    baselines: dict[Hashable, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
+    """What divergences are measured from, asked for once."""
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -241,10 +243,16 @@ class Measurer:
     def _divergence(self, given: ablation.Divergence, changes: Changes, base: Changes) -> NDArray[np.float64]:
         loaded = self.host.server.registry.find(self.model).loaded
         assert loaded is not None
-        if loaded.encoder.shape.labels:
-            pairs = zip(*(self.label_logs(given.inputs, how)[:, None] for how in (base, changes)), strict=True)
-        else:
-            pairs = zip(*(self.logs([one.text for one in given.inputs], how) for how in (base, changes)), strict=True)
+
+        def ask(how: Changes) -> Sequence[NDArray[np.float64]]:
+            if loaded.encoder.shape.labels:
+                return list(self.label_logs(given.inputs, how)[:, None])
+            return self.logs([one.text for one in given.inputs], how)
+
+        baseline = (given.SerializeToString(deterministic=True), frozenset(base.items()))
+        if baseline not in self.baselines:
+            self.baselines[baseline] = ask(base)
+        pairs = zip(self.baselines[baseline], ask(changes), strict=True)
         divergences = [(np.exp(before) * (before - after)).sum(axis=1).mean() for before, after in pairs]
         return np.array([divergences])
 
