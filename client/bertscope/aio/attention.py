@@ -62,14 +62,14 @@ class AsyncAttentionCalls(AsyncConnection):
     ) -> AsyncGenerator[AttentionMaps, None]:
         parts = Parts(asked.items, asked.total, self._limit, large=True)
         extractions = Extractions(request, parts, deadline(timeout, None), self._retries.attempts)
-        while extractions.next():
-            messages = self._stream(extractions.request, attention_pb2.ExtractAttentionResponse, extractions.timeout)
+        while (stream := extractions.next()) is not None:
+            messages = self._stream(stream.request, attention_pb2.ExtractAttentionResponse, stream.timeout)
             try:
                 async with aclosing(messages):
                     async for message in messages:
                         maps = extractions.add(message)
                         if maps is not None:
                             yield maps
-                extractions.end()
+                stream.end()
             except BertscopeError as error:
                 await sleep(extractions.failed(error))

@@ -42,22 +42,12 @@ class Extraction:
         self._weights = ""
         self._begin()
 
-    @property
-    def asked(self) -> tuple[int, ...]:
-        """The texts that the current stream was asked for, by their index in the whole request."""
-        return self._asked
-
-    @property
-    def begun(self) -> bool:
-        """True if the current stream has brought a message."""
-        return self._begun
-
     def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
         """Processes one message and returns the maps of the text that it completes, if any.
 
         Raises InvalidReply, and FailedPrecondition if another model replaces the first one.
         """
-        self._begun = True
+        self.begun = True
         maps = self._assembler.add(message)
         if maps is None:
             return None
@@ -70,7 +60,7 @@ class Extraction:
             )
         self._weights = weights
         self._breaks = 0
-        number = self._asked[maps.input_index]
+        number = self.asked[maps.input_index]
         self._missing.remove(number)
         return replace(maps, input_index=number)
 
@@ -82,7 +72,7 @@ class Extraction:
     def resume(self, error: BertscopeError) -> None:
         """Prepares the request for the missing texts after a failure. Raises the error if that does not help."""
         self._breaks += 1
-        if not self._begun or self._breaks > MAX_BREAKS or not _broke_off(error):
+        if not self.begun or self._breaks > MAX_BREAKS or not _broke_off(error):
             raise error
         if not self._missing:
             self.complete = True
@@ -96,9 +86,11 @@ class Extraction:
         self._begin()
 
     def _begin(self) -> None:
-        self._asked = tuple(self._missing)
+        self.asked = tuple(self._missing)
+        """The texts that the current stream was asked for, by their index in the whole request."""
         self._assembler = AttentionAssembler(self.request)
-        self._begun = False
+        self.begun = False
+        """True if the current stream has brought a message."""
 
 
 class Extractions:
@@ -111,26 +103,16 @@ class Extractions:
         self._part: Part[TextInput] | None = None
         self._now = Extraction(request, None)
 
-    def next(self) -> bool:
-        """Returns whether there is another stream to begin, of `request` within `timeout`."""
+    def next(self) -> Extraction | None:
+        """Returns the state of the next stream, of its `request` within its `timeout`; None at the end."""
         if self._part is None or self._now.complete:
             self._part = self._parts.take()
             if self._part is None:
                 self._parts.end()
-                return False
+                return None
             seconds = self._seconds if self._end is None or self._part.start == 0 else self._end - monotonic()
             self._now = Extraction(with_items(self._template, "inputs", self._part.items), seconds)
-        return True
-
-    @property
-    def request(self) -> ExtractAttentionRequest:
-        """The request to send now."""
-        return self._now.request
-
-    @property
-    def timeout(self) -> float | None:
-        """The remaining seconds."""
-        return self._now.timeout
+        return self._now
 
     def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
         """Processes one message and returns the maps of the text that it completes, if any."""
@@ -140,10 +122,6 @@ class Extractions:
         number = self._part.start + maps.input_index
         self._parts.check_weights(number, maps.provenance.weights_digest)
         return replace(maps, input_index=number)
-
-    def end(self) -> None:
-        """Ends the stream. Raises InvalidReply if it was too early."""
-        self._now.end()
 
     def failed(self, error: BertscopeError) -> float:
         """Returns the seconds after which to request the missing texts. Raises the error if that does not help."""

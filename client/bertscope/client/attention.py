@@ -63,14 +63,14 @@ class AttentionCalls(Connection):
     ) -> Generator[AttentionMaps, None, None]:
         parts = Parts(asked.items, asked.total, self._limit, large=True)
         extractions = Extractions(request, parts, deadline(timeout, None), self._retries.attempts)
-        while extractions.next():
-            messages = self._stream(extractions.request, attention_pb2.ExtractAttentionResponse, extractions.timeout)
+        while (stream := extractions.next()) is not None:
+            messages = self._stream(stream.request, attention_pb2.ExtractAttentionResponse, stream.timeout)
             try:
                 with closing(messages):
                     for message in messages:
                         maps = extractions.add(message)
                         if maps is not None:
                             yield maps
-                extractions.end()
+                stream.end()
             except BertscopeError as error:
                 sleep(extractions.failed(error))

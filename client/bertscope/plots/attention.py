@@ -78,17 +78,12 @@ def save_attention(
     other suffix, and the errors of `plot_attention` and `attention_page`.
     """
     path = Path(path)
-    check_format(path)
+    require_format(path, (*FIGURE_FORMATS, PAGE_FORMAT))
     if path.suffix.lower() == PAGE_FORMAT:
         path.write_text(attention_page(maps, layer, head, title=title), encoding="utf-8")
     else:
         figure = plot_attention(maps, layer, head, title=title)
         write(figure, path)
-
-
-def check_format(path: str | PathLike[str]) -> None:
-    """Raises ValueError unless `save_attention` can write such a file."""
-    require_format(path, (*FIGURE_FORMATS, PAGE_FORMAT))
 
 
 def _large(maps: AttentionMaps, layer: int, head: int, heading: str) -> Figure:

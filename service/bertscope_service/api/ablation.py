@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -50,11 +51,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
                     yield render(event, model)
 
     async def _sweep(self, request: ablation_pb2.SweepHeadsRequest, call: Call) -> Sweep:
-        def plan(
-            request: ablation_pb2.SweepHeadsRequest, model: LoadedModel, limits: RequestLimits
-        ) -> tuple[SweepQuery, Objective]:
-            return plan_sweep(request, model, limits, self._memory_bytes)
-
+        plan = partial(plan_sweep, memory_bytes=self._memory_bytes)
         means = request.mode == common_pb2.HeadIntervention.MODE_MEAN
         (query, objective), conditions = await call.read(request, plan, check_items, means=means)
         change = Change(query.mode, query.scale, await call.means(conditions))

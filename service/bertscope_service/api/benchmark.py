@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 
@@ -15,28 +14,18 @@ from bertscope.v1 import benchmark_pb2, benchmark_pb2_grpc
 from bertscope_service.analyses.agreement import Agreement
 from bertscope_service.api.answer import Call, Context
 from bertscope_service.api.benchmark_plan import Plan, Resources, make_plan, require_agreement
-from bertscope_service.api.benchmark_reports import render_progress, render_report
+from bertscope_service.api.benchmark_reports import Result, render_progress, render_report
 from bertscope_service.api.benchmark_requests import parse_asked, parse_benchmark, parse_models
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.requirements import require_objective
 from bertscope_service.api.studies import run_studies
 from bertscope_service.benchmark.copies import ComparedModels, Copies
 from bertscope_service.benchmark.losses import Score, ScoredModel, measure_agreement, measure_scores
-from bertscope_service.benchmark.measure import Measured, Subject, measure
+from bertscope_service.benchmark.measure import Subject, measure
 from bertscope_service.models.loaded import LoadedModel
 
 Report = Callable[[tuple[str, float]], None]
 Response = benchmark_pb2.BenchmarkModelsResponse
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a benchmark: measurements of each model and reference; agreement and scores of each model."""
-
-    compared_models: ComparedModels
-    measured: Measured
-    agreements: Sequence[Agreement | None]
-    scores: Sequence[Sequence[Score]]
 
 
 class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
@@ -86,17 +75,8 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
                 async for stage, done in reports:
                     yield Response(progress=render_progress(stage, done))
             (result,) = found
-            yield Response(
-                report=render_report(
-                    result.compared_models,
-                    baseline,
-                    result.measured,
-                    result.agreements,
-                    result.scores,
-                    time.monotonic() - began,
-                    plan.query.measurement.bootstrap,
-                )
-            )
+            seconds, bootstrap = time.monotonic() - began, plan.query.measurement.bootstrap
+            yield Response(report=render_report(result, baseline, seconds, bootstrap))
 
     async def _plan(self, request: benchmark_pb2.BenchmarkModelsRequest, models: Sequence[LoadedModel], baseline: int) -> Plan:
         """Checks the whole request before anything runs. Raises InvalidArgument, Unsupported."""

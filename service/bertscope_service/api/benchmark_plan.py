@@ -50,8 +50,7 @@ class Plan:
 class BenchmarkSettings(LoadDefaults, Protocol):
     """The settings of benchmarks: how models run, and the maximum memory of copies that run them in another form."""
 
-    @property
-    def benchmark_memory_bytes(self) -> int: ...
+    benchmark_memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

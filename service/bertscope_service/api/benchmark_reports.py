@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from bertscope.v1 import benchmark_pb2
 
@@ -26,27 +26,31 @@ MUCH_LOAD = 0.1
 VERDICTS = numbers(Verdict, benchmark_pb2.Ratio.Verdict, "VERDICT_")
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a benchmark: measurements of each model and reference; agreement and scores of each model, None and empty
+    if not requested."""
+
+    compared_models: ComparedModels
+    measured: Measured
+    agreements: Sequence[Agreement | None]
+    scores: Sequence[Sequence[Score]]
+
+
 def render_progress(stage: str, done: float) -> benchmark_pb2.BenchmarkProgress:
     return benchmark_pb2.BenchmarkProgress(stage=stage, done=min(1.0, max(0.0, done)))
 
 
-def render_report(
-    compared_models: ComparedModels,
-    baseline: int,
-    measured: Measured,
-    agreements: Sequence[Agreement | None],
-    scores: Sequence[Sequence[Score]],
-    seconds: float,
-    bootstrap: Bootstrap,
-) -> benchmark_pb2.BenchmarkReport:
-    """Renders a report. `agreements` and `scores` are those of each model; None and empty if not requested."""
+def render_report(result: Result, baseline: int, seconds: float, bootstrap: Bootstrap) -> benchmark_pb2.BenchmarkReport:
+    """Renders a report; `baseline` is the number of the baseline among the models."""
+    compared_models, measured = result.compared_models, result.measured
     every = compared_models.every
     base = every[baseline]
     reports = [
         render_compared_model(compared_model, base.loaded, every[compared_model.compared], own)
         for compared_model, own in zip(every, measured.models, strict=True)
     ]
-    for report, agreement, own_scores in zip(reports, agreements, scores, strict=False):
+    for report, agreement, own_scores in zip(reports, result.agreements, result.scores, strict=False):
         if agreement is not None:
             report.agreement.CopyFrom(_agreement(agreement))
         report.scores.extend(map(_score, own_scores))

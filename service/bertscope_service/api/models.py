@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Hashable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from bertscope.v1 import common_pb2, model_pb2, model_pb2_grpc
@@ -32,14 +32,9 @@ from bertscope_service.models.registry import Report
 class LoadDefaults(Protocol):
     """The settings for how a model runs, used where a request leaves it open."""
 
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def precision(self) -> str: ...
-
-    @property
-    def runtime(self) -> str: ...
+    device: str
+    precision: Literal["auto", "fp32", "bf16", "fp16"]
+    runtime: Literal["auto", "torch", "onnx"]
 
 
 class ModelServicer(model_pb2_grpc.ModelServiceServicer):

@@ -53,7 +53,6 @@ def test_it_is_the_network_of_the_paper(encoder: Encoder, module: Bilstm) -> Non
     torch.testing.assert_close(encoder.classify(run(encoder, 7)), expected, rtol=0, atol=1e-6)
     # Two directions with four gates each, over 12 inputs, 5 units and two biases; then two linear layers.
     inner = 2 * 4 * (12 * 5 + 5 * 5 + 2 * 5) + (10 * 9 + 9) + (9 * 3 + 3)
-    assert module.inner_parameters == inner
     assert encoder.shape.parameters == inner + 50 * 12
 
 

@@ -20,11 +20,11 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
 from bertscope_service import contract
 from bertscope_service.observability.logs import JsonFormatter, TextFormatter
-from bertscope_service.observability.metrics import METRIC_NAMES
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.harness import CALL_SECONDS, Host, held, wait_until
+from tests.support.metric_names import METRIC_NAMES
 
 SECRET = "xylophone"
 METHODS = {method.name for method in contract.METHODS.values()}

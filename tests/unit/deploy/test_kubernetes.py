@@ -15,11 +15,11 @@ import pytest
 import typer
 import yaml
 from bertscope.cli.app import app
-from bertscope_service.observability.metrics import METRIC_NAMES
 from bertscope_service.settings import Settings
 from pydantic import ValidationError
 
 from tests.support.kubernetes import KUBERNETES, OVERLAY, PAGE, ROOT, Cluster, built
+from tests.support.metric_names import METRIC_NAMES
 from tools.deploy.manifests import FOREIGN, OLDEST, kustomizations, validate, versions
 from tools.deploy.programs import NotInstalled, run
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from bertscope_service.observability.metrics import METRIC_NAMES
+
+from tests.support.metric_names import METRIC_NAMES
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import typer
 from bertscope.cli.app import app
-from bertscope_service.observability.metrics import METRIC_NAMES
 from bertscope_service.rpc.status import CODES
 from bertscope_service.settings import Settings
 
+from tests.support.metric_names import METRIC_NAMES
 from tools.protos.reasons import errors_page
 from tools.protos.reasons import reasons as listed_reasons
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -24,13 +24,8 @@ from bertscope.cli.views.progress import waiting, watch
 from bertscope.errors import BertscopeError, FailedPrecondition, InvalidArgument
 from bertscope.plots.sweeps import save_sweep
 
-METRICS: dict[str, Metric] = {
-    "loss": "loss",
-    "accuracy": "accuracy",
-    "reciprocal-rank": "reciprocal_rank",
-    "divergence": "divergence",
-}
-ORDERS: dict[str, Order] = {"effect": "effect", "importance": "importance", "best-remaining": "best_remaining"}
+METRICS: dict[str, Metric] = {name.replace("_", "-"): name for name in get_args(Metric)}
+ORDERS: dict[str, Order] = {name.replace("_", "-"): name for name in get_args(Order)}
 
 
 @grouped

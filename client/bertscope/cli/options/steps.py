@@ -71,7 +71,8 @@ def _step(text: str, texts: Texts) -> Step:
             return make() if not equals else writing.fail(f"{name} takes no argument")
         if name not in WITH_ARGUMENT:
             writing.fail(f"there is no step {name!r}; steps are {', '.join([*PLAIN, 'int4', *WITH_ARGUMENT])}")
-        return WITH_ARGUMENT[name](writing) if argument else writing.fail(f"write {EXAMPLES[name]}, for example")
+        convert, example = WITH_ARGUMENT[name]
+        return convert(writing) if argument else writing.fail(f"write {example}, for example")
     except InvalidArgument as error:
         writing.fail(str(error))
 
@@ -143,24 +144,16 @@ PLAIN: dict[str, Callable[[], Step]] = {
     "fp16": lambda: compression.half("fp16"),
     "bf16": lambda: compression.half("bf16"),
 }
-EXAMPLES = {
-    "weight_only": "weight_only=4",
-    "layers": "layers=0+2+4",
-    "heads": "heads=0.3 or heads=2:1+4/3:0",
-    "ffn": "ffn=0.25 or ffn=0.25:importance",
-    "magnitude": "magnitude=0.5",
-    "tokens": "tokens=1/0.8/0.5",
-    "vocabulary": "vocabulary=corpus.txt or vocabulary=corpus.txt:2",
+WITH_ARGUMENT: dict[str, tuple[Callable[[_Writing], Step], str]] = {
+    "weight_only": (_weight_only, "weight_only=4"),
+    "layers": (_layers, "layers=0+2+4"),
+    "heads": (_heads, "heads=0.3 or heads=2:1+4/3:0"),
+    "ffn": (_feed_forward, "ffn=0.25 or ffn=0.25:importance"),
+    "magnitude": (_magnitude, "magnitude=0.5"),
+    "tokens": (_tokens, "tokens=1/0.8/0.5"),
+    "vocabulary": (_vocabulary, "vocabulary=corpus.txt or vocabulary=corpus.txt:2"),
 }
-WITH_ARGUMENT: dict[str, Callable[[_Writing], Step]] = {
-    "weight_only": _weight_only,
-    "layers": _layers,
-    "heads": _heads,
-    "ffn": _feed_forward,
-    "magnitude": _magnitude,
-    "tokens": _tokens,
-    "vocabulary": _vocabulary,
-}
+"""The function that makes a step of an argument, and how such a step is written."""
 
 
 def _whole(step: _Writing, part: str) -> int:

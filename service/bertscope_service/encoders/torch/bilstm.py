@@ -59,11 +59,6 @@ class Bilstm(torch.nn.Module):
         scores: torch.Tensor = self.outer(torch.relu(self.inner(last)))
         return scores
 
-    @property
-    def inner_parameters(self) -> int:
-        """Returns the number of parameters outside the word embeddings."""
-        return sum(values.numel() for name, values in self.named_parameters() if not name.startswith("words."))
-
 
 def random_bilstm(vocabulary: int, embedding: int, units: int, classifier: int, labels: int) -> Bilstm:
     """Returns a network with random weights; the same arguments give the same weights."""
