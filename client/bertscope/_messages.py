@@ -1,4 +1,4 @@
-"""Builds and reads messages that several services share: enums, provenance, tokens, inputs, head interventions.
+"""Builds and reads messages that several services share: enums, provenance, tokens, inputs, matrices, head interventions.
 
 Building raises InvalidArgument, naming the field, for values that can't be encoded.
 """
@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
 
 import numpy as np
+import numpy.typing as npt
 from google.protobuf.message import Message
 
 from bertscope import _validation
 from bertscope._validation import TextOrPair
 from bertscope.choices import DataType, Mode, Runtime
-from bertscope.errors import invalid_argument
+from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.interventions import HeadIntervention
 from bertscope.results import AppliedStep, Provenance, Token
 from bertscope.v1 import common_pb2, compression_pb2
@@ -188,3 +189,12 @@ def enum_name(enum: Any, number: int, prefix: str) -> str:
 def applied_steps(messages: Iterable[compression_pb2.AppliedStep]) -> tuple[AppliedStep, ...]:
     """Returns the steps that were applied to a model."""
     return tuple(AppliedStep(message.step, message.description, dict(message.numbers)) for message in messages)
+
+
+def matrix(message: common_pb2.Tensor) -> npt.NDArray[np.float32]:
+    """Returns the numbers of a tensor with two dimensions. Raises InvalidReply for other ones."""
+    dtype: np.dtype[Any] | None = DTYPES.get(message.dtype)
+    shape = tuple(message.shape)
+    if dtype is None or len(shape) != 2 or len(message.data) != shape[0] * shape[1] * dtype.itemsize:
+        raise InvalidReply(f"the server sent {len(message.data)} bytes as a matrix of shape {shape}")
+    return np.frombuffer(message.data, dtype).reshape(shape).astype(np.float32)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope import _validation
 from bertscope._display import data_frame, table_html
-from bertscope._messages import DTYPES, provenance
+from bertscope._messages import matrix, provenance
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.results import Provenance
-from bertscope.v1 import ablation_pb2, common_pb2
+from bertscope.v1 import ablation_pb2
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def _count_of_share(share: float, total: int) -> int:
 
 def read_head_ranking(message: ablation_pb2.RankHeadsResponse) -> HeadRanking:
     """Returns the importance of every head."""
-    importance, gradient = _matrix(message.importance), _matrix(message.gradient)
+    importance, gradient = matrix(message.importance), matrix(message.gradient)
     if importance.shape != gradient.shape:
         raise InvalidReply(f"the server sent importance of shape {importance.shape} and gradient of shape {gradient.shape}")
     return HeadRanking(
@@ -104,11 +104,3 @@ def read_head_ranking(message: ablation_pb2.RankHeadsResponse) -> HeadRanking:
         loss=message.loss,
         provenance=provenance(message.provenance),
     )
-
-
-def _matrix(message: common_pb2.Tensor) -> npt.NDArray[np.float32]:
-    dtype: np.dtype[Any] | None = DTYPES.get(message.dtype)
-    shape = tuple(message.shape)
-    if dtype is None or len(shape) != 2 or len(message.data) != shape[0] * shape[1] * dtype.itemsize:
-        raise InvalidReply(f"the server sent {len(message.data)} bytes as a matrix of shape {shape}")
-    return np.frombuffer(message.data, dtype).reshape(shape).astype(np.float32)

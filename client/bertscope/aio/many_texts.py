@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
@@ -13,11 +13,11 @@ from bertscope._rpc.splitting import CALLS_UNDER_WAY, Part, Parts
 from bertscope._rpc.tasks import Call, cancel_all, sleep
 from bertscope.aio.connection import AsyncConnection
 from bertscope.errors import BertscopeError
-from bertscope.v1 import classification_pb2, cloze_pb2
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Reply = TypeVar("Reply", bound=cloze_pb2.FillMaskResponse | classification_pb2.ClassifyResponse)
+Reply = TypeVar("Reply", bound=Message)
+"""A message with a field `provenance`."""
 
 
 class _Running(Generic[Item, Reply]):
@@ -41,7 +41,8 @@ class _Running(Generic[Item, Reply]):
         part, call = self._calls[0]
         try:
             response = await call.result()
-            parts.check_weights(part.start, response.provenance.weights_digest)
+            sourced: Any = response
+            parts.check_weights(part.start, sourced.provenance.weights_digest)
         except BertscopeError as error:
             self._calls.popleft()
             await self._repeat(parts, *parts.refused(part, error, attempts))

@@ -9,9 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from bertscope.v1 import ablation_pb2, ablation_pb2_grpc, common_pb2
-from numpy.typing import NDArray
 
 from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.ablation.ranking import Ranking, rank_heads
@@ -22,6 +20,7 @@ from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_folder, check_items, check_model_id, parse_layer_heads
 from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, check_draws, render_bootstrap
 from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.model_rendering import render_model
 from bertscope_service.api.objectives import build, parse_objective
 from bertscope_service.api.provenance import render_provenance
@@ -162,8 +161,8 @@ def render_summary(summary: Summary, model: LoadedModel) -> Response:
 
 def render_ranking(ranking: Ranking, objective: Objective, model: LoadedModel) -> ablation_pb2.RankHeadsResponse:
     return ablation_pb2.RankHeadsResponse(
-        importance=_render_matrix(ranking.importance),
-        gradient=_render_matrix(ranking.gradient),
+        importance=render_matrix(ranking.importance),
+        gradient=render_matrix(ranking.gradient),
         items=objective.items,
         skipped_items=objective.skipped,
         loss=ranking.loss,
@@ -189,7 +188,3 @@ def _render_metrics(effects: Sequence[MetricEffect]) -> list[ablation_pb2.Metric
         )
         for effect in effects
     ]
-
-
-def _render_matrix(values: NDArray[np.float64]) -> common_pb2.Tensor:
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4").tobytes())
