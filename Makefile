@@ -57,6 +57,7 @@ format: $(READY)  ## Format the code and mend what lint can mend
 
 protos: $(READY)  ## Generate what is made from protos/
 	$(BIN)/python -m tools.protos
+	$(BIN)/python -m tools.deploy.rules
 
 client: $(READY)  ## Generate the synchronous client from the asynchronous one
 	$(BIN)/python -m tools.async_to_sync

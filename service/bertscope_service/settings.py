@@ -146,8 +146,8 @@ class Settings(BaseSettings):
     """Most candidates in a request."""
 
     max_request_tokens: Positive = 1_000_000
-    """Most tokens of work in an interactive request (FillMask, Classify, ExtractAttention, ModelInfer): the tokens of its
-    texts, and the tokens of the extra runs for candidates of several pieces. It does not limit the length of one text."""
+    """Most tokens of work in an interactive request, such as that of FillMask: the tokens of its texts, and the
+    tokens of the extra runs for candidates of several pieces. It does not limit the length of one text."""
 
     max_message_bytes: Positive = 16 * 1024 * 1024
     """Largest request, bytes, also after decompression."""

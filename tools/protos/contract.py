@@ -33,6 +33,9 @@ class Rpc(NamedTuple):
     streaming: bool
     """True if its reply is a stream."""
 
+    interventions: bool
+    """True if its request takes head interventions."""
+
     http: tuple[tuple[str, str], ...]
     """Verb and path of each way to make a call over HTTP."""
 
@@ -52,7 +55,14 @@ def read(descriptors: Path) -> list[Rpc]:
     options = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.MethodOptions"))
     policy, http = (pool.FindExtensionByName(name) for name in ("bertscope.v1.policy", "google.api.http"))
     rpcs = (
-        _rpc(f"{file.package}.{service.name}", method, options.FromString(method.options.SerializeToString()), policy, http)
+        _rpc(
+            f"{file.package}.{service.name}",
+            method,
+            options.FromString(method.options.SerializeToString()),
+            policy,
+            http,
+            pool.FindMessageTypeByName(method.input_type.removeprefix(".")).fields_by_name,
+        )
         for file in files.file
         for service in file.service
         for method in service.method
@@ -60,13 +70,14 @@ def read(descriptors: Path) -> list[Rpc]:
     return sorted(rpcs, key=lambda rpc: rpc.service)
 
 
-def _rpc(service: str, method: Any, options: Any, policy: Any, http: Any) -> Rpc:
+def _rpc(service: str, method: Any, options: Any, policy: Any, http: Any, fields: Any) -> Rpc:
     declared = options.Extensions[policy]
     role, work = (_value(declared, field) for field in ("role", "work"))
     if "unspecified" in (role, work):
         raise ValueError(f"{service}.{method.name} lacks its (bertscope.v1.policy): give it a role and a kind of work")
     idempotent = options.idempotency_level == NO_SIDE_EFFECTS
-    return Rpc(service, method.name, role, work, idempotent, method.server_streaming, tuple(_http(options.Extensions[http])))
+    paths = tuple(_http(options.Extensions[http]))
+    return Rpc(service, method.name, role, work, idempotent, method.server_streaming, "interventions" in fields, paths)
 
 
 def _value(message: Any, field: str) -> str:

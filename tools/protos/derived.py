@@ -14,6 +14,7 @@ from tools.protos.sections import filled
 
 SERVICE_CONFIG = Path("protos/bertscope/v1/bertscope_grpc_service_config.json")
 ENVOY, CLIENTS, SECURITY = Path("deploy/envoy/envoy.yaml"), Path("docs/clients.md"), Path("docs/security.md")
+INTERVENTIONS, ALERTS = Path("docs/interventions.md"), Path("deploy/prometheus/alerts.yml")
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 60
 """Time limits for clients that load the service config and set no deadline: of a probe, and of a unary call that is answered
@@ -79,8 +80,9 @@ def _paths(rpcs: Iterable[Rpc]) -> Iterator[str]:
 
 
 def security_page(text: str, rpcs: Sequence[Rpc]) -> str:
-    """Returns docs/security.md with its table of roles."""
-    return filled(text, "roles", _roles(rpcs))
+    """Returns docs/security.md with its table of roles, and the interactive calls."""
+    interactive = [rpc.name for rpc in rpcs if rpc.work == "interactive"]
+    return filled(filled(text, "roles", _roles(rpcs)), "interactive", [f"Interactive calls are {_listed(interactive)}."])
 
 
 def _roles(rpcs: Sequence[Rpc]) -> Iterator[str]:
@@ -91,5 +93,26 @@ def _roles(rpcs: Sequence[Rpc]) -> Iterator[str]:
     yield f"| none needed | health, and {names['anyone']}, for probes |"
 
 
-PAGES: Mapping[Path, Callable[[str, Sequence[Rpc]], str]] = {ENVOY: envoy, CLIENTS: clients_page, SECURITY: security_page}
+def interventions_page(text: str, rpcs: Sequence[Rpc]) -> str:
+    """Returns docs/interventions.md with the calls that take interventions."""
+    return filled(text, "calls", [f"{_listed([rpc.name for rpc in rpcs if rpc.interventions])} take head interventions."])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def alerts(text: str, rpcs: Sequence[Rpc]) -> str:
+    """Returns Prometheus' alerts, of which one is about unary calls that are answered soon."""
+    short = "|".join(rpc.name for rpc in rpcs if rpc.work == "interactive" and not rpc.streaming)
+    return filled(text, "short", [f'expr: job_instance_method:bertscope_request_seconds:p99_rate5m{{method=~"{short}"}} > 2'])
+
+
+PAGES: Mapping[Path, Callable[[str, Sequence[Rpc]], str]] = {
+    ENVOY: envoy,
+    CLIENTS: clients_page,
+    SECURITY: security_page,
+    INTERVENTIONS: interventions_page,
+    ALERTS: alerts,
+}
 """Files with generated sections, and the functions that write them."""

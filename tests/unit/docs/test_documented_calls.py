@@ -10,20 +10,13 @@ from pathlib import Path
 import bertscope
 import pytest
 from bertscope.client.streams import Reading
-from bertscope_service.contract import METHODS, Method, Role, Work
-from bertscope_service.settings import Settings
+from bertscope_service.contract import METHODS, Method, Role
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
-TEXTS["alerts"] = (DOCS.parent / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
-TEXTS["settings"] = " ".join(field.description or "" for field in Settings.model_fields.values())
 LISTS: list[tuple[str, str, Callable[[Method], bool]]] = [
-    ("interventions", r"^(.*) take head interventions", lambda rpc: "interventions" in rpc.request.DESCRIPTOR.fields_by_name),
-    ("security", r"interactive calls \((.*?)\)", lambda rpc: rpc.work is Work.INTERACTIVE),
-    ("settings", r"interactive request \((.*?)\)", lambda rpc: rpc.work is Work.INTERACTIVE),
     ("ray", r"\*\*Changing models\.\*\* (.*?) would change", lambda rpc: rpc.role is Role.ADMIN),
     ("ray", r"\*\*Streams\.\*\* (.*?) and health's", lambda rpc: rpc.streaming and not rpc.whole_process),
-    ("alerts", r'p99_rate5m\{method=~"(.*?)"', lambda rpc: rpc.work is Work.INTERACTIVE and not rpc.streaming),
     ("errors", r"before their first message\), but not (.*?) and benchmarks", lambda rpc: rpc.role is Role.ADMIN),
 ]
 """Where a text lists calls, and which calls those are."""
