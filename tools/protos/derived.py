@@ -14,7 +14,8 @@ from tools.protos.sections import filled
 
 SERVICE_CONFIG = Path("protos/bertscope/v1/bertscope_grpc_service_config.json")
 ENVOY, CLIENTS, SECURITY = Path("deploy/envoy/envoy.yaml"), Path("docs/clients.md"), Path("docs/security.md")
-INTERVENTIONS, ALERTS = Path("docs/interventions.md"), Path("deploy/prometheus/alerts.yml")
+INTERVENTIONS, PYTHON = Path("docs/interventions.md"), Path("docs/python.md")
+ALERTS = Path("deploy/prometheus/alerts.yml")
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 60
 """Time limits for clients that load the service config and set no deadline: of a probe, and of a unary call that is answered
@@ -98,6 +99,13 @@ def interventions_page(text: str, rpcs: Sequence[Rpc]) -> str:
     return filled(text, "calls", [f"{_listed([rpc.name for rpc in rpcs if rpc.interventions])} take head interventions."])
 
 
+def python_page(text: str, rpcs: Sequence[Rpc]) -> str:
+    """Returns docs/python.md with the client's methods for rpcs. The Open Inference Protocol has clients of its own."""
+    names = [rpc.name for rpc in rpcs if rpc.service.startswith("bertscope.")]
+    methods = ["`" + re.sub("(?<!^)([A-Z])", r"_\1", name).lower() + "`" for name in names]
+    return filled(text, "methods", [f"{_listed(methods)}."])
+
+
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
@@ -113,6 +121,7 @@ PAGES: Mapping[Path, Callable[[str, Sequence[Rpc]], str]] = {
     CLIENTS: clients_page,
     SECURITY: security_page,
     INTERVENTIONS: interventions_page,
+    PYTHON: python_page,
     ALERTS: alerts,
 }
 """Files with generated sections, and the functions that write them."""

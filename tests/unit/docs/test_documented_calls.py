@@ -33,12 +33,12 @@ def test_a_list_of_calls_has_all_of_its_kind(page: str, pattern: str, belongs: C
     assert set(re.findall(r"[A-Z]\w+", said)) == {rpc.name for rpc in METHODS.values() if belongs(rpc)}
 
 
-def test_the_page_about_python_names_every_method_and_what_it_gives() -> None:
+def test_the_page_about_python_names_methods_of_the_client_and_what_they_give() -> None:
     page = (DOCS / "python.md").read_text(encoding="utf-8")
     methods = {name: getattr(bertscope.Client, name) for name in dir(bertscope.Client) if not name.startswith("_")}
     calls = {name: method for name, method in methods.items() if "timeout" in inspect.signature(method).parameters}
-    rpcs = {re.sub(r"(?<!^)([A-Z])", r"_\1", rpc.name).lower() for rpc in METHODS.values()}
-    assert sorted(name for name in rpcs & set(calls) if f"`{name}`" not in page) == []
+    (listed,) = re.findall(r"^- \*\*A method is its RPC\*\*(.*?)One text is accepted", page, re.DOTALL | re.MULTILINE)
+    assert set(named(listed)) <= set(calls)
     (said,) = re.findall(r"^- \*\*Streams\.\*\* (.*?)\n- ", page, re.DOTALL | re.MULTILINE)
     generators, _, rest = said.partition(" is a generator")
     readings, _, rest = rest.partition(" give an object to iterate over")
