@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import importlib
 import logging
 import os
 import sys
@@ -9,8 +10,23 @@ from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+
+
+def pytest_configure() -> None:
+    """Lets jsonschema, which Ray imports, compile the grammars of IRIs when it checks the first one: it takes seconds."""
+
+    @cache
+    def compiled() -> Any:
+        del sys.modules[late.__name__]
+        return importlib.import_module(late.__name__)
+
+    late: Any = ModuleType("rfc3987_syntax")
+    late.is_valid_syntax = lambda *given: compiled().is_valid_syntax(*given)
+    sys.modules.setdefault(late.__name__, late)
 
 
 def pytest_collection_finish() -> None:
@@ -53,7 +69,8 @@ def process_state() -> Iterator[None]:
     yield
     after = state_of_process()
     for logger, level in levels.items():
-        logger.setLevel(level)
+        if logger.level != level:  # to set it empties the caches of all loggers
+            logger.setLevel(level)
     changed = {name: (before.get(name), value) for name, value in after.items() if before.get(name, value) != value}
     assert not changed, f"the test changed its process: {changed}"
 

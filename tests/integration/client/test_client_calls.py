@@ -277,7 +277,7 @@ def test_an_async_client_may_be_made_outside_the_loop(server):
 
 
 def test_nobody_there_is_unavailable_without_a_reason():
-    with bertscope.Client("127.0.0.1:1") as client, pytest.raises(bertscope.Unavailable) as caught:
+    with bertscope.Client("127.0.0.1:1", retries=1) as client, pytest.raises(bertscope.Unavailable) as caught:
         client.list_models()
     assert caught.value.reason == ""
 

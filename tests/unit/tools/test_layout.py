@@ -2,7 +2,7 @@
 
 import ast
 import subprocess
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,13 @@ IMPORTABLE = {"benchmarks", "tests", "tools"}
 """Packages at the root of the repository. The distributions lie in client/ and service/; examples are scripts."""
 
 
-def modules(folder: Path) -> Iterator[Path]:
+@cache
+def modules(folder: Path) -> list[Path]:
     listed = subprocess.run(["git", "ls-files", "*.py"], cwd=folder, capture_output=True, text=True, check=True).stdout
-    yield from (folder / line for line in listed.splitlines() if (folder / line).is_file())
+    return [folder / line for line in listed.splitlines() if (folder / line).is_file()]
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The full names of the modules that a module imports, or imports from."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -35,7 +37,7 @@ def test_only_real_packages_hold_python() -> None:
     [("tests", "benchmarks"), ("benchmarks", "tests"), ("tools", "tests"), ("tools", "benchmarks")],
 )
 def test_what_a_folder_does_not_import(folder: str, unknown: str) -> None:
-    found = list(modules(ROOT / folder))
+    found = modules(ROOT / folder)
     assert found
     assert [path for path in found if unknown in {name.partition(".")[0] for name in imported(path)}] == []
 
