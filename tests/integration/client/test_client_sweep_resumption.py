@@ -108,7 +108,7 @@ def test_of_a_whole_sweep_the_part_is_the_whole(server):
 
 def test_nothing_came(server):
     server.fail = lambda context: context.abort(grpc.StatusCode.UNAVAILABLE, "nobody is here")
-    with bertscope.Client(server.target) as client:
+    with bertscope.Client(server.target, retries=1) as client:
         sweep = client.sweep_heads(PROMPTS)
         with pytest.raises(bertscope.Unavailable):
             sweep.table()
