@@ -1,6 +1,6 @@
 """Fixtures: tiny checkpoints, and one server that hosts them for all tests that leave it as they found it."""
 
-import socketserver
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,8 +18,13 @@ from bertscope_service.benchmark import studies
 from bertscope_service.benchmark.measure import Measurement
 from bertscope_service.benchmark.shapes import Transformer
 from bertscope_service.benchmark.systems import Recipe, System
+from bertscope_service.checkpoints.steps import KeepLayers, OnnxExport, Step
+from bertscope_service.encoders.onnx.helper_main import IDLE_SECONDS
+from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.models import timed_runs
 
+from tests.support.compressed import make
+from tests.support.exports import made_once
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.sites import Site
 from tests.support.tiny import write_checkpoint
@@ -28,12 +33,30 @@ GOOD_TEXT = "Paris is the capital of [MASK]."
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_stops() -> Iterator[None]:
-    """Ends the servers of metrics at once: they look every half second whether they should, which every test of a server of its
-    own would wait for."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socketserver.BaseServer.serve_forever, "__defaults__", (0.01,))
-        yield
+def lasting_helper() -> Iterator[None]:
+    """Keeps the helper process once it runs: it ends after a while without a task, and takes ten seconds to start."""
+    over = threading.Event()
+
+    def remind() -> None:
+        while not over.wait(IDLE_SECONDS / 4):
+            helper._send({"number": -1}, [], start=False)  # ends a task that does not exist
+
+    threading.Thread(target=remind, name="lasting-helper", daemon=True).start()
+    yield
+    over.set()
+
+
+@pytest.fixture(scope="session")
+def quantised(checkpoint: Callable[[str], Path], export_cache: Path) -> Callable[[Step], Path]:
+    """By a step, the folder of graphs of BERT's first two layers that it was applied to. Nobody may change it."""
+
+    def folder(step: Step) -> Path:
+        steps = (KeepLayers((0, 1)), OnnxExport(), step)
+        return made_once(
+            export_cache.with_name("quantised") / str(step), lambda target: make(checkpoint("bert"), target, *steps)
+        )
+
+    return folder
 
 
 @pytest.fixture(scope="session")

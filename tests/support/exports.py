@@ -1,7 +1,9 @@
 """Exported graphs of tiny checkpoints, made once in a test run."""
 
+import fcntl
 import hashlib
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +25,16 @@ def load_exported(folder: Path, cache: Path, optimisation: str = "all") -> OnnxE
     (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked("onnx", "fp32", CPU), settings)
     assert isinstance(encoder, OnnxEncoder)
     return encoder
+
+
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """A folder that the first process of a test run to need it makes; it appears complete. Nobody may change it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            make(folder)
+    return folder
 
 
 def digest_of(folder: Path) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ from tests.support.hosted import (
 )
 from tests.support.oracle import Edits, edit
 from tests.support.subjects import THREE
+from tests.support.tiny import ARCHITECTURES
 
 pytestmark = pytest.mark.asyncio
 Found = dict[HeadSet, NDArray[np.float64]]
@@ -63,9 +65,17 @@ async def sweep(run: Run, sets: tuple[HeadSet, ...] | None = None) -> Found:
         return await run.values(engine, sets or run.hosted.sets())
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize(
+    ("hosted", "mode"),
+    [*product(THREE, MODES), *((architecture, Mode.MEAN) for architecture in ARCHITECTURES if architecture not in THREE)],
+    ids=str,
+    indirect=["hosted"],
+)
 async def test_every_mode(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
-    """Single heads, whole layers and sets over several layers. Every set has an effect of its own."""
+    """Single heads, whole layers and sets over several layers. Every set has an effect of its own.
+
+    Gates of the other modes are compared with edited maps on every architecture, in encoders/test_encoder_gates.py.
+    """
     found = await sweep(Run(hosted, GoldObjective(hosted.sequences), mode))
     check(found, expected(mode))
     losses = [values[0] for values in found.values()]

@@ -28,6 +28,12 @@ SETS: tuple[HeadSet, ...] = (
 )
 """Heads that are left, heads that are gone, and some of both."""
 
+LITTLE = 4 * 48 * 129
+"""Bytes for the states of some rows."""
+
+DIFFERENT = ("bert", "mobilebert", "modernbert")
+"""The architectures that differ most of those whose heads can be removed."""
+
 
 @pytest.fixture(scope="module", params=sorted(PARTS))
 def pruned(
@@ -39,7 +45,12 @@ def pruned(
     return Hosted(request.param, target), whole
 
 
-@pytest.mark.parametrize("memory", [PLENTY, 4 * 48 * 129], ids=["everything", "little"])
+@pytest.mark.parametrize(
+    ("pruned", "memory"),
+    [*((architecture, PLENTY) for architecture in sorted(PARTS)), *((architecture, LITTLE) for architecture in DIFFERENT)],
+    ids=str,
+    indirect=["pruned"],
+)
 async def test_sweeps(pruned: tuple[Hosted, Hosted], memory: int) -> None:
     """A head that is gone stays so, whatever is put in its place."""
     part, whole = pruned

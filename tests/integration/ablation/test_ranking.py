@@ -1,4 +1,7 @@
-"""Gradient importance is the mean over texts of absolute derivatives, whatever company the texts run in."""
+"""Gradient importance is the mean over texts of absolute derivatives, whatever company the texts run in.
+
+The derivatives themselves are those of transformers on every architecture: see encoders/test_encoder_gradients.py.
+"""
 
 from collections.abc import Callable
 
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from tests.support.hosted import SCALE, GoldObjective, Hosted, LabelObjective, running
 from tests.support.oracle import Edits, edit
+from tests.support.subjects import THREE
 
 pytestmark = pytest.mark.asyncio
 BASE = {(0, 1): Mode.ZERO, (1, 2): Mode.UNIFORM, (2, 0): Mode.SCALE, (2, 3): Mode.MEAN}
@@ -54,16 +58,19 @@ async def check(hosted: Hosted, objective: GoldObjective | LabelObjective, *, ba
     assert np.abs(np.abs(signed.mean(axis=0)) - wanted).max() > 0.01 * wanted.max()
 
 
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_masked_lm(hosted: Hosted, based: bool) -> None:
     await check(hosted, GoldObjective(hosted.sequences), based=based)
 
 
+@pytest.mark.parametrize("labelled", THREE, indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_classifiers(labelled: Hosted, based: bool) -> None:
     await check(labelled, LabelObjective(labelled.sequences), based=based)
 
 
+@pytest.mark.parametrize("hosted", THREE, indirect=True)
 async def test_batches_do_not_matter(hosted: Hosted) -> None:
     objective = GoldObjective(hosted.sequences)
     one, other = [await rank(hosted, objective, based=True, batch_tokens=tokens) for tokens in (1, 4096)]

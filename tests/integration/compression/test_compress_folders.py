@@ -122,19 +122,24 @@ def test_the_manifest(bert: Path, tmp_path: Path) -> None:
     assert later.steps[3].numbers["zeros"] == pytest.approx(0.5 * later.steps[3].numbers["weights"], abs=20)
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077], ids=oct)
-@pytest.mark.parametrize(
-    "steps", [(Half("bf16"),), (Int8(),), (KeepLayers((0,)), OnnxExport())], ids=lambda steps: steps[-1].name
-)
-def test_who_the_umask_lets_may_read_what_is_written(bert: Path, tmp_path: Path, steps: tuple[Step, ...], umask: int) -> None:
+def made_under(umask: int, folder: Path, target: Path, *steps: Step) -> Path:
+    """A checkpoint after some steps, which the umask lets people read and nobody else."""
     before = os.umask(umask)
     try:
-        folder = made(bert, tmp_path / "made", *steps)
+        made(folder, target, *steps)
     finally:
         os.umask(before)
-    modes = {str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (target, *target.iterdir())}
     assert len(modes) > 4
-    assert modes == {name: (0o777 if name == "made" else 0o666) & ~umask for name in modes}
+    assert modes == {path: (0o777 if path == target else 0o666) & ~umask for path in modes}
+    return target
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077], ids=oct)
+@pytest.mark.parametrize("step", [Half("bf16"), Int8()], ids=lambda step: step.name)
+def test_who_the_umask_lets_may_read_what_is_written(bert: Path, tmp_path: Path, step: Step, umask: int) -> None:
+    """Of graphs too: see `test_export_after_other_steps`."""
+    made_under(umask, bert, tmp_path / "made", step)
 
 
 def test_progress(bert: Path, tmp_path: Path) -> None:
@@ -242,8 +247,8 @@ def test_tokens_follow_layers(bert: Path, tmp_path: Path) -> None:
 
 
 def test_export_after_other_steps(bert: Path, tmp_path: Path) -> None:
-    """Graphs, tokenizer and config of the changed model, and no checkpoint beside them."""
-    target = made(bert, tmp_path / "made", OnnxExport(), ReduceVocabulary(SENTENCES[:2]), KeepLayers((3,)))
+    """Graphs, tokenizer and config of the changed model, no checkpoint beside them, and a umask other than the exporter's."""
+    target = made_under(0o027, bert, tmp_path / "made", OnnxExport(), ReduceVocabulary(SENTENCES[:2]), KeepLayers((3,)))
     found = read_manifest(target)
     assert found is not None
     assert found.runtime == "onnx"

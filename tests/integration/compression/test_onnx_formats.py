@@ -9,12 +9,13 @@ import pytest
 import torch
 from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.checkpoints.steps import Int8, KeepLayers, OnnxExport, Step, WeightOnly, grown
-from bertscope_service.compression.compress import compress
+from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly, grown
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+
+from tests.support.compressed import make
 
 FORMATS: dict[str, tuple[Step, float]] = {"int8": (Int8(), 0.98), "weight_only": (WeightOnly(8, 32), 0.99)}
 """A step, and how close the logits' directions stay: one that reads a wrong matrix is at 0."""
@@ -44,33 +45,31 @@ def wide(tensor: onnx.TensorProto) -> bool:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_quantised_graphs_stay_close(checkpoint: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+def test_quantised_graphs_stay_close(
+    checkpoint: Callable[[str], Path], quantised: Callable[[Step], Path], tmp_path: Path, name: str
+) -> None:
     step, close = FORMATS[name]
-    source, cpu = inspect(checkpoint("bert")), torch.device("cpu")
-    digest = source.digest(lambda _: None)
-    steps = (KeepLayers((0, 1)), OnnxExport(), step)
-    compress(source, steps, tmp_path / "made", lambda _: None, digest)
-    compress(source, steps[:1], tmp_path / "whole", lambda _: None, digest)
+    made, cpu = quantised(step), torch.device("cpu")
+    whole = make(checkpoint("bert"), tmp_path / "whole", KeepLayers((0, 1)))
     settings = RuntimeSettings(tmp_path, threads=1)
-    made, whole = inspect(tmp_path / "made"), inspect(tmp_path / "whole")
-    (found,) = read_encoders(made, digest, Asked("onnx", "fp32", cpu), settings)
-    (expected,) = read_encoders(whole, digest, Asked("torch", "fp32", cpu), settings)
+    (found,) = read_encoders(inspect(made), "", Asked("onnx", "fp32", cpu), settings)
+    (expected,) = read_encoders(inspect(whole), "", Asked("torch", "fp32", cpu), settings)
     assert (found.precision, found.shape.layers) == (name, 2)
     assert float(torch.cosine_similarity(logits(found), logits(expected)).min()) > close
     (seen, maps), (untouched, true_maps) = watched(found), watched(expected)
     assert float(torch.cosine_similarity(seen, untouched).min()) > close
     assert float((maps[0] - true_maps[0]).abs().mean()) < 0.03
-    manifest = read_manifest(tmp_path / "made")
+    manifest = read_manifest(made)
     assert manifest is not None
     assert [done.step for done in manifest.steps] == ["layers", "onnx", name]
-    graphs = [onnx.load(str(tmp_path / "made" / file), load_external_data=False) for file in (FAST, ANALYSIS)]
+    graphs = [onnx.load(str(made / file), load_external_data=False) for file in (FAST, ANALYSIS)]
     left = [tensor.name for graph in graphs for tensor in graph.graph.initializer if wide(tensor)]
     assert left == []
     assert "DynamicQuantizeLinear" not in {node.op_type for graph in graphs for node in graph.graph.node}
     numbers = manifest.steps[-1].numbers
-    assert numbers["bytes_after"] == (tmp_path / "made" / "weights.bin").stat().st_size
+    assert numbers["bytes_after"] == (made / "weights.bin").stat().st_size
     assert ("WARNING" in manifest.steps[-1].description) == (numbers["bytes_after"] > numbers["bytes_before"])
-    assert not (tmp_path / "made" / "checkpoint").exists()
+    assert not (made / "checkpoint").exists()
 
 
 def test_a_step_that_makes_weights_larger_says_so() -> None:

@@ -1,5 +1,6 @@
 """What a text gives does not depend on the texts that share its batch: other callers', longer ones, gated ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.checkpoints.steps import Int8, OnnxExport, Step, WeightOnly
+from bertscope_service.checkpoints.steps import Int8, Step, WeightOnly
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.compression.compress import compress
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
 
-from tests.support.tiny import SENTENCES, write_checkpoint
+from tests.support.compressed import make
+from tests.support.tiny import SENTENCES
 
 CPU = torch.device("cpu")
 
@@ -25,37 +26,41 @@ class Format:
     runtime: str
     precision: str
     bound: float
-    steps: tuple[Step, ...] = ()
+    step: Step | None = None
 
 
 FORMATS = {
     "torch-fp32": Format("torch", "fp32", 1e-3),
     "torch-bf16": Format("torch", "bf16", 1.0),
     "torch-fp16": Format("torch", "fp16", 0.2),
-    "torch-int8": Format("torch", "fp32", 0, (Int8(),)),
-    "torch-weight_only": Format("torch", "fp32", 1e-3, (WeightOnly(4, 0),)),
+    "torch-int8": Format("torch", "fp32", 0, Int8()),
+    "torch-weight_only": Format("torch", "fp32", 1e-3, WeightOnly(4, 0)),
     "onnx-fp32": Format("onnx", "fp32", 1e-3),
-    "onnx-int8": Format("onnx", "fp32", 0, (OnnxExport(), Int8())),
-    "onnx-weight_only-8": Format("onnx", "fp32", 1e-3, (OnnxExport(), WeightOnly(8, 32))),
-    "onnx-weight_only-4": Format("onnx", "fp32", 1e-3, (OnnxExport(), WeightOnly(4, 32))),
+    "onnx-int8": Format("onnx", "fp32", 0, Int8()),
+    "onnx-weight_only-8": Format("onnx", "fp32", 1e-3, WeightOnly(8, 32)),
+    "onnx-weight_only-4": Format("onnx", "fp32", 1e-3, WeightOnly(4, 32)),
 }
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("bert", tmp_path_factory.mktemp("together") / "whole")
+def whole(checkpoint: Callable[[str], Path]) -> Path:
+    return checkpoint("bert")
 
 
 @pytest.fixture(scope="module", params=FORMATS)
-def subject(request: pytest.FixtureRequest, whole: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Encoder, Format]:
-    form = FORMATS[request.param]
-    source, folder = inspect(whole), tmp_path_factory.mktemp(request.param)
-    digest = source.digest(lambda _: None)
-    if form.steps:
-        compress(source, form.steps, folder / "made", lambda _: None, digest)
-        source = inspect(folder / "made")
-    settings = RuntimeSettings(folder / "cache", threads=1)
-    (encoder,) = read_encoders(source, digest, Asked(form.runtime, form.precision, CPU), settings)
+def subject(
+    request: pytest.FixtureRequest,
+    whole: Path,
+    quantised: Callable[[Step], Path],
+    export_cache: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Encoder, Format]:
+    form, folder = FORMATS[request.param], whole
+    if form.step is not None:
+        onnx = form.runtime == "onnx"
+        folder = quantised(form.step) if onnx else make(whole, tmp_path_factory.mktemp(request.param) / "made", form.step)
+    source, settings = inspect(folder), RuntimeSettings(export_cache, threads=1)
+    (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked(form.runtime, form.precision, CPU), settings)
     return encoder, form
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,11 @@ def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Pa
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("architecture", "dtype"),
+    [*((architecture, torch.float32) for architecture in ARCHITECTURES), *product(("bert",), DTYPES[1:])],
+    ids=str,
+)
 def test_a_base_model_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", head=False)
     model, missing = theirs(folder, KINDS[architecture].masked_lm, dtype)
@@ -189,9 +193,9 @@ def test_a_head_that_only_the_config_describes_is_bounded(tmp_path: Path) -> Non
     folder = write_checkpoint("bert", tmp_path / "model", labels=3)
     path = folder / "model.safetensors"
     save_file({name: values for name, values in load_file(path).items() if "classifier" not in name}, path, {"format": "pt"})
-    count = 10**6
+    count = 10**5
     rewrite(folder, id2label={number: str(number) for number in range(count)}, label2id={})
-    with pytest.raises(FailedPrecondition, match="a head of 33000000 numbers, and the weights have none of them"):
+    with pytest.raises(FailedPrecondition, match="a head of 3300000 numbers, and the weights have none of them"):
         read_checkpoint(folder, "bert", torch.float32)
 
 

@@ -23,6 +23,7 @@ from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.checkpoints.steps import KeepLayers
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx.sessions import check_provider, providers
 from bertscope_service.encoders.state import State
@@ -31,6 +32,7 @@ from bertscope_service.models.warm_up import warm_up
 from numpy.testing import assert_allclose
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+from tests.support.compressed import make
 from tests.support.exports import load_exported
 from tests.support.harness import Host, LoopThread, launched, read_maps, refused
 from tests.support.sweeps import (
@@ -318,14 +320,17 @@ def test_a_broken_export_is_refused_by_name(twins: Host, copied: Path, name: str
 def foreign(
     checkpoints: dict[str, Path], sorters: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """Folders as other exporters write them: one graph from ids to logits, all of the weights in it."""
-    found = {}
+    """Folders as other exporters write them: one graph from ids to logits, all of the weights in it. One layer each, whose
+    checkpoints are in folders of their own."""
+    found, root = {}, tmp_path_factory.mktemp("foreign")
     kinds = (
         ("fill", AutoModelForMaskedLM, checkpoints["bert"]),
         ("sort", AutoModelForSequenceClassification, sorters["sorter"]),
     )
-    for name, kind, folder in kinds:
-        target = Path(shutil.copytree(folder, tmp_path_factory.mktemp("foreign") / name))
+    for name, kind, whole in kinds:
+        folder = found[f"{name}-checkpoint"] = make(whole, root / f"{name}-checkpoint", KeepLayers((0,)))
+        target = Path(shutil.copytree(folder, root / name))
+        (target / "bertscope.json").unlink()
         whole = kind.from_pretrained(folder, attn_implementation="eager").eval()
         names = ("input_ids", "attention_mask", "token_type_ids")
         example = {key: torch.ones((2, 5), dtype=torch.int64) for key in names}
@@ -358,19 +363,23 @@ def tensors(host: Host, name: str, output: str) -> dict[str, Any]:
 def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path]) -> None:
     filler = load(twins, model_id="filler", source=str(foreign["fill"] / "model.onnx"))
     sorter = load(twins, model_id="sort", source=str(foreign["sort"]))
+    by_torch = [
+        load(twins, model_id=name, source=str(foreign[name]), runtime=common.RUNTIME_TORCH)
+        for name in ("fill-checkpoint", "sort-checkpoint")
+    ]
     try:
         assert list(filler.capabilities) == [model.CAPABILITY_CLOZE]
         assert list(sorter.capabilities) == [model.CAPABILITY_CLASSIFICATION]
-        assert (filler.layers, filler.heads, filler.max_tokens) == (4, 4, 64)
-        assert_allclose(logs(fill(twins, filler.name)), logs(fill(twins, "models/bert")), atol=1e-4)
+        assert (filler.layers, filler.heads, filler.max_tokens) == (1, 4, 64)
+        assert_allclose(logs(fill(twins, filler.name)), logs(fill(twins, by_torch[0].name)), atol=1e-4)
         request = classification.ClassifyRequest(inputs=[text_input("The cat sat."), text_input("Isn't it?", "It is so.")])
         probabilities = []
-        for name in (sorter.name, "models/sorter"):
+        for name in (sorter.name, by_torch[1].name):
             request.model = name
             results = twins.classification.Classify(request, timeout=20).results
             probabilities.append([[label.probability for label in result.labels] for result in results])
         assert_allclose(probabilities[0], probabilities[1], atol=1e-5)
-        for names in ((filler.name, "models/bert"), (sorter.name, "models/sorter")):
+        for names in ((filler.name, by_torch[0].name), (sorter.name, by_torch[1].name)):
             assert_allclose(*(tensors(twins, name, "logits")["logits"] for name in names), atol=1e-4)
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
             tensors(twins, filler.name, "last_hidden_state")
@@ -383,7 +392,7 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
             fill(twins, filler.name, interventions=interventions({(0, 0): (UNIFORM, 1.0)}))
         assert failures[0].info.reason == "NOT_OBSERVABLE"
     finally:
-        for found in (filler, sorter):
+        for found in (filler, sorter, *by_torch):
             twins.models.UnloadModel(model.UnloadModelRequest(name=found.name), timeout=20)
 
 
