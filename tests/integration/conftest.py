@@ -15,7 +15,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope_service.api import benchmark_requests
 from bertscope_service.api import studies as studies_api
 from bertscope_service.benchmark import studies
-from bertscope_service.benchmark.measure import Measurement
+from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.benchmark.shapes import Transformer
 from bertscope_service.benchmark.systems import Recipe, System
 from bertscope_service.checkpoints.steps import KeepLayers, OnnxExport, Step

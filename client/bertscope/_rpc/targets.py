@@ -46,7 +46,7 @@ class Target:
         """Explains gRPC's message about a server that can't be reached, and says what to do; empty if unknown."""
         for sign, meaning in SIGNS.items():
             if re.search(sign, details):
-                return meaning(self)
+                return meaning.format(name=self.name) if isinstance(meaning, str) else meaning(self)
         return ""
 
     @property
@@ -68,43 +68,25 @@ def _closed(target: Target) -> str:
     return f"{said}; it may speak TLS: call it with tls=bertscope.Tls(ca=...)"
 
 
-def _not_grpc(target: Target) -> str:
-    return (
-        f"what listens at {target.name} does not speak gRPC; it may be a web server, or a bertscope server's port of metrics "
-        f"({METRICS_PORT} unless set): call its port of gRPC ({DEFAULT_PORT} unless set)"
-    )
-
-
-def _not_tls(target: Target) -> str:
-    return f"what listens at {target.name} does not speak TLS; leave tls out, or call a port that does"
-
-
-def _untrusted(target: Target) -> str:
-    return (
-        f"the certificate of the server at {target.name} does not come from an authority that is trusted here, or is not valid "
-        "now; name the authority's certificate: tls=bertscope.Tls(ca=...)"
-    )
-
-
-def _other_name(target: Target) -> str:
-    return (
-        f"the server at {target.name} has a certificate for another name; call it by that name, or say it: "
+SIGNS: Mapping[str, str | Callable[[Target], str]] = {
+    r"WRONG_VERSION_NUMBER": "what listens at {name} does not speak TLS; leave tls out, or call a port that does",
+    r"CERTIFICATE_VERIFY_FAILED": (
+        "the certificate of the server at {name} does not come from an authority that is trusted here, or is not valid now; "
+        "name the authority's certificate: tls=bertscope.Tls(ca=...)"
+    ),
+    r"Hostname Verification": (
+        "the server at {name} has a certificate for another name; call it by that name, or say it: "
         "tls=bertscope.Tls(server_name=...)"
-    )
-
-
-def _unknown_name(target: Target) -> str:
-    return f"there is no address for {target.name}; write HOST:PORT with a host that is known here"
-
-
-SIGNS: Mapping[str, Callable[[Target], str]] = {
-    r"WRONG_VERSION_NUMBER": _not_tls,
-    r"CERTIFICATE_VERIFY_FAILED": _untrusted,
-    r"Hostname Verification": _other_name,
-    r"Failed parsing HTTP/2|http1\.x server": _not_grpc,
+    ),
+    r"Failed parsing HTTP/2|http1\.x server": (
+        "what listens at {name} does not speak gRPC; it may be a web server, or a bertscope server's port of metrics "
+        f"({METRICS_PORT} unless set): call its port of gRPC ({DEFAULT_PORT} unless set)"
+    ),
     r"Connection refused|No such file or directory": _refused,
     r"(?s)failed to connect.*(Socket closed|Connection reset|CERTIFICATE_REQUIRED)": _closed,
-    r"errors resolving|Domain name not found": _unknown_name,
+    r"errors resolving|Domain name not found": (
+        "there is no address for {name}; write HOST:PORT with a host that is known here"
+    ),
 }
 """Patterns in gRPC's messages, which are not a stable interface: if they change, gRPC's message alone is shown."""
 

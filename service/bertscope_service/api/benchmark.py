@@ -20,8 +20,9 @@ from bertscope_service.api.progress import progress_of
 from bertscope_service.api.requirements import require_objective
 from bertscope_service.api.studies import run_studies
 from bertscope_service.benchmark.copies import ComparedModels, Copies
+from bertscope_service.benchmark.inputs import Subject
 from bertscope_service.benchmark.losses import Score, ScoredModel, measure_agreement, measure_scores
-from bertscope_service.benchmark.measure import Subject, measure
+from bertscope_service.benchmark.measure import measure
 from bertscope_service.models.loaded import LoadedModel
 
 Report = Callable[[tuple[str, float]], None]

@@ -17,8 +17,8 @@ from bertscope_service.api.models import LoadDefaults
 from bertscope_service.api.objectives import build
 from bertscope_service.api.requirements import require_classification, require_cloze
 from bertscope_service.benchmark.building import Building
+from bertscope_service.benchmark.inputs import Inputs, Subject, make_inputs
 from bertscope_service.benchmark.losses import build_objectives
-from bertscope_service.benchmark.measure import Inputs, Subject, make_inputs
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report

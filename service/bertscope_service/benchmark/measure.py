@@ -28,8 +28,6 @@ from bertscope_service.errors import Overloaded
 from bertscope_service.models.timed_runs import Trial
 from bertscope_service.observability.machine import LoadMeter, Machine, describe
 
-__all__ = ["Inputs", "Measured", "Measurement", "ModelMeasures", "Report", "Speed", "Subject", "make_inputs", "measure"]
-
 PERCENTILES = (50, 90, 95, 99)
 
 

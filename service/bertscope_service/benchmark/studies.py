@@ -7,14 +7,15 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 import torch
 
 from bertscope_service.analyses.timings import Ratio
 from bertscope_service.benchmark.build import Built
 from bertscope_service.benchmark.building import Building, Check
-from bertscope_service.benchmark.measure import Measured, Measurement, Report, Subject, measure
+from bertscope_service.benchmark.inputs import Measurement, Subject
+from bertscope_service.benchmark.measure import Measured, measure
+from bertscope_service.benchmark.scenarios import Report
 from bertscope_service.benchmark.shapes import Recurrent, Transformer
 from bertscope_service.benchmark.systems import BASELINES, System
 from bertscope_service.checkpoints.steps import Step
@@ -29,15 +30,12 @@ BRIEF_SECONDS = 0.3
 logger = logging.getLogger(__name__)
 
 
-class Build(Protocol):
-    """Builds a shape and applies some steps."""
+Build = Callable[[str, Transformer | Recurrent, Sequence[Step], str, Check], Built]
+"""Builds a model of a name and shape with some steps, for "torch" or "onnx"; the other one runs what it can't.
 
-    def __call__(self, name: str, shape: Transformer | Recurrent, steps: Sequence[Step], runtime: str, check: Check) -> Built:
-        """Builds a model. Blocks for seconds, in a thread.
-
-        `runtime` is "torch" or "onnx"; the other one runs what it can't. `check` is called regularly and may raise to abandon
-        the build. Raises FailedPrecondition, Unsupported.
-        """
+Blocks for seconds, in a thread; the check is called regularly and may raise to abandon the build. Raises FailedPrecondition,
+Unsupported.
+"""
 
 
 @dataclass(frozen=True, slots=True)

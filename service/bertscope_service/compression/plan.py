@@ -1,4 +1,5 @@
-"""Checks that steps fit each other and a model, as far as that can be checked before any work."""
+"""Checks that steps, each of which was checked by itself (see api/compression), fit each other and a model, as far as that can
+be checked before any work."""
 
 from __future__ import annotations
 
@@ -168,8 +169,6 @@ def _check_layers(step: KeepLayers, field: str, layers: int, subject: Subject) -
         message = f"layers of {subject.name} can't be removed: they are runs of one set of weights; use another architecture"
         raise Unsupported(message, "LAYERS_UNSUPPORTED", architecture="albert")
     field = f"{field}.layers"
-    if not step.kept:
-        raise InvalidArgument(field, f"{field} is empty; list the layers to keep", "NO_LAYERS")
     for index, layer in enumerate(step.kept):
         _check_layer(layer, f"{field}[{index}]", layers, subject)
         if index and layer <= step.kept[index - 1]:
@@ -194,15 +193,9 @@ def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -
             why = "it drops tokens; start from the original and name all steps at once"
         message = f"heads of {subject.name} can't be removed: {why}"
         raise Unsupported(message, "PRUNING_UNSUPPORTED", model=subject.name)
-    if bool(step.heads) == (step.share is not None):
-        raise InvalidArgument(field, f"{field} must name heads or a share of them, one of the two", "HEADS_OR_SHARE")
     if step.share is None:
-        for index, (layer, heads) in enumerate(step.heads.items()):
+        for index, layer in enumerate(step.heads):
             _check_layer(layer, f"{field}.heads[{index}].layer", layers, subject)
-            for place, head in enumerate(heads):
-                if not 0 <= head < subject.shape.heads:
-                    message = f"head {head} is out of range: {subject.name} has heads 0 to {subject.shape.heads - 1}"
-                    raise InvalidArgument(f"{field}.heads[{index}].heads[{place}]", message, "HEAD_OUT_OF_RANGE")
         return
     _check_share(step.share, f"{field}.share")
     _check_masked_lm(subject)

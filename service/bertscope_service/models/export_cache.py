@@ -50,8 +50,9 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
     with _alone_in(graphs):
         if _is_whole(folder):  # another process wrote it meanwhile
             return folder
+        # Graphs that can't be used, or that a killed server left unfinished.
         for remains in (folder, *graphs.glob(f"{UNFINISHED_PREFIX}*")):
-            discard(remains)
+            shutil.rmtree(remains, ignore_errors=True)
         logger.info("exporting %s for ONNX Runtime, which takes some seconds; kept in %s", source.folder, graphs)
         try:
             with calling((graphs, NAME)), atomic_folder(folder) as beside:
@@ -61,11 +62,6 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
         except AlreadyExists as error:
             raise _unwritable(folder, error) from error
     return folder
-
-
-def discard(folder: Path) -> None:
-    """Removes graphs that can't be used, or that a killed server left unfinished."""
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_whole(folder: Path) -> bool:

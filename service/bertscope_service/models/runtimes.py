@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import rmtree
 
 import torch
 
@@ -23,7 +24,7 @@ from bertscope_service.encoders.torch.pruning import PARTS
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, ServiceError, Unsupported
-from bertscope_service.models.export_cache import NAME, discard, exported
+from bertscope_service.models.export_cache import NAME, exported
 from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices, only
 
 logger = logging.getLogger(__name__)
@@ -76,11 +77,13 @@ def read_candidates(
     """Reads encoders as read_encoders does; for runtime "auto" only the chosen one if there is a stored choice."""
     if asked.runtime != "auto":
         return Candidates(read_encoders(source, digest, asked, settings, check))
-    reason = why_not_both(source, asked)
+    reason = _why_not_exported(source, asked) if source.kind is Kind.CHECKPOINT else "it holds ONNX graphs"
     if reason:
         (encoder,) = read_encoders(source, digest, asked, settings, check)
         return Candidates((encoder,), only(encoder.runtime, asked.device, reason))
-    key = ChoiceKey(digest, config_digest(source), str(asked.device), settings.threads, settings.optimisation)
+    # The configuration shapes a checkpoint's graphs as its weights do.
+    config = hashlib.sha256((source.folder / "config.json").read_bytes()).hexdigest()
+    key = ChoiceKey(digest, config, str(asked.device), settings.threads, settings.optimisation)
     chosen = settings.choices.recall(key) if settings.choices is not None else None
     if chosen is not None:
         try:
@@ -96,18 +99,6 @@ def read_candidates(
         reason = "it could not be exported for ONNX Runtime; the log says why"
         return Candidates(encoders, only(encoders[0].runtime, asked.device, reason))
     return Candidates(encoders, key=key)
-
-
-def why_not_both(source: Source, asked: Asked) -> str:
-    """Returns why only one library can run a source, "" if both can."""
-    if source.kind is not Kind.CHECKPOINT:
-        return "it holds ONNX graphs"
-    return _why_not_exported(source, asked)
-
-
-def config_digest(source: Source) -> str:
-    """Returns the digest of a checkpoint's configuration, which shapes its graphs as its weights do."""
-    return hashlib.sha256((source.folder / "config.json").read_bytes()).hexdigest()
 
 
 def read_encoders(
@@ -169,7 +160,7 @@ def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeS
             raise
         # A file may be cut short if the machine crashed.
         logger.warning("%s is exported again: %s", source.folder, error.message)
-        discard(folder)
+        rmtree(folder, ignore_errors=True)
         folder = exported(source, digest, settings.cache, check)
         with calling((folder.parent, NAME)):
             encoder = _load(folder, read_manifest(folder), asked, settings)

@@ -17,8 +17,9 @@ from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_ob
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.timings import Ratio
 from bertscope_service.benchmark import losses as benchmark_losses
+from bertscope_service.benchmark.inputs import Measurement, Subject, make_inputs
 from bertscope_service.benchmark.losses import build_objectives
-from bertscope_service.benchmark.measure import Measured, Measurement, Subject, make_inputs, measure
+from bertscope_service.benchmark.measure import Measured, measure
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings

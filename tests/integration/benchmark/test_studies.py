@@ -15,7 +15,7 @@ import torch
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.benchmark import studies as studies_module
 from bertscope_service.benchmark.build import Builder, Built, Check, library, plan_steps
-from bertscope_service.benchmark.measure import Measurement
+from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.benchmark.published import Published
 from bertscope_service.benchmark.shapes import Recurrent, Transformer
 from bertscope_service.benchmark.studies import Row, Studies

@@ -46,7 +46,6 @@ def changed(architecture: str = "bert", **capabilities: bool) -> Subject:
 INVALID: dict[str, tuple[tuple[Step, ...], str, str]] = {
     "two formats": ((Int8(), Half("fp16")), "steps[1]", "FORMATS_EXCLUDE_EACH_OTHER"),
     "two quantised": ((OnnxExport(), Int8(), WeightOnly(4, 0)), "steps[2]", "FORMATS_EXCLUDE_EACH_OTHER"),
-    "no layers": ((KeepLayers(()),), "steps[0].layers.layers", "NO_LAYERS"),
     "unknown layer": ((KeepLayers((0, 4)),), "steps[0].layers.layers[1]", "LAYER_OUT_OF_RANGE"),
     "layers descending": ((KeepLayers((0, 2, 1)),), "steps[0].layers.layers[2]", "LAYERS_NOT_ASCENDING"),
     "layer twice": ((KeepLayers((1, 1)),), "steps[0].layers.layers[1]", "LAYERS_NOT_ASCENDING"),
@@ -56,9 +55,6 @@ INVALID: dict[str, tuple[tuple[Step, ...], str, str]] = {
         "steps[2].heads.heads[0].layer",
         "LAYER_OUT_OF_RANGE",
     ),
-    "unknown head": ((RemoveHeads({0: (1, 4)}),), "steps[0].heads.heads[0].heads[1]", "HEAD_OUT_OF_RANGE"),
-    "neither heads nor share": ((RemoveHeads(),), "steps[0].heads", "HEADS_OR_SHARE"),
-    "heads and share": ((RemoveHeads({0: (1,)}, 0.5, TEXTS),), "steps[0].heads", "HEADS_OR_SHARE"),
     "all heads": ((RemoveHeads(share=1.0, texts=TEXTS),), "steps[0].heads.share", "SHARE_OUT_OF_RANGE"),
     "no units": ((RemoveFeedForward(0.0),), "steps[0].feed_forward.share", "SHARE_OUT_OF_RANGE"),
     "all units": ((RemoveFeedForward(1.0),), "steps[0].feed_forward.share", "SHARE_OUT_OF_RANGE"),
