@@ -41,7 +41,7 @@ class Asked(NamedTuple, Generic[Item]):
 
     items: Iterator[Item]
     total: int | None
-    """Their number; None if only reading them will tell."""
+    """Their number; None until they are read."""
 
 
 def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:

@@ -117,9 +117,9 @@ class Parts(Generic[Item]):
         """
         size = len(part.items)
         if size > 1 and _too_large(error):
-            told = error.metadata.get("limit", "")
-            if error.reason == "TOO_MANY_TEXTS" and told.isdecimal() and 0 < int(told) < size:
-                most = self._limit.texts = int(told)
+            limit = error.metadata.get("limit", "")
+            if error.reason == "TOO_MANY_TEXTS" and limit.isdecimal() and 0 < int(limit) < size:
+                most = self._limit.texts = int(limit)
             else:
                 most = (size + 1) // 2
             self._size = min(self._size, most)

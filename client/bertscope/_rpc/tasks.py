@@ -35,7 +35,7 @@ class Channel(Methods):
 
     async def close(self) -> None:
         """Cancels the running calls."""
-        self._closed = True  # First, so that the cancelled calls can tell why.
+        self._closed = True  # First, so that the cancelled calls know why.
         channel, self._channel = self._channel, None
         if channel is not None:
             await channel.close()

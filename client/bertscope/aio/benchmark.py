@@ -78,7 +78,7 @@ class AsyncBenchmarkCalls(AsyncConnection):
         server copies those that are loaded otherwise, for as long as this takes. With `as_loaded` every model runs as it is
         loaded, and a ratio between models that run differently has a `caveat`. Read `report.warnings` first.
 
-        While it runs, `others` that call for the same device "wait", or are told to come back later ("refuse").
+        While it runs, `others` that call for the same device "wait", or are rejected with a retry delay ("refuse").
         Intervals are a bootstrap: `resamples` (1000 unless set), `seed`, `confidence` (0.95). An exception in
         `on_progress`, or Ctrl-C, ends it.
         """

@@ -91,7 +91,7 @@ class Lease:
         return result
 
     def expect(self, seconds: float) -> None:
-        """Sets how many seconds the lease will still take; rejected callers are told to retry then."""
+        """Sets how many seconds the lease will still take; rejected callers should retry then."""
         self._ends = time.monotonic() + seconds
 
     @property

@@ -54,7 +54,7 @@ def processor() -> tuple[str, tuple[str, ...], int]:
 
 
 def _read_processor() -> tuple[str, frozenset[str]]:
-    """Returns the processor's model and flags, as far as the system tells."""
+    """Returns the processor's model and flags, as far as the system names them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -37,11 +37,11 @@ class Health:
 
     async def watch(self, request: Request) -> AsyncGenerator[Response, None]:
         """Yields the status now, and whenever it changes; never ends."""
-        told: int | None = None
+        sent: int | None = None
         while True:
             status = await self._status(request)
-            if status != told:
-                told = status
+            if status != sent:
+                sent = status
                 yield Response(status=status)
             await asyncio.sleep(WATCH_SECONDS)
 

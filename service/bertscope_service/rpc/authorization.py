@@ -55,7 +55,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
         try:
             if self._access.needs_certificate(path, metadata):
                 # Only the call's context knows its connection.
-                return self._judging_connection(path, await continuation(handler_call_details))
+                return self._with_certificate(path, await continuation(handler_call_details))
             # This task also answers the call.
             callers.principal.set(self._access.admit(path, metadata))
         except ServiceError as error:
@@ -67,7 +67,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
             return _handle_stream(refuse)
         return await continuation(handler_call_details)
 
-    def _judging_connection(self, path: str, handler: Handler | None) -> Handler | None:
+    def _with_certificate(self, path: str, handler: Handler | None) -> Handler | None:
         """Returns the handler, preceded by a check of the connection's certificate."""
 
         async def call(requests: AsyncIterator[Any], context: Context) -> AsyncGenerator[Any, None]:

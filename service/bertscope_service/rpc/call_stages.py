@@ -29,7 +29,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call, and what its stages tell each other of it.
+    """A call, and the data that its stages share.
 
     code: the name of its status, known once it has passed `ErrorsToStatus`. reason: that of an error. level: of its line in the
     log. trace_id: "" if it is not traced. stopped: whether the server refused it or cut it off because it stops.

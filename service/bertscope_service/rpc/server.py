@@ -37,7 +37,7 @@ from bertscope_service.settings import Settings
 logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 1.0
-"""The time for calls to end before connections are told that the server stops. gRPC cancels, without a reason, calls that it
+"""The time for calls to end before connections are closed to new calls. gRPC cancels, without a reason, calls that it
 has not handed over when it is stopped, and calls that arrive before their clients learn of it: so all calls are rejected for a
 while first."""
 

@@ -34,7 +34,7 @@ class Watched(Generic[T]):
         self._paths = paths
         self._parse = parse
         self._failing = failing.labels(name)
-        self._judged = self._found = self._read()
+        self._checked = self._found = self._read()
         try:
             self.value = self._evaluate()
         except ServiceError as error:
@@ -43,9 +43,9 @@ class Watched(Generic[T]):
     def check(self) -> None:
         """Reads the files, and uses new content. Blocks; for one thread at a time."""
         before, self._found = self._found, self._read()
-        if self._found != before or self._found == self._judged:
+        if self._found != before or self._found == self._checked:
             return
-        self._judged = self._found
+        self._checked = self._found
         try:
             self.value = self._evaluate()
         except ServiceError as error:
@@ -64,7 +64,7 @@ class Watched(Generic[T]):
 
     def _evaluate(self) -> T:
         contents: list[bytes] = []
-        for content in self._judged:
+        for content in self._checked:
             if isinstance(content, str):
                 raise FailedPrecondition(content, "FILE_UNREADABLE")
             contents.append(content)

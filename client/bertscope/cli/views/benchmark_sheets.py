@@ -133,8 +133,8 @@ def _runtimes(report: BenchmarkReport, ran: Sequence[ModelReport]) -> Group:
             _how_named(model.compared_with) if model.compared_with and model.compared_with != base else NOTHING for model in ran
         ],
     }
-    told = {name: cells for name, cells in columns.items() if any(cells)}
-    return Group("how they run", tuple(told), tuple(zip(*told.values(), strict=True)))
+    shown = {name: cells for name, cells in columns.items() if any(cells)}
+    return Group("how they run", tuple(shown), tuple(zip(*shown.values(), strict=True)))
 
 
 def _sizes(ran: Sequence[ModelReport]) -> Group:

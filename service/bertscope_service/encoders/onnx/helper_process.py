@@ -33,7 +33,7 @@ CHECK_SECONDS = 0.1
 """The interval of checks whether anybody still waits."""
 
 EXIT_SECONDS = 1.0
-"""The time to end for a task that was told to, and for the process when this one ends."""
+"""The time that a cancelled task has to end, and the process when this one ends."""
 
 ATTEMPTS = 3
 """An idle process may decide to end in the moment in which it gets a task."""
@@ -155,7 +155,7 @@ class Answer:
         return "began" in self._said
 
     def drain(self) -> None:
-        """Waits until the task has ended, which it was told to."""
+        """Waits until the cancelled task has ended."""
         end = time.monotonic() + EXIT_SECONDS
         with contextlib.suppress(ValueError):
             while time.monotonic() < end and self._listen():
