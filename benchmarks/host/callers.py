@@ -28,6 +28,8 @@ async def _run(calls: Calls) -> Answers:
         async def ask() -> int:
             if calls.streaming:
                 return sum([len(message) async for message in stream(calls.request)])
+            if calls.refused:
+                return await _refused(unary(calls.request))
             return len(await unary(calls.request))
 
         async def caller(end: float) -> None:
@@ -42,6 +44,17 @@ async def _run(calls: Calls) -> Answers:
         answers.elapsed = time.perf_counter() - began
         answers.cpu = sum(server.cpu_times()[:2]) - cpu
     return answers
+
+
+async def _refused(call: grpc.aio.UnaryUnaryCall[bytes, bytes]) -> int:
+    """Waits for a refusal. Returns the bytes of its details. Raises AssertionError if the call is answered."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return sum(len(value) for _, value in error.trailing_metadata() or ())
+        raise
+    raise AssertionError("the server answered a call though it was full")
 
 
 if __name__ == "__main__":

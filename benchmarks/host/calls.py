@@ -22,6 +22,8 @@ class Calls:
     method: str
     request: bytes
     streaming: bool
+    refused: bool
+    """True if the server is full: every call has to be refused."""
     callers: int
     seconds: float
 

@@ -10,16 +10,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import grpc
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.host import echo, stages
 from benchmarks.host.calls import ROOT, Answers, Calls, send
-from benchmarks.host.questions import Question, questions, write_models
+from benchmarks.host.questions import Question, long_stream, questions, write_models
 from benchmarks.lib.measure import machine
 from benchmarks.lib.serving import Running, serving
 
@@ -74,8 +76,12 @@ def main(arguments: Sequence[str]) -> int:
         flags = ["--threads", "1", "--runtime", "torch", *write_models(Path(name))]
         server = stack.enter_context(serving(*flags, module=SERVER))
         bare = stack.enter_context(_echoing(options.loop))
+        full = server
+        if any(question.refused for question in asked):
+            full = stack.enter_context(serving(*flags, "--max-calls", "1", module=SERVER))
+            stack.enter_context(_filling(full))
         cells = [
-            _measure(Cell(question, callers), server, bare, options.rounds, options.seconds)
+            _measure(Cell(question, callers), full if question.refused else server, bare, options.rounds, options.seconds)
             for question in asked
             for callers in options.callers
         ]
@@ -110,22 +116,41 @@ def _echoing(loop: str) -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
+@contextlib.contextmanager
+def _filling(server: Running) -> Iterator[None]:
+    """Keeps one call running: a stream whose reader pauses."""
+    question = long_stream()
+    with grpc.insecure_channel(server.target) as channel:
+        stream: Any = channel.unary_stream(question.method)
+        call = stream(question.request)
+        next(call)
+        try:
+            yield
+        finally:
+            call.cancel()
+
+
 def _measure(cell: Cell, server: Running, bare: tuple[str, int], rounds: int, seconds: float) -> Cell:
     question, (target, process) = cell.question, bare
-
-    def ours(seconds: float) -> Answers:
-        pid = server.process.pid
-        return send(Calls(server.target, pid, question.method, question.request, question.streaming, cell.callers, seconds))
-
-    size = ours(0.1).reply_bytes
-    method = echo.STREAM if question.streaming else echo.UNARY
-    request = echo.ask(size, len(question.request))
+    asked = Calls(
+        target=server.target,
+        server=server.process.pid,
+        method=question.method,
+        request=question.request,
+        streaming=question.streaming,
+        refused=question.refused,
+        callers=cell.callers,
+        seconds=seconds,
+    )
+    size = send(replace(asked, seconds=0.1)).reply_bytes
+    method, request = echo.STREAM if question.streaming else echo.UNARY, echo.ask(size, len(question.request))
+    echoed = replace(asked, target=target, server=process, method=method, request=request, refused=False)
     for _ in range(rounds):
-        cell.ours.append(ours(seconds))
-        cell.bare.append(send(Calls(target, process, method, request, question.streaming, cell.callers, seconds)))
+        cell.ours.append(send(asked))
+        cell.bare.append(send(echoed))
     if stages.available():
         with stages.Profile(server.process.pid, seconds) as profile:
-            ours(seconds + 1)
+            send(replace(asked, seconds=seconds + 1))
         cell.shares = profile.shares
     found = cell.summary()
     line = f"{question.name}, {question.texts} a call, {cell.callers} callers"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -30,6 +30,7 @@ class Question:
     request: bytes
     texts: int
     streaming: bool = False
+    refused: bool = False
 
 
 def write_models(folder: Path) -> list[str]:
@@ -96,7 +97,16 @@ def questions() -> list[Question]:
     texts = [common_pb2.TextInput(text=text) for text in cloze_texts()[:8]]
     extract = attention_pb2.ExtractAttentionRequest(model=f"models/{LARGE}", inputs=texts)
     found.append(_question("ExtractAttention", "bertscope.v1.AttentionService/ExtractAttention", extract, 8, streaming=True))
+    refused = cloze_pb2.FillMaskRequest(model=f"models/{SMALL}", texts=cloze_texts()[:1], top_k=5)
+    found.append(replace(_question("FillMask, refused", "bertscope.v1.ClozeService/FillMask", refused, 1), refused=True))
     return found
+
+
+def long_stream() -> Question:
+    """Returns a call whose reply is far larger than gRPC sends to a reader that pauses."""
+    text = common_pb2.TextInput(text=" ".join(["word"] * 500))
+    request = attention_pb2.ExtractAttentionRequest(model=f"models/{LARGE}", inputs=[text] * 64)
+    return _question("ExtractAttention", "bertscope.v1.AttentionService/ExtractAttention", request, 64, streaming=True)
 
 
 def _infer(ids: list[list[int]], outputs: tuple[str, ...]) -> inference.ModelInferRequest:
