@@ -71,7 +71,8 @@ def check_number(number: int, field: str, what: str, count: int, model: str) -> 
     """Checks that a layer or head number is 0 to count - 1."""
     if number >= count:
         message = f"{what} {number} is out of range: {model} has {what}s 0 to {count - 1}"
-        raise InvalidArgument(field, message, f"{what.upper()}_OUT_OF_RANGE", model=model)
+        reason = "HEAD_OUT_OF_RANGE" if what == "head" else "LAYER_OUT_OF_RANGE"
+        raise InvalidArgument(field, message, reason, model=model)
 
 
 def parse_layer_heads(entries: Sequence[common_pb2.LayerHeads], field: str, shape: Shape, model: str) -> HeadSet:
