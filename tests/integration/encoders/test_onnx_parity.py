@@ -1,5 +1,6 @@
 """Exported graphs give what transformers gives, for every architecture: alone and in padded batches, gated, in parts."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,18 @@ from bertscope_service.encoders.state import State
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject, all_logits, assert_close
+from tests.support.tiny import ARCHITECTURES
+
+LIKE_BERT = ("roberta", "xlm-roberta", "distilbert", "electra")
+"""Architectures whose layers are traced from BERT's operations; an export takes seconds."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow) if name in LIKE_BERT else name for name in ARCHITECTURES],
+)
+def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
+    return Subject(request.param, checkpoint(request.param))
 
 
 @pytest.fixture(scope="module")
