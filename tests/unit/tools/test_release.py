@@ -85,6 +85,7 @@ def test_what_is_installed_is_what_was_built_last(tmp_path: Path) -> None:
     assert not (tmp_path / "environment").exists()
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_names_what_is_released(tmp_path: Path) -> None:
     wheel = tmp_path / "some_thing-4.5.6-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
