@@ -13,7 +13,7 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("metrics", ("observability/metrics", "prometheus_client/")),
     ("logging", ("observability/logs", "logging/__init__", "observability/call_notes")),
     ("tokenizer", ("checkpoints/tokenizer",)),
-    ("render", ("render", "analyses/cloze.py:answer", "api/provenance")),
+    ("render", ("render", "cloze.py:answer", "cloze.py:_likeliest", "cloze.py:fill", "api/provenance")),
     ("parse", ("rpc/malformed",)),
     ("plan", ("api/", "analyses/cloze", "analyses/texts", "analyses/tensors", "analyses/classification")),
     ("device thread", ("engine/runs", "engine/batch", "encoders/", "analyses/observers", "benchmarks/host")),
@@ -24,6 +24,9 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Each stage with parts of the frames "file:function" that belong to it. A sample counts for the innermost frame that any stage
 knows; the first stage that knows it has it."""
+
+WAITING = ("threading.py:wait", "concurrent/futures/thread.py:_worker", "selectors.py:select", "socketserver.py:serve_forever")
+"""Innermost frames of threads that wait. py-spy can't always tell that they do: they use no CPU, and count for no stage."""
 
 OTHER = "other"
 RATE = 250
@@ -68,16 +71,21 @@ def shares(stacks: str) -> dict[str, float]:
     counted: Counter[str] = Counter()
     for line in stacks.splitlines():
         frames, _, count = line.rpartition(" ")
-        counted[_stage(frames.split(";"))] += int(count)
+        stack = list(map(_known, frames.split(";")))
+        if not stack[-1].endswith(WAITING):
+            counted[_stage(stack)] += int(count)
     return {name: count / counted.total() for name, count in counted.most_common()}
 
 
-def _stage(frames: list[str]) -> str:
-    for frame in reversed(frames):
-        # "function (path/to/file.py:12)" becomes "path/to/file.py:function"
-        function, _, place = frame.partition(" (")
-        known = f"{place.rpartition(':')[0]}:{function}"
+def _known(frame: str) -> str:
+    """Returns "path/to/file.py:function" for "function (path/to/file.py:12)"."""
+    function, _, place = frame.partition(" (")
+    return f"{place.rpartition(':')[0]}:{function.rpartition('.')[2]}"
+
+
+def _stage(stack: list[str]) -> str:
+    for frame in reversed(stack):
         for stage, parts in STAGES:
-            if any(part in known for part in parts):
+            if any(part in frame for part in parts):
                 return stage
     return OTHER
