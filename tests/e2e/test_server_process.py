@@ -342,6 +342,16 @@ def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Pro
 
 
 @servers_of_its_own
+def test_a_crash_in_native_code_says_where_every_thread_was(launch: Callable[..., Process]) -> None:
+    process = launch()
+    process.wait_until_serving()
+    os.kill(process.popen.pid, signal.SIGSEGV)
+    assert process.end() == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in process.text
+    assert process.text.count("most recent call first") >= 2, "the loop's thread and the device's"
+
+
+@servers_of_its_own
 def test_sigterm_while_loading_exits_well(launch: Callable[..., Process]) -> None:
     # Fifty models take a while to load; the first words about them come when the first one begins.
     process = launch(*(flag for number in range(50) for flag in ("--model", f"m{number}=bertscope-mini")))

@@ -1,5 +1,6 @@
 """What guards the contract notices what it is there for."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -77,6 +78,12 @@ def test_what_is_read_here_is_what_the_server_reads(tmp_path: Path) -> None:
         found = read[path]
         assert (found.role, found.work) == (method.role.name.lower(), method.work.name.lower())
         assert (found.idempotent, found.streaming) == (method.idempotent, method.streaming)
+
+
+@pytest.mark.parametrize("path", sorted(PROTOS.glob("bertscope/**/*.proto")), ids=lambda path: path.stem)
+def test_other_languages_get_packages(path: Path) -> None:
+    options = set(re.findall(r"^option (\w+) = ", path.read_text(encoding="utf-8"), re.MULTILINE))
+    assert options >= {"go_package", "java_package", "java_multiple_files", "csharp_namespace"}
 
 
 def test_only_what_stands_between_its_lines_is_replaced() -> None:
