@@ -127,7 +127,8 @@ def test_an_unknown_field_is_ignored_in_a_body_and_refused_in_a_query(http: str)
 def test_a_deadline_in_a_header_is_kept(http: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(f"{http}/v1:fillMask", {"texts": CAPITALS}, **{"grpc-timeout": "1u"})
-    assert caught.value.code == 504
+    # The deadline passes on the way, or it reaches the server a moment before, which rejects what it can't answer in time.
+    assert caught.value.code == 504 or (caught.value.code == 429 and b"DEADLINE_UNREACHABLE" in caught.value.read())
 
 
 def test_a_large_answer_comes_whole(http: str) -> None:
