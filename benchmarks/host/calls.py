@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-SPARE_SECONDS = 60.0
+from benchmarks.lib.own_process import run_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +40,5 @@ class Answers:
 
 def send(calls: Calls) -> Answers:
     """Sends the calls from a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.host.callers"]
-    timeout = calls.seconds + SPARE_SECONDS
-    done = subprocess.run(command, input=pickle.dumps(calls), stdout=subprocess.PIPE, cwd=ROOT, timeout=timeout, check=True)
-    answers = pickle.loads(done.stdout)
-    assert isinstance(answers, Answers)
+    answers: Answers = run_module("benchmarks.host.callers", calls, calls.seconds)
     return answers

@@ -20,9 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.host import echo, stages
-from benchmarks.host.calls import ROOT, Answers, Calls, send
+from benchmarks.host.calls import Answers, Calls, send
 from benchmarks.host.questions import Question, long_stream, questions, write_models
 from benchmarks.lib.measure import machine
+from benchmarks.lib.own_process import ROOT
 from benchmarks.lib.serving import Running, serving
 
 SERVER = "benchmarks.host.fixed_encoder"

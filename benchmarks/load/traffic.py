@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).parents[2]
-"""The folder that contains `benchmarks`."""
+from benchmarks.lib.own_process import run_module
 
 NOT_SENT = -1
 """A code in place of a status: too many calls were in flight, and the generator held this one back."""
-
-SPARE_SECONDS = 60.0
-"""Additional time for the generator's start and for writing its record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +86,6 @@ def poisson(rate: float, seconds: float, clients: int, requests: int, generator:
 
 
 def generate(traffic: OpenLoop | ClosedLoop) -> Record:
-    """Sends traffic from a separate process, which imports little and is gone afterwards."""
-    command = [sys.executable, "-m", "benchmarks.load.generator"]
-    limit = traffic.end + traffic.deadline + SPARE_SECONDS
-    done = subprocess.run(command, input=pickle.dumps(traffic), stdout=subprocess.PIPE, cwd=ROOT, check=True, timeout=limit)
-    record: Record = pickle.loads(done.stdout)
+    """Sends traffic from a separate process."""
+    record: Record = run_module("benchmarks.load.generator", traffic, traffic.end + traffic.deadline)
     return record

@@ -16,13 +16,13 @@ import grpc
 import psutil
 from bertscope.inference import open_inference_pb2, open_inference_pb2_grpc
 
+from benchmarks.lib.own_process import ROOT
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.peers.load import METHOD, OPTIONS, Load, Reading
 
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 IDLE_SECONDS = 2.0
-ROOT = Path(__file__).parents[2]
 
 
 @contextlib.contextmanager

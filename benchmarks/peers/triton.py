@@ -12,10 +12,11 @@ from pathlib import Path
 
 import onnxruntime
 
+from benchmarks.lib.own_process import ROOT
 from benchmarks.peers.environments import PYTHON, UnavailableError, interpreter, library_folder
 from benchmarks.peers.graph import INPUTS, OUTPUT
 from benchmarks.peers.models import Written
-from benchmarks.peers.processes import ROOT, process, wait_until_ready
+from benchmarks.peers.processes import process, wait_until_ready
 from benchmarks.peers.sides import MODEL, Running, Setting
 from tools.deploy.programs import free_port
 
