@@ -140,4 +140,4 @@ def tokenizer(encoder: Encoder) -> TextTokenizer:
     """Returns the tokenizer of a model that was not loaded from a folder."""
     backend, mask = special_tokens(), SPECIAL["mask_token"]
     ids = backend.token_to_id(mask), backend.token_to_id(SPECIAL["unk_token"])
-    return TextTokenizer(backend, special_tokens(), mask, *ids, encoder.shape.max_tokens)
+    return TextTokenizer(backend, mask, *ids, encoder.shape.max_tokens)

@@ -9,12 +9,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
 from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
+from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.external_references import check_tokenizer
+from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, LoadAbandonedError, ServiceError
 
@@ -24,9 +28,6 @@ PANICS = "pyo3_runtime"
 
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
-
-MASK = "[MASK]"
-"""The mask in texts for every model, whatever its own mask token is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +43,18 @@ class Piece:
     segment: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class TokenizedText:
     """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
 
     encoding: Encoding
+    sequence: TokenSequence
     texts: tuple[str, ...]
-    moves: tuple[tuple[tuple[int, int], ...], ...]
+    moves: Sequence[Moves]
     truncated: int
 
-    @cached_property
-    def sequence(self) -> TokenSequence:
-        return TokenSequence(self.encoding.ids, self.encoding.type_ids)
-
     def __len__(self) -> int:
-        return len(self.encoding)
+        return len(self.sequence)
 
     def span(self, index: int) -> tuple[int, int]:
         """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
@@ -65,10 +63,13 @@ class TokenizedText:
         characters = self.encoding.token_to_chars(index)
         if which is None or characters is None:
             return 0, 0
-        start, end = (_move(place, self.moves[which]) for place in characters)
+        start, end = characters
+        moves = self.moves[which]
+        if moves:
+            start, end = move(start, moves), move(end, moves)
         covered = self.texts[which][start:end]
         start += len(covered) - len(covered.lstrip())
-        return start, max(start, end - (len(covered) - len(covered.rstrip())))
+        return start, start + len(covered.strip())
 
     def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
         """Returns all tokens, in order."""
@@ -113,7 +114,6 @@ class TextTokenizer:
     """
 
     backend: Tokenizer
-    truncating: Tokenizer
     mask_token: str | None
     mask_id: int | None
     unknown_id: int | None
@@ -141,15 +141,7 @@ class TextTokenizer:
         backend.no_truncation()
         backend.no_padding()
         longest = min(max_tokens, int(tokenizer.model_max_length))
-        return cls(
-            backend,
-            Tokenizer.from_str(backend.to_str()),
-            tokenizer.mask_token,
-            tokenizer.mask_token_id,
-            tokenizer.unk_token_id,
-            longest,
-            owner,
-        )
+        return cls(backend, tokenizer.mask_token, tokenizer.mask_token_id, tokenizer.unk_token_id, longest, owner)
 
     def check(self, folder: Path, entries: int, segments: int) -> None:
         """Checks that this tokenizer works and fits a model with so many vocabulary `entries` and `segments`.
@@ -191,27 +183,38 @@ class TextTokenizer:
 
     def encode_all(self, inputs: Sequence[tuple[str, ...]], *, truncate: bool = False, reserve: int = 0) -> list[TokenizedText]:
         """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock."""
-        written = [tuple(map(self._with_own_mask, texts)) for texts in inputs]
-        own = [tuple(part for part, _ in parts) for parts in written]
+        written = [self._with_own_mask(texts) for texts in inputs]
+        room = self.max_tokens - reserve
+        found = []
         with self.naming_errors():
-            encodings = self._encode(own)
-            found = []
-            for texts, part, moved, encoding in zip(inputs, own, written, encodings, strict=True):
-                excess = max(0, len(encoding) - self.max_tokens + reserve) if truncate else 0
-                cut = self._cut(part, self.max_tokens - reserve) if excess else encoding
-                found.append(TokenizedText(cut, texts, tuple(moves for _, moves in moved), excess))
+            encodings = self._encode([own for own, _ in written])
+            for texts, (own, moves), encoding in zip(inputs, written, encodings, strict=True):
+                excess = max(0, len(encoding) - room) if truncate else 0
+                if excess:
+                    encoding = self._cut(own, room)
+                found.append(TokenizedText(encoding, TokenSequence(encoding.ids, encoding.type_ids), texts, moves, excess))
         return found
 
     def _encode(self, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
-        if len(parts) == 1:
-            return [self.backend.encode(*_pair(parts[0]))]
-        # A tuple of one text would be read as a pair.
-        return self.backend.encode_batch([part[0] if len(part) == 1 else part for part in parts])
+        if self._of_ascii is None:
+            return _encode(self.backend, parts)
+        ascii_alone = [all(map(printable_ascii, part)) for part in parts]
+        quick = iter(_encode(self._of_ascii, list(compress(parts, ascii_alone))))
+        others = iter(_encode(self.backend, list(compress(parts, map(not_, ascii_alone)))))
+        return [next(quick if plain else others) for plain in ascii_alone]
+
+    @cached_property
+    def _of_ascii(self) -> Tokenizer | None:
+        return ascii_tokenizer(self.backend)
+
+    @cached_property
+    def _truncating(self) -> Tokenizer:
+        return Tokenizer.from_str(self.backend.to_str())
 
     def _cut(self, part: tuple[str, ...], tokens: int) -> Encoding:
         with self._lock:
-            self.truncating.enable_truncation(tokens, strategy="longest_first")
-            return self.truncating.encode(*_pair(part))
+            self._truncating.enable_truncation(tokens, strategy="longest_first")
+            return self._truncating.encode(*_pair(part))
 
     @property
     def size(self) -> int:
@@ -254,31 +257,23 @@ class TextTokenizer:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""
         return _NamingErrors(self.owner)
 
-    def _with_own_mask(self, text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """Returns the text with this model's mask token for "[MASK]", and the shifts of positions: (first position, shift)."""
+    def _with_own_mask(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], Sequence[Moves]]:
+        """Returns texts with this model's mask token for "[MASK]", and their moves."""
         own = self.mask_token
-        if own is None or own == MASK or MASK not in text:
-            return text, ()
-        moves, shift, start = [], 0, text.find(MASK)
-        while start >= 0:
-            shift += len(MASK) - len(own)
-            moves.append((start + len(MASK) - shift, shift))
-            start = text.find(MASK, start + len(MASK))
-        return text.replace(MASK, own), tuple(move for move in moves if len(MASK) != len(own))
+        if own is None or own == MASK:
+            return texts, ((), ())
+        return tuple(text.replace(MASK, own) for text in texts), [find_moves(text, own) for text in texts]
+
+
+def _encode(tokenizer: Tokenizer, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
+    if len(parts) == 1:
+        return [tokenizer.encode(*_pair(parts[0]))]
+    # A tuple of one text would be read as a pair.
+    return tokenizer.encode_batch([part[0] if len(part) == 1 else part for part in parts])
 
 
 def _pair(texts: tuple[str, ...]) -> tuple[str, str | None]:
     return texts[0], texts[1] if len(texts) > 1 else None
-
-
-def _move(place: int, moves: Sequence[tuple[int, int]]) -> int:
-    """Converts a position in the rewritten text to a position in the caller's text."""
-    shift = 0
-    for begin, by in moves:
-        if place < begin:
-            break
-        shift = by
-    return place + shift
 
 
 def check_length(tokenized: TokenizedText, field: str, max_tokens: int, *, cuttable: bool = True) -> None:

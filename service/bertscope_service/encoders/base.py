@@ -74,7 +74,7 @@ class Capabilities:
     """True if some tokens of a text are dropped between layers, so that not all have a vector after the last layer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TokenSequence:
     """One token sequence: ids and segment (token type) ids, equally long, special tokens included."""
 

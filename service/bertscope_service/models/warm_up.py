@@ -9,7 +9,7 @@ from dataclasses import replace
 from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
-from bertscope_service.checkpoints.tokenizer import MASK
+from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.engine.engine import Engine

@@ -7,10 +7,12 @@ from shutil import copytree
 from typing import Any
 
 import pytest
-from bertscope_service.checkpoints.tokenizer import MASK, Piece, TextTokenizer
+from bertscope_service.checkpoints.mask_names import MASK
+from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.errors import FailedPrecondition
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizers import AddedToken
 from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
@@ -176,6 +178,30 @@ def test_ids_and_words_are_transformers_own(subject: Subject, text: str) -> None
     pieces = subject.pieces(text)
     assert [piece.id for piece in pieces] == expected["input_ids"]
     assert [piece.word for piece in pieces] == expected.word_ids()
+
+
+@EXAMPLES
+@given(texts=st.lists(TEXTS | st.text(alphabet=st.characters(max_codepoint=127)), min_size=1, max_size=4))
+def test_texts_of_ascii_are_tokenized_like_others(subject: Subject, texts: list[str]) -> None:
+    """A faster tokenizer reads them."""
+    backend = subject.ours.backend
+    for found in subject.ours.encode_all([(text,) for text in texts]):
+        (text,) = found.texts
+        expected = backend.encode(text.replace(MASK, str(subject.ours.mask_token)))
+        assert (found.encoding.tokens, found.encoding.ids, found.encoding.type_ids) == (
+            expected.tokens,
+            expected.ids,
+            expected.type_ids,
+        )
+        assert (found.encoding.offsets, found.encoding.word_ids) == (expected.offsets, expected.word_ids)
+
+
+def test_a_normalized_token_with_an_accent_is_found_in_ascii(checkpoint: Callable[[str], Path]) -> None:
+    tokenizer = TextTokenizer.load(checkpoint("bert"), MAX_TOKENS)
+    assert tokenizer._of_ascii is not None
+    tokenizer.backend.add_tokens([AddedToken("qu\u00e9", normalized=True)])
+    other = TextTokenizer(tokenizer.backend, tokenizer.mask_token, tokenizer.mask_id, tokenizer.unknown_id, MAX_TOKENS)
+    assert other.encode("a que b").sequence.ids[2] == tokenizer.backend.token_to_id("qu\u00e9")
 
 
 @on_three_tokenizers

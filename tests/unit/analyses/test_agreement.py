@@ -148,7 +148,7 @@ def test_texts_that_can_not_be_compared_are_refused(text: str, reason: str) -> N
 
 
 def test_masks_that_only_one_model_knows_are_refused() -> None:
-    other = TextTokenizer(WHOLE.backend, WHOLE.truncating, "[PAD]", 0, 1, 64)
+    other = TextTokenizer(WHOLE.backend, "[PAD]", 0, 1, 64)
     with pytest.raises(InvalidArgument) as caught:
         mask_questions(["the [PAD] sat"], [WHOLE, other], seed=0)
     assert caught.value.reason == "MASKS_DIFFER"
