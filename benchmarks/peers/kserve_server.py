@@ -24,7 +24,7 @@ from kserve.protocol.grpc.servicer import InferenceServicer  # type: ignore[impo
 from kserve.protocol.infer_type import InferRequest  # type: ignore[import-not-found]
 from kserve.protocol.model_repository_extension import ModelRepositoryExtension  # type: ignore[import-not-found]
 
-from benchmarks.peers.graph import INPUTS, OUTPUT, Graph
+from benchmarks.peers.graph import Graph
 
 
 class Encoder(Model):  # type: ignore[misc]
@@ -36,12 +36,12 @@ class Encoder(Model):  # type: ignore[misc]
         self.ready = True
 
     async def predict(self, payload: InferRequest, headers: Any = None, response_headers: Any = None) -> Any:
-        feeds = {name: payload.get_input_by_name(name).as_numpy() for name in INPUTS}
+        feeds = {name: payload.get_input_by_name(name).as_numpy() for name in self._graph.inputs}
         if self._thread is None:
             output = self._graph.run(feeds)
         else:
             output = await asyncio.get_running_loop().run_in_executor(self._thread, self._graph.run, feeds)
-        tensor = messages.ModelInferResponse.InferOutputTensor(name=OUTPUT, datatype="FP32", shape=output.shape)
+        tensor = messages.ModelInferResponse.InferOutputTensor(name=self._graph.output, datatype="FP32", shape=output.shape)
         return messages.ModelInferResponse(
             model_name=self.name, id=payload.id, outputs=[tensor], raw_output_contents=[output.tobytes()]
         )

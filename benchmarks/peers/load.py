@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -47,6 +48,28 @@ class Reading:
     p95: float
 
 
+async def closed_loop(ask: Callable[[int], Awaitable[None]], callers: int, calls: int, texts: int) -> Reading:
+    """Makes calls, `ask` with the number of each; every caller makes its next call when the last one is answered."""
+    seconds: list[float] = []
+
+    async def caller(numbers: range) -> None:
+        for number in numbers:
+            began = time.perf_counter()
+            await ask(number)
+            seconds.append(time.perf_counter() - began)
+
+    async def all_callers(calls: int) -> float:
+        began = time.perf_counter()
+        await asyncio.gather(*(caller(range(first, calls, callers)) for first in range(callers)))
+        return time.perf_counter() - began
+
+    await all_callers(max(1, calls // WARM_UP_SHARE))  # the server was idle while others had their turn
+    seconds.clear()
+    taken = await all_callers(calls)
+    p50, p95 = (1000 * float(np.percentile(seconds, share)) for share in (50, 95))
+    return Reading(calls * texts / taken, p50, p95)
+
+
 class Callers:
     """One connection for each server, kept from job to job."""
 
@@ -58,27 +81,13 @@ class Callers:
         if load.target not in self._channels:
             self._channels[load.target] = grpc.aio.insecure_channel(load.target, OPTIONS)
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channels[load.target].unary_unary(METHOD)
-        seconds: list[float] = []
 
-        async def caller(tickets: range) -> None:
-            for _ in tickets:
-                began = time.perf_counter()
-                reply = await call(request, timeout=CALL_SECONDS)
-                seconds.append(time.perf_counter() - began)
-                if len(reply) != load.reply_bytes:
-                    raise ValueError(f"an answer of {load.target} has {len(reply)} bytes, not {load.reply_bytes}")
+        async def ask(_: int) -> None:
+            reply = await call(request, timeout=CALL_SECONDS)
+            if len(reply) != load.reply_bytes:
+                raise ValueError(f"an answer of {load.target} has {len(reply)} bytes, not {load.reply_bytes}")
 
-        async def all_callers(calls: int) -> float:
-            began = time.perf_counter()
-            shares = (range(number, calls, load.callers) for number in range(load.callers))
-            await asyncio.gather(*(caller(share) for share in shares))
-            return time.perf_counter() - began
-
-        await all_callers(max(1, load.calls // WARM_UP_SHARE))  # the server was idle while others had their turn
-        seconds.clear()
-        taken = await all_callers(load.calls)
-        p50, p95 = (1000 * float(np.percentile(seconds, share)) for share in (50, 95))
-        return Reading(load.calls * load.texts / taken, p50, p95)
+        return await closed_loop(ask, load.callers, load.calls, load.texts)
 
 
 async def main() -> None:

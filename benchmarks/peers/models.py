@@ -54,27 +54,27 @@ def write_model(shape: Shape, folder: Path) -> Written:
     BertModel(config, add_pooling_layer=False).save_pretrained(checkpoint)
     export_onnx(checkpoint, "bert", graphs)
     exported = onnx.load(str(graphs / FAST))
-    onnx.save(_with_standard_names(exported, config.num_hidden_layers), str(hosted / "model.onnx"))
+    last = at(HIDDEN, config.num_hidden_layers)
+    part = cut(exported, [IDS, SEGMENTS, VALID], [last])
+    onnx.save(with_standard_names(part, last, OUTPUT), str(hosted / "model.onnx"))
     for described in (checkpoint, hosted):
         AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(described)
     config.save_pretrained(hosted)
     return Written(checkpoint, hosted / "model.onnx")
 
 
-def _with_standard_names(exported: onnx.ModelProto, layers: int) -> onnx.ModelProto:
-    """Returns the part of our export from ids to the last hidden states, with transformers' names and an int64 mask."""
-    last = at(HIDDEN, layers)
-    part = cut(exported, [IDS, SEGMENTS, VALID], [last])
+def with_standard_names(part: onnx.ModelProto, output: str, name: str) -> onnx.ModelProto:
+    """Renames the inputs of a part of our export as in transformers, with an int64 mask, and its output to `name`."""
     ids, mask, segments = INPUTS
-    names = {IDS: ids, SEGMENTS: segments, last: OUTPUT}
+    names = {IDS: ids, SEGMENTS: segments, output: name}
     for node in part.graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
+        node.input[:] = [names.get(one, one) for one in node.input]
+        node.output[:] = [names.get(one, one) for one in node.output]
     for value in [*part.graph.input, *part.graph.output]:
         if value.name == VALID:
             value.name, value.type.tensor_type.elem_type = mask, onnx.TensorProto.INT64
         else:
-            value.name = names[value.name]
+            value.name = names.get(value.name, value.name)
     part.graph.node.insert(0, onnx.helper.make_node("Cast", [mask], [VALID], to=onnx.TensorProto.BOOL))
     return part
 

@@ -17,6 +17,7 @@ import psutil
 from bertscope.inference import open_inference_pb2, open_inference_pb2_grpc
 
 from benchmarks.lib.own_process import ROOT
+from benchmarks.peers.cloze_load import ClozeLoad
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.peers.load import METHOD, OPTIONS, Load, Reading
 
@@ -89,11 +90,14 @@ def _children(started: psutil.Process) -> list[psutil.Process]:
 
 
 class LoadProcess:
-    """The callers, see load.py."""
+    """Callers in a process: a module that reads jobs from stdin and answers each with a Reading, see load.py."""
+
+    def __init__(self, module: str = "benchmarks.peers.load") -> None:
+        self._module = module
 
     def __enter__(self) -> LoadProcess:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.peers.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+            [sys.executable, "-m", self._module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
         return self
 
@@ -101,7 +105,7 @@ class LoadProcess:
         self._process.terminate()
         self._process.wait()
 
-    def run(self, load: Load) -> Reading:
+    def run(self, load: Load | ClozeLoad) -> Reading:
         """Runs a load. Raises RuntimeError if the callers failed; the reason is on stderr."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -1,4 +1,4 @@
-"""Formats the comparison as one table, or as JSON."""
+"""Formats the comparison as tables, or as JSON."""
 
 from __future__ import annotations
 
@@ -11,43 +11,54 @@ from rich.table import Table
 
 from benchmarks.peers.compare import Compared
 
-OURS = "ours"
-
 
 class Row:
-    """A line of the table, from the readings of a cell."""
+    """A line of the table, from the readings of a cell. `titles` are those of the servers, ours first."""
 
-    def __init__(self, shape: str, compared: Compared) -> None:
+    def __init__(self, shape: str, titles: Sequence[str], compared: Compared) -> None:
         self._shape, self._compared = shape, compared
+        self.titles = titles
 
-    def cells(self, titles: Sequence[str]) -> list[str]:
+    def cells(self) -> list[str]:
         """Returns rates with percentiles of a call, then ratios with their spread; servers that did not run have none."""
-        compared = self._compared
+        compared, titles = self._compared, self.titles
         cell = compared.cell
         texts = "1 text" if cell.texts == 1 else f"{cell.texts} texts"
         callers = "1 caller" if cell.callers == 1 else f"{cell.callers} callers"
         what = f"{self._shape}, {cell.length} tokens, {callers}, {texts} a call"
-        return [what, *map(self._rate, titles), self._alone(), *map(self._ratio, titles[1:]), self._share()]
+        rates, ratios = map(self._rate, titles), map(self._ratio, titles[1:])
+        if self.has_bare:
+            return [what, *rates, self._alone(), *ratios, self._share()]
+        return [what, *rates, *ratios]
 
-    def added(self, titles: Sequence[str]) -> list[str]:
+    def headings(self) -> list[str]:
+        """Returns the headings of the cells."""
+        ours, bare = self.titles[0], ["in-process"] * self.has_bare
+        return ["what", *self.titles, *bare, *(f"{ours} / {title}" for title in [*self.titles[1:], *bare])]
+
+    def added(self) -> list[str]:
         """Returns the time of a call beyond the bare run, for a cell with one caller and one text."""
         compared = self._compared
         what = f"{self._shape}, {compared.cell.length} tokens: a call adds"
-        return [what, *(_interval(self._adds(title), "{:.2f}", " ms") for title in titles)]
+        return [what, *(_interval(self._adds(title), "{:.2f}", " ms") for title in self.titles)]
 
-    def as_json(self, titles: Sequence[str]) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         compared = self._compared
         return {
             "shape": self._shape,
             **asdict(compared.cell),
             "readings": {title: [asdict(reading) for reading in found] for title, found in compared.readings.items()},
             "bare": compared.bare,
-            "ratios": {title: self._ratios(title) for title in titles[1:]},
+            "ratios": {title: self._ratios(title) for title in self.titles[1:]},
         }
 
     @property
     def is_single(self) -> bool:
         return self._compared.cell.callers == self._compared.cell.texts == 1
+
+    @property
+    def has_bare(self) -> bool:
+        return bool(self._compared.bare)
 
     def _rate(self, title: str) -> str:
         found = self._compared.readings.get(title)
@@ -61,7 +72,7 @@ class Row:
         return f"{middle:.2f} ms" if self._compared.cell.texts == 1 else f"{middle:.{0 if middle >= 100 else 1}f}/s"
 
     def _ratios(self, title: str) -> list[float]:
-        ours, theirs = (self._compared.readings.get(name, []) for name in (OURS, title))
+        ours, theirs = (self._compared.readings.get(name, []) for name in (self.titles[0], title))
         return [one.rate / other.rate for one, other in zip(ours, theirs, strict=False)]
 
     def _ratio(self, title: str) -> str:
@@ -71,7 +82,7 @@ class Row:
         compared = self._compared
         if compared.cell.texts == 1:
             return ""
-        ours = compared.readings[OURS]
+        ours = compared.readings[self.titles[0]]
         return _interval([one.rate / alone for one, alone in zip(ours, compared.bare, strict=True)], "{:.2f}", "")
 
     def _adds(self, title: str) -> list[float]:
@@ -87,16 +98,14 @@ def _interval(values: Sequence[float], form: str, unit: str) -> str:
     return f"{middle}{unit} ({low} to {high})"
 
 
-def table(rows: Sequence[Row], titles: Sequence[str], caption: str) -> Table:
-    """Returns all rows, then the overhead of a call."""
+def table(rows: Sequence[Row], caption: str) -> Table:
+    """Returns the rows of one job, then the overhead of a call where the bare run is known."""
     made = Table(title="Texts per second, and p50 / p95 of a call; medians, each server in turn", caption=caption)
-    made.add_column("what", overflow="fold")
-    ratios = [*(f"{titles[0]} / {title}" for title in titles[1:]), f"{titles[0]} / in-process"]
-    for heading in (*titles, "in-process", *ratios):
-        made.add_column(heading, justify="right", overflow="fold")
+    for number, heading in enumerate(rows[0].headings()):
+        made.add_column(heading, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        made.add_row(*row.cells(titles))
+        made.add_row(*row.cells())
     for row in rows:
-        if row.is_single:
-            made.add_row(*row.added(titles))
+        if row.is_single and row.has_bare:
+            made.add_row(*row.added())
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,3 +36,11 @@ class Setting(Protocol):
 
         Raises UnavailableError.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison: the settings of a server, to choose the fastest from, and the model that it serves."""
+
+    settings: Sequence[Setting]
+    model: Written

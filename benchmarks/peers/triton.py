@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 import onnxruntime
 
 from benchmarks.lib.own_process import ROOT
 from benchmarks.peers.environments import PYTHON, UnavailableError, interpreter, library_folder
-from benchmarks.peers.graph import INPUTS, OUTPUT
 from benchmarks.peers.models import Written
 from benchmarks.peers.processes import process, wait_until_ready
 from benchmarks.peers.sides import MODEL, Running, Setting
@@ -73,17 +73,28 @@ class Triton:
             wait_until_ready(started, target, MODEL, log)
             yield Running(target, started)
 
-    def _config(self, graph: Path) -> str:
-        inputs = ", ".join(f'{{ name: "{name}" data_type: TYPE_INT64 dims: [ -1 ] }}' for name in INPUTS)
+    def _config(self, file: Path) -> str:
+        graph = onnx.load(str(file), load_external_data=False).graph
+        inputs = ", ".join(
+            # Texts of different lengths may share a batch: the model pads them.
+            f'{{ name: "{value.name}" data_type: TYPE_INT64 dims: {_dims(value)} allow_ragged_batch: true }}'
+            for value in graph.input
+        )
+        outputs = ", ".join(f'{{ name: "{value.name}" data_type: TYPE_FP32 dims: {_dims(value)} }}' for value in graph.output)
         return f"""
             name: "{MODEL}" backend: "python" max_batch_size: {MAX_BATCH}
             input [ {inputs} ]
-            output [ {{ name: "{OUTPUT}" data_type: TYPE_FP32 dims: [ -1, -1 ] }} ]
+            output [ {outputs} ]
             dynamic_batching {{ max_queue_delay_microseconds: 0 }}
             instance_group [ {{ kind: KIND_CPU count: {self.instances} }} ]
-            parameters {{ key: "file" value: {{ string_value: "{graph}" }} }}
+            parameters {{ key: "file" value: {{ string_value: "{file}" }} }}
             parameters {{ key: "threads" value: {{ string_value: "{self.threads}" }} }}
         """
+
+
+def _dims(value: onnx.ValueInfoProto) -> list[int]:
+    """Returns the dimensions after the first, which counts texts; -1 stands for any size."""
+    return [dim.dim_value or -1 for dim in value.type.tensor_type.shape.dim][1:]
 
 
 def settings(threads: int) -> list[Setting]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import triton_python_backend_utils as triton  # type: ignore[import-not-found]  # Triton brings it
 
-from benchmarks.peers.graph import INPUTS, OUTPUT, Graph
+from benchmarks.peers.graph import Graph
 
 
 class TritonPythonModel:
@@ -18,5 +18,6 @@ class TritonPythonModel:
         self._graph = Graph(parameters["file"]["string_value"], int(parameters["threads"]["string_value"]))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        arrays = [[triton.get_input_tensor_by_name(one, name).as_numpy() for name in INPUTS] for one in requests]
-        return [triton.InferenceResponse([triton.Tensor(OUTPUT, output)]) for output in self._graph.run_together(arrays)]
+        graph = self._graph
+        arrays = [[triton.get_input_tensor_by_name(one, name).as_numpy() for name in graph.inputs] for one in requests]
+        return [triton.InferenceResponse([triton.Tensor(graph.output, output)]) for output in graph.run_together(arrays)]

@@ -1,0 +1,111 @@
+"""Compares servers on what a user wants of a masked language model: the five likeliest words for the mask of a text."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from tokenizers import Tokenizer
+
+from benchmarks.lib.texts import cloze_texts, write_bert_base
+from benchmarks.peers import ours, triton
+from benchmarks.peers.cloze_clients import ALL_SCORES, CLIENTS, GATHERED, OURS, POSITION, Answer, likeliest, tokenized
+from benchmarks.peers.cloze_graphs import write_cloze_graphs
+from benchmarks.peers.cloze_load import ClozeLoad
+from benchmarks.peers.compare import Cell, Client, Job
+from benchmarks.peers.graph import Graph
+from benchmarks.peers.load import Reading
+from benchmarks.peers.models import Written
+from benchmarks.peers.processes import LoadProcess
+from benchmarks.peers.sides import MODEL, Running, Side
+
+TOLERANCE = 1e-4
+CHECKED = 32
+"""Every side must have the right words for this many texts of each kind."""
+
+PARAGRAPH = (
+    "Every country keeps its government somewhere, and people learn the name of that city at school. Some of these cities are "
+    "old and large, others were built for the purpose on empty land, and a few have moved from one river to another. "
+)
+TEXTS = {9: cloze_texts(), 57: [PARAGRAPH + text for text in cloze_texts()]}
+"""Texts with one mask each, by their median number of tokens."""
+
+
+def job(shape: str, threads: int, folder: Path) -> Job:
+    """Returns the comparison on a bert-base of random weights ("base") or on the embedded model ("mini")."""
+    checkpoint = EMBEDDED_FOLDER if shape == "mini" else write_bert_base(folder / "checkpoint")
+    whole, gathered = write_cloze_graphs(checkpoint, folder)
+    sides = {
+        OURS: Side(ours.settings(threads), Written(checkpoint, whole)),
+        ALL_SCORES: Side(triton.settings(threads), Written(checkpoint, whole)),
+        GATHERED: Side(triton.settings(threads), Written(checkpoint, gathered)),
+    }
+    counts = (1, 8, 32)
+    return Job(
+        title="bertscope-mini" if shape == "mini" else "bert-base",
+        sides=sides,
+        cells=[Cell(length, callers, 1) for length in TEXTS for callers in counts],
+        searched=[Cell(min(TEXTS), callers, 1) for callers in counts],
+        client=partial(callers, checkpoint / "tokenizer.json", gathered),
+    )
+
+
+@contextlib.contextmanager
+def callers(tokenizer: Path, graph: Path) -> Iterator[Client]:
+    """Runs the process of callers."""
+    with tempfile.TemporaryDirectory() as name, LoadProcess("benchmarks.peers.cloze_load") as process:
+        folder = Path(name)
+        for length, texts in TEXTS.items():
+            (folder / str(length)).write_text("\n".join(texts))
+        yield ClozeCallers(process, folder, tokenizer, graph)
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeCallers:
+    """The process of callers for all servers; the texts lie in a folder. `graph` tells the right answers."""
+
+    process: LoadProcess
+    folder: Path
+    tokenizer: Path
+    graph: Path
+
+    def check(self, title: str, server: Running) -> None:
+        """Raises ValueError if a server has other words or probabilities than the graph itself."""
+        tokenizer, graph = Tokenizer.from_file(str(self.tokenizer)), Graph(str(self.graph), 1)
+        texts = [text for some in TEXTS.values() for text in some[:CHECKED]]
+        found = asyncio.run(self._fill(title, server, texts))
+        for text, answer in zip(texts, found, strict=True):
+            check_answer(title, text, answer, fill_directly(graph, tokenizer, text))
+
+    async def _fill(self, title: str, server: Running, texts: list[str]) -> list[Answer]:
+        client = CLIENTS[title].connect(server.target, MODEL, str(self.tokenizer))
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(client.close)
+            return await asyncio.gather(*map(client.fill, texts))
+
+    def read(self, title: str, server: Running, cell: Cell, calls: int) -> Reading:
+        texts = str(self.folder / str(cell.length))
+        return self.process.run(ClozeLoad(title, server.target, MODEL, str(self.tokenizer), texts, cell.callers, calls))
+
+
+def fill_directly(graph: Graph, tokenizer: Tokenizer, text: str) -> Answer:
+    """Returns the answer of the graph with a gather, run in this process."""
+    feeds, position = tokenized(tokenizer, text)
+    return likeliest(tokenizer, graph.run({**feeds, POSITION: np.array([[position]])})[0])
+
+
+def check_answer(title: str, text: str, found: Answer, right: Answer) -> None:
+    """Raises ValueError for other words, in another order unless they are as likely, or for other probabilities."""
+    values = dict(right)
+    same = {word for word, _ in found} == values.keys() and all(
+        abs(probability - values[word]) <= TOLERANCE * values[word] for word, probability in found
+    )
+    if not same:
+        raise ValueError(f"{title} answers {found} to {text!r}, and the graph {right}")
