@@ -15,11 +15,11 @@ from rich.console import Console
 
 from benchmarks.lib.measure import machine
 from benchmarks.lib.options import add_report_options
-from benchmarks.lib.serving import serving
 from benchmarks.lib.texts import write_bert_base
 from benchmarks.load.curve import LOADS, Curve, Plan, goals, measure_curve
 from benchmarks.load.plot import save_curves
 from benchmarks.load.report import faults, for_machines, remarks, table
+from benchmarks.load.served import served
 from benchmarks.load.workload import cloze_workloads
 
 MODELS = ("bertscope-mini", "bert-base")
@@ -50,6 +50,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=10.0, help="counted at each load")
     parser.add_argument("--deadline", type=float, default=2.0, help="of each call, seconds from its arrival")
     parser.add_argument("--clients", type=int, default=4, help="connections, each with an equal part of the load")
+    pinned = "server and callers each on their own cores, where there are two; the server's threads are as many as its cores"
+    parser.add_argument("--pin", action=argparse.BooleanOptionalAction, default=True, help=pinned)
+    envoy = "load goes through deploy/envoy, which runs on the callers' cores; capacity is the server's own, without it"
+    parser.add_argument("--envoy", action="store_true", help=envoy)
     add_report_options(parser, seed_of="the arrivals", plot_of="the curves")
     return parser
 
@@ -58,10 +62,11 @@ def _curves(model: str, options: argparse.Namespace, plan: Plan) -> list[Curve]:
     with tempfile.TemporaryDirectory() as name:
         folder = EMBEDDED_FOLDER if model == MODELS[0] else write_bert_base(Path(name))
         workloads = cloze_workloads(model, folder, options.texts)
-        with serving("--model", f"{model}={folder}", *shlex.split(options.serve)) as server:
+        flags = ("--model", f"{model}={folder}", *shlex.split(options.serve))
+        with served(*flags, pin=options.pin, envoy=options.envoy) as load:
             return [
                 measure_curve(
-                    server,
+                    load,
                     workload,
                     plan,
                     lambda line: print(f"{model}, {workload.texts} a call: {line}", file=sys.stderr),  # noqa: B023 - called at once

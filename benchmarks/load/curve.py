@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.lib.measure import Claim
-from benchmarks.lib.serving import Running
 from benchmarks.load.point import Point, completed, summarise
+from benchmarks.load.served import Served
 from benchmarks.load.traffic import ClosedLoop, OpenLoop, generate, poisson
 from benchmarks.load.workload import Workload
 
@@ -48,7 +48,8 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One workload on one server. `after` is the capacity measured again at the end: the machine may have drifted."""
+    """One workload on one server. `after` is the capacity measured again at the end: the machine may have drifted. `where`
+    says on which cores everything ran."""
 
     model: str
     texts: int
@@ -56,31 +57,34 @@ class Curve:
     capacity: Capacity
     after: float
     points: dict[float, Point]
+    where: str
 
 
-def measure_curve(server: Running, workload: Workload, plan: Plan, report: Callable[[str], object]) -> Curve:
+def measure_curve(served: Served, workload: Workload, plan: Plan, report: Callable[[str], object]) -> Curve:
     """Measures capacity, every load in order, and capacity again; `report` gets the progress."""
-    capacity = find_capacity(server, workload, plan)
+    capacity = find_capacity(served, workload, plan)
     report(f"capacity {capacity.rate:.1f} calls/s with {capacity.callers} callers")
     points = {}
     for load in plan.loads:
-        points[load] = offer(server, workload, plan, load * capacity.rate)
+        points[load] = offer(served, workload, plan, load * capacity.rate)
         report(f"{load:g} times that: {points[load].goodput:.1f} calls/s answered in time")
-    after = closed(server, workload, plan, capacity.callers)
-    return Curve(workload.model, workload.texts, plan, capacity, after, points)
+    after = closed(served, workload, plan, capacity.callers)
+    return Curve(workload.model, workload.texts, plan, capacity, after, points, served.where)
 
 
-def find_capacity(server: Running, workload: Workload, plan: Plan) -> Capacity:
+def find_capacity(served: Served, workload: Workload, plan: Plan) -> Capacity:
     """Returns the best of some concurrencies."""
-    found = [Capacity(closed(server, workload, plan, callers), callers) for callers in plan.callers]
+    found = [Capacity(closed(served, workload, plan, callers), callers) for callers in plan.callers]
     return max(found, key=lambda capacity: capacity.rate)
 
 
-def closed(server: Running, workload: Workload, plan: Plan, callers: int) -> float:
-    """Returns the calls per second that this many callers have answered rightly, one after the other."""
+def closed(served: Served, workload: Workload, plan: Plan, callers: int) -> float:
+    """Returns the calls per second that this many callers have answered rightly, one after the other: the server's own, without
+    a proxy."""
     traffic = ClosedLoop(
-        target=server.target,
-        server=server.process.pid,
+        target=served.server.target,
+        server=served.server.process.pid,
+        proxy=None,
         method=workload.METHOD,
         requests=workload.requests,
         clients=min(plan.clients, callers),
@@ -92,13 +96,14 @@ def closed(server: Running, workload: Workload, plan: Plan, callers: int) -> flo
     return completed(generate(traffic), traffic, workload.check)
 
 
-def offer(server: Running, workload: Workload, plan: Plan, rate: float) -> Point:
+def offer(served: Served, workload: Workload, plan: Plan, rate: float) -> Point:
     """Offers `rate` calls a second that arrive by a Poisson process, and returns their outcomes."""
     begin, end = plan.deadline, plan.deadline + plan.seconds
     draw = np.random.default_rng(plan.seed)
     traffic = OpenLoop(
-        target=server.target,
-        server=server.process.pid,
+        target=served.target,
+        server=served.server.process.pid,
+        proxy=served.proxy,
         method=workload.METHOD,
         requests=workload.requests,
         clients=plan.clients,

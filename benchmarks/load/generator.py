@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import pickle
 import sys
 import time
@@ -20,6 +21,7 @@ import grpc
 import grpc.aio
 import numpy as np
 import psutil
+import uvloop
 
 from benchmarks.load.traffic import NOT_SENT, ClosedLoop, OpenLoop, Record, Traffic
 
@@ -58,26 +60,26 @@ class Log:
 
 
 class Usage:
-    """Resources of the generator and the server while calls are counted."""
+    """Resources of the server, a proxy and the generator while calls are counted."""
 
-    def __init__(self, server: int) -> None:
-        self._processes = (psutil.Process(server), psutil.Process())
+    def __init__(self, traffic: Traffic) -> None:
+        self._processes = tuple(pid and psutil.Process(pid) for pid in (traffic.server, traffic.proxy, os.getpid()))
         self.resident_bytes: list[int] = []
-        self.cores = (0.0, 0.0)
+        self.cores = (0.0, 0.0, 0.0)
 
     async def watch(self, began: float, traffic: Traffic) -> None:
         await asyncio.sleep(began + traffic.begin - time.perf_counter())
         before, since = self._cpu_seconds(), time.perf_counter()
         # One sample at least, however late this loop is.
         while not self.resident_bytes or time.perf_counter() < began + traffic.end:
-            self.resident_bytes.append(self._processes[0].memory_info().rss)
+            self.resident_bytes.append(psutil.Process(traffic.server).memory_info().rss)
             await asyncio.sleep(SAMPLE_SECONDS)
         taken = time.perf_counter() - since
-        server, generator = ((now - then) / taken for now, then in zip(self._cpu_seconds(), before, strict=True))
-        self.cores = (server, generator)
+        server, proxy, generator = ((now - then) / taken for now, then in zip(self._cpu_seconds(), before, strict=True))
+        self.cores = (server, proxy, generator)
 
     def _cpu_seconds(self) -> tuple[float, ...]:
-        return tuple(sum(process.cpu_times()[:2]) for process in self._processes)
+        return tuple(sum(process.cpu_times()[:2]) if process else 0.0 for process in self._processes)
 
 
 class Sender:
@@ -139,14 +141,14 @@ async def closed_loop(sender: Sender, traffic: ClosedLoop) -> None:
 async def send(traffic: OpenLoop | ClosedLoop) -> Record:
     """Sends traffic to its end."""
     async with _methods(traffic) as methods:
-        sender, usage = Sender(traffic, methods), Usage(traffic.server)
+        sender, usage = Sender(traffic, methods), Usage(traffic)
         watching = asyncio.create_task(usage.watch(sender.began, traffic))
         if isinstance(traffic, OpenLoop):
             await open_loop(sender, traffic)
         else:
             await closed_loop(sender, traffic)
         await watching
-    log, (server, generator) = sender.log, usage.cores
+    log, (server, proxy, generator) = sender.log, usage.cores
     return Record(
         arrived=np.array(log.arrived),
         sent=np.array(log.sent),
@@ -157,6 +159,7 @@ async def send(traffic: OpenLoop | ClosedLoop) -> Record:
         details=log.details,
         resident_bytes=usage.resident_bytes,
         server_cores=server,
+        proxy_cores=proxy,
         generator_cores=generator,
     )
 
@@ -175,4 +178,4 @@ async def _methods(traffic: Traffic) -> AsyncIterator[list[grpc.aio.UnaryUnaryMu
 
 
 if __name__ == "__main__":
-    pickle.dump(asyncio.run(send(pickle.load(sys.stdin.buffer))), sys.stdout.buffer)
+    pickle.dump(uvloop.run(send(pickle.load(sys.stdin.buffer))), sys.stdout.buffer)

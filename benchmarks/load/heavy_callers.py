@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shlex
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from bertscope.v1 import cloze_pb2
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.lib.cores import available, on_cores
 from benchmarks.lib.measure import machine
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import texts_of_lengths, write_bert_base
@@ -84,9 +84,10 @@ def main(arguments: list[str]) -> int:
         if options.bert_base:
             folder = write_bert_base(Path(stack.enter_context(tempfile.TemporaryDirectory())))
             flags += ["--model", f"bert-base={folder}"]
-        with _pinned(0):
+        cores = available()
+        with on_cores(cores[:1]):
             servers = {side: stack.enter_context(serving(*flags, module=module)) for side, module in MODULES.items()}
-        with _pinned(1):
+        with on_cores(cores[1:2]):
             _print(asyncio.run(_measure(servers, heavy, options.rounds, options.seconds)), options.rounds)
     return 0
 
@@ -190,17 +191,6 @@ async def _methods(server: Running, count: int) -> AsyncIterator[list[Method]]:
         for channel in channels:
             await channel.channel_ready()
         yield [channel.unary_unary(METHOD) for channel in channels]
-
-
-@contextmanager
-def _pinned(core: int) -> Iterator[None]:
-    """Pins processes started meanwhile to one core, if there are two."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(cores)[core % len(cores)]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def _print(found: dict[tuple[str, str], list[Round]], rounds: int) -> None:

@@ -10,12 +10,12 @@ from statistics import median
 from bertscope_service.embedded import EMBEDDED_FOLDER
 
 from benchmarks.lib.measure import Claim
-from benchmarks.lib.serving import serving
 from benchmarks.load.curve import LATENESS_LIMIT_SECONDS, Plan, closed, find_capacity, offer, usable
+from benchmarks.load.served import served
 from benchmarks.load.workload import cloze_workloads
 
 TEXTS = 8
-"""Texts in a call: with fewer, the generator and the rejections fill two cores at such a load."""
+"""Texts in a call."""
 
 LOAD = 10
 
@@ -24,12 +24,12 @@ def claims(rounds: int) -> Iterator[Claim]:
     """Measures, in each round, callers who never pause, then ten times as many calls as they had answered."""
     plan = Plan(seconds=2.0, deadline=1.0)
     (workload,) = cloze_workloads("bertscope-mini", EMBEDDED_FOLDER, [TEXTS])
-    with serving() as server:
-        capacity = find_capacity(server, workload, plan)
-        rates, points, sizes = [], [], [server.resident_bytes()]
+    with served(pin=True, envoy=False) as load:
+        capacity = find_capacity(load, workload, plan)
+        rates, points, sizes = [], [], [load.server.resident_bytes()]
         for _ in range(rounds):
-            rates.append(closed(server, workload, plan, capacity.callers))
-            point = offer(server, workload, plan, LOAD * rates[-1])
+            rates.append(closed(load, workload, plan, capacity.callers))
+            point = offer(load, workload, plan, LOAD * rates[-1])
             if not usable(point):
                 limit = LATENESS_LIMIT_SECONDS * 1000
                 print(f"no figures: the generator was {point.lateness * 1000:.0f} ms late, limit {limit:.0f}", file=sys.stderr)

@@ -60,6 +60,7 @@ class Point:
     """The server's memory at the end of the counted time, and its peak in it."""
     peak_bytes: int
     server_cores: float
+    proxy_cores: float
     generator_cores: float
 
 
@@ -97,6 +98,7 @@ def summarise(record: Record, traffic: Traffic, deadline: float, check: Check) -
         resident_bytes=record.resident_bytes[-1],
         peak_bytes=max(record.resident_bytes),
         server_cores=record.server_cores,
+        proxy_cores=record.proxy_cores,
         generator_cores=record.generator_cores,
     )
 

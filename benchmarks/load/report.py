@@ -24,7 +24,7 @@ HEADINGS = (
     "refusal p95 ms",
     "clients' shares",
     "server MB",
-    "cores: server, generator",
+    "cores: server, Envoy, generator",
 )
 
 
@@ -35,7 +35,7 @@ def table(curve: Curve) -> Table:
     title = (
         f"{curve.model}, {curve.texts} text{'s' * (curve.texts > 1)} a call: capacity {rates} with {capacity.callers} callers, "
         f"{curve.after:.1f} calls/s afterwards; {curve.plan.clients} clients, deadline {curve.plan.deadline:g} s, "
-        f"{curve.plan.seconds:g} s counted at each load; client and server share the machine's cores"
+        f"{curve.plan.seconds:g} s counted at each load; {curve.where}"
     )
     drawn = Table(title=title)
     for heading in HEADINGS:
@@ -92,7 +92,7 @@ def _cells(curve: Curve, point: Point) -> list[str]:
         _milliseconds(point.refusal_latency),
         f"{low:.3f} to {high:.3f}",
         f"{point.resident_bytes / 1e6:.0f}",
-        f"{point.server_cores:.2f}, {point.generator_cores:.2f}",
+        f"{point.server_cores:.2f}, {point.proxy_cores:.2f}, {point.generator_cores:.2f}",
     ]
 
 

@@ -29,6 +29,8 @@ class Traffic:
     target: str
     server: int
     """The server's process id."""
+    proxy: int | None
+    """The process id of a proxy before it."""
     method: str
     requests: list[bytes]
     clients: int
@@ -73,7 +75,8 @@ class Record:
     resident_bytes: list[int]
     """The server's resident memory, sampled several times a second."""
     server_cores: float
-    """CPU time over time, of the server and of the generator."""
+    """CPU time over time, of the server, a proxy and the generator."""
+    proxy_cores: float
     generator_cores: float
 
 

@@ -19,6 +19,7 @@ from benchmarks.load.curve import Plan as LoadPlan
 from benchmarks.load.curve import goals, measure_curve
 from benchmarks.load.plot import save_curves
 from benchmarks.load.report import faults, for_machines, remarks, table
+from benchmarks.load.served import Served
 from benchmarks.load.workload import Workload, cloze_workloads
 from benchmarks.soak import report
 from benchmarks.soak.questions import Role
@@ -69,7 +70,7 @@ def test_a_load_curve_has_right_answers_and_can_be_printed_and_drawn(
 ) -> None:
     told: list[str] = []
     plan = LoadPlan(loads=(2.0,), callers=(4,), seconds=0.4, deadline=0.4, clients=2)
-    curve = measure_curve(server, workload, plan, told.append)
+    curve = measure_curve(Served.directly(server), workload, plan, told.append)
     assert len(told) == 2
     assert curve.capacity.rate > 0 and curve.after > 0
     (point,) = curve.points.values()

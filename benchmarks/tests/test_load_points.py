@@ -31,7 +31,7 @@ def refusal(reason: str, *, delay: bool = True) -> bytes:
 
 def traffic(clients: int = 2) -> Traffic:
     """Two seconds that are counted, from 1 to 3."""
-    return Traffic(target="", server=0, method="", requests=[b""], clients=clients, begin=1.0, end=3.0)
+    return Traffic(target="", server=0, proxy=None, method="", requests=[b""], clients=clients, begin=1.0, end=3.0)
 
 
 def record(*calls: tuple[float, float, int, int, bytes]) -> Record:
@@ -49,6 +49,7 @@ def record(*calls: tuple[float, float, int, int, bytes]) -> Record:
         details=details,
         resident_bytes=[300, 500, 400],
         server_cores=1.2,
+        proxy_cores=0.0,
         generator_cores=0.3,
     )
 
@@ -113,7 +114,9 @@ def test_a_client_that_gets_nothing_is_the_least_of_the_shares() -> None:
 
 
 def test_a_closed_loop_counts_right_answers_by_when_they_came() -> None:
-    loop = ClosedLoop(target="", server=0, method="", requests=[b""], clients=1, begin=1.0, end=3.0, callers=2, deadline=30.0)
+    loop = ClosedLoop(
+        target="", server=0, proxy=None, method="", requests=[b""], clients=1, begin=1.0, end=3.0, callers=2, deadline=30.0
+    )
     came = record(
         (0.5, 0.6, 0, OK, b"right"),
         (1.1, 0.5, 0, OK, b"right"),

@@ -67,6 +67,11 @@ class Envoy:
         self._stop()
 
     @property
+    def process_id(self) -> int:
+        """The process's id."""
+        return self._popen.pid
+
+    @property
     def target(self) -> str:
         """The address at which callers reach the servers, HOST:PORT."""
         (listener,) = self._ask("listeners")["listener_statuses"]
