@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import bertscope
 import grpc
 import pytest
 from bertscope.v1 import attention_pb2 as attention
@@ -22,6 +23,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from google.protobuf import json_format
+from google.rpc import status_pb2
 
 from tests.support.process import Process, wait_until
 from tests.support.proxy import CONFIGURATION, Proxy, envoy
@@ -152,6 +154,24 @@ def test_a_stream_that_fails_on_its_way_says_so_in_its_trailers(http: str) -> No
     assert "HTTP/1.1 200 OK" in done.stdout
     assert "grpc-status: 9" in done.stdout
     assert "/nowhere/at/all" in done.stdout
+
+
+def test_a_full_envoy_refuses_short_calls_and_nothing_else(embedded: Process, tmp_path: Path) -> None:
+    with Proxy(tmp_path, [embedded.target], most_calls=0) as proxy, bertscope.Client(proxy.target) as client:
+        with pytest.raises(bertscope.ResourceExhausted) as caught:
+            client.fill_mask(CAPITALS[0])
+        assert caught.value.reason == "SERVER_LIMIT"
+        assert caught.value.retry_after == pytest.approx(0.5)
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            ask(f"http://{proxy.target}/v1:fillMask", {"texts": CAPITALS})
+        assert answer.value.code == 429
+        status = json_format.Parse(answer.value.read(), status_pb2.Status())
+        assert (status.code, status.message) == (grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], caught.value.message)
+        client.wait_until_serving(20)
+        assert client.list_models()
+        assert next(iter(client.extract_attention("The cat sat.", layers=[1])))
+        with client.sweep_heads(bertscope.Divergence(CAPITALS[:1]), sets=[{0: [0]}]) as sweep:
+            assert len(list(sweep)) == 1
 
 
 def test_slow_readers_hold_back_their_own_streams_only(gateway: str, embedded: Process) -> None:

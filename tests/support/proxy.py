@@ -20,6 +20,6 @@ def envoy() -> Path:
 class Proxy(Envoy):
     """The same, if it is installed."""
 
-    def __init__(self, folder: Path, targets: Sequence[str]) -> None:
+    def __init__(self, folder: Path, targets: Sequence[str], most_calls: int | None = None) -> None:
         envoy()
-        super().__init__(folder, targets)
+        super().__init__(folder, targets, most_calls)

@@ -22,9 +22,11 @@ START_SECONDS = 60.0
 _numbers = itertools.count()
 
 
-def rendered(targets: Sequence[str]) -> str:
-    """Returns the configuration for other servers, HOST:PORT each, on free ports; health is checked more often, to wait
-    less."""
+def rendered(targets: Sequence[str], most_calls: int | None = None) -> str:
+    """Returns the configuration for other servers, HOST:PORT each, on free ports; health is checked more often, to wait less.
+
+    `most_calls` is the limit on short calls, that of the file for as many servers unless given.
+    """
     configuration = yaml.safe_load(CONFIGURATION.read_text(encoding="utf-8"))
     resources = configuration["static_resources"]
     for place in (configuration["admin"], *resources["listeners"]):
@@ -33,6 +35,9 @@ def rendered(targets: Sequence[str]) -> str:
     (check,) = cluster["health_checks"]
     check["interval"] = "0.2s"
     (group,) = cluster["load_assignment"]["endpoints"]
+    limit = cluster["circuit_breakers"]["thresholds"][0]
+    each = limit["max_requests"] // len(group["lb_endpoints"])
+    limit["max_requests"] = each * len(targets) if most_calls is None else most_calls
     addresses = [target.split(":") for target in targets]
     group["lb_endpoints"] = [
         {"endpoint": {"address": {"socket_address": {"address": host, "port_value": int(port)}}}} for host, port in addresses
@@ -43,12 +48,12 @@ def rendered(targets: Sequence[str]) -> str:
 class Envoy:
     """A running Envoy process; when this is entered, it has found every server healthy. Its output is in `folder`."""
 
-    def __init__(self, folder: Path, targets: Sequence[str]) -> None:
+    def __init__(self, folder: Path, targets: Sequence[str], most_calls: int | None = None) -> None:
         number = next(_numbers)
         self._admin = folder / f"envoy-admin-{number}.txt"
         self._output = folder / f"envoy-output-{number}.txt"
         configuration = folder / f"envoy-{number}.yaml"
-        configuration.write_text(rendered(targets), encoding="utf-8")
+        configuration.write_text(rendered(targets, most_calls), encoding="utf-8")
         flags = ("--config-path", configuration, "--admin-address-path", self._admin, "--concurrency", "1")
         with self._output.open("wb") as file:
             # Descriptors are named relative to the folder of the configuration; several Envoys on a machine need ids.

@@ -1,5 +1,7 @@
 """Envoy's configuration agrees with the contract and with the client."""
 
+import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,9 @@ import pytest
 import yaml
 from bertscope_service import contract
 from google.api import annotations_pb2
+from google.protobuf import json_format
 from google.protobuf.descriptor_pb2 import FileDescriptorSet, MethodDescriptorProto
+from google.rpc import error_details_pb2, status_pb2
 
 ENVOY = Path(__file__).parents[3] / "deploy" / "envoy"
 CONFIGURATION = yaml.safe_load((ENVOY / "envoy.yaml").read_text(encoding="utf-8"))
@@ -51,6 +55,33 @@ def test_only_what_reads_is_asked_again(service: str, method: str) -> None:
 
 def test_what_the_contract_does_not_know_is_not_asked_again() -> None:
     assert route_of("/bertscope.v1.ClozeService/Unknown")["retry_policy"] == {}
+
+
+@pytest.mark.parametrize("path", contract.METHODS)
+def test_only_short_calls_are_counted(path: str) -> None:
+    method = contract.METHODS[path]
+    short = method.work is contract.Work.INTERACTIVE and not method.streaming
+    assert route_of(path).get("priority", "DEFAULT") == ("DEFAULT" if short else "HIGH")
+
+
+def test_probes_by_health_and_unknown_calls_are_not_counted() -> None:
+    for path in (*(method.path for method in contract.HEALTH), "/bertscope.v1.ClozeService/Unknown"):
+        assert route_of(path)["priority"] == "HIGH"
+
+
+def test_a_call_too_many_is_refused_as_a_server_refuses_it() -> None:
+    """The same google.rpc.Status as JSON and, by a script, in gRPC's trailers."""
+    (mapper,) = MANAGER["local_reply_config"]["mappers"]
+    status = json_format.ParseDict(mapper["body_format_override"]["json_format"], status_pb2.Status())
+    (script,) = (found["typed_config"] for found in MANAGER["http_filters"] if found["name"].endswith(".lua"))
+    replaced = dict(re.findall(r'replace\("([^"]+)", "([^"]+)"\)', script["default_source_code"]["inline_string"]))
+    details = replaced["grpc-status-details-bin"]
+    assert status_pb2.Status.FromString(base64.b64decode(details + "=" * (-len(details) % 4))) == status
+    assert (replaced["grpc-status"], replaced["grpc-message"]) == (str(status.code), status.message)
+    info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+    assert [any(detail.Unpack(kind) for detail in status.details) for kind in (info, retry)] == [True, True]
+    assert (info.domain, info.reason) == ("bertscope", "SERVER_LIMIT")
+    assert retry.retry_delay.ToTimedelta().total_seconds() > 0
 
 
 def test_no_call_is_cut_off_by_the_proxy() -> None:
