@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.reading import Reading, likeliest, ranks_of, widen
+from bertscope_service.analyses.observers.reading import Reading, likeliest, log_probabilities, ranks_of, widen
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
@@ -73,8 +73,8 @@ def _stack(asked: Sequence[NDArray[np.int64]], width: int) -> NDArray[np.int64]:
 
 def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.Tensor, ...]:
     """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]."""
-    logs = logits.log_softmax(dim=-1)
     ids = likeliest(logits, top_k)
     if not asked.shape[1]:
-        return ids, logs.gather(1, ids), asked.float(), asked
-    return ids, logs.gather(1, ids), logs.gather(1, asked), ranks_of(logits, logits.gather(1, asked))
+        return ids, log_probabilities(logits, ids), asked.float(), asked
+    logs = log_probabilities(logits, torch.cat((ids, asked), dim=1))
+    return ids, logs[:, :top_k], logs[:, top_k:], ranks_of(logits, logits.gather(1, asked))

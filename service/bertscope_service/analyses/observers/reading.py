@@ -16,6 +16,10 @@ from bertscope_service.encoders.state import State, to_device
 LOGITS_BYTES = 64 * 1024 * 1024
 """Maximum size of the scores over the vocabulary that are held at a time, bytes."""
 
+SOFTMAX_BYTES = 2 * 1024 * 1024
+"""Maximum size of the log-probabilities that a CPU holds at a time, bytes. Larger tensors get new pages from the system each
+time, which takes four times as long as the softmax."""
+
 FEW = 16
 """Up to this many entries, counting ranks is faster than sorting the whole vocabulary."""
 
@@ -71,6 +75,17 @@ def likeliest(logits: torch.Tensor, top_k: int) -> torch.Tensor:
     rest = torch.arange(whole, vocabulary, dtype=torch.int64, device=logits.device).expand(count, -1)
     places = torch.cat((places, rest), dim=1)
     return places.gather(1, logits.gather(1, places).topk(top_k, dim=-1).indices)
+
+
+def log_probabilities(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Returns the natural logarithms of probabilities over the vocabulary of some ids [n, C], from scores [n, vocabulary]."""
+    rows = len(logits)
+    if logits.device.type == "cpu":
+        rows = max(1, SOFTMAX_BYTES // (4 * logits.shape[1]))
+    parts = [
+        scores.log_softmax(dim=-1).gather(1, asked) for scores, asked in zip(logits.split(rows), ids.split(rows), strict=True)
+    ]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def ranks_of(logits: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
