@@ -49,4 +49,4 @@ def cloze_workloads(model: str, folder: Path, sizes: list[int]) -> list[Workload
 
 
 def _filling(mask: FilledMask) -> Filling:
-    return dict(zip(mask.pieces, mask.logs, strict=True))
+    return {word.pieces: log for word, log in zip(mask.words, mask.logs, strict=True)}

@@ -39,7 +39,7 @@ def claims(rounds: int) -> Iterator[Claim]:
     direct = Direct()
     rate = per_second(len(texts), "texts")
     expected = [entry[0]["token"] for entry in fill(texts, batch_size=best)]
-    assert [masks[0].pieces[0][0] for masks in direct(texts)] == expected
+    assert [masks[0].words[0].pieces[0] for masks in direct(texts)] == expected
     with serving() as server, Callers(server.target) as callers:
         for size in (1, 8, -(-len(texts) // CALLERS)):
             answers = callers.ask(texts, size)

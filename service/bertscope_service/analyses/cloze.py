@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,51 +44,51 @@ class ClozeQuery:
     max_row_tokens: int = MAX_ROW_TOKENS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class Word:
+    """A word that may fill a mask, and the ids of its pieces. There is one object for each word of an answer."""
+
+    text: str
+    pieces: tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
 class FilledMask:
     """The predictions for one mask, likeliest first, in columns [n].
 
-    position, span: the mask's place among the tokens, and in the text. words, pieces: each prediction, and the ids of its
-    pieces. logs, probabilities: natural logarithms of their probabilities, and these. ranks: in the whole vocabulary from 1; 0
-    for words of several pieces. shares: probabilities among the candidates; None without candidates.
+    position, span: the mask's place among the tokens, and in the text. logs, probabilities: natural logarithms of the words'
+    probabilities, and these. ranks: in the whole vocabulary from 1; 0 for words of several pieces. shares: probabilities among
+    the candidates; None without candidates.
     """
 
     position: int
     span: tuple[int, int]
-    words: Sequence[str]
-    pieces: Sequence[tuple[int, ...]]
+    words: Sequence[Word]
     logs: Sequence[float]
     probabilities: Sequence[float]
     ranks: Sequence[int]
-    shares: Sequence[float] | None
+    shares: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Spelling:
-    """The pieces of all candidates after a given character.
+    """The candidates as they are written after a given character.
 
-    pieces: the pieces of each candidate. members: for each number of pieces, the candidates with that many [C]. asked: the ids
-    to score for them [number of pieces, C].
+    members: for each number of pieces, the candidates with that many [C]. asked: the ids to score for them [number of pieces,
+    C].
     """
 
-    pieces: list[tuple[int, ...]]
+    words: list[Word]
     members: dict[int, NDArray[np.int64]]
     asked: dict[int, NDArray[np.int64]]
 
 
 NOTHING_ASKED = np.zeros((1, 0), dtype=np.int64)
-NO_CANDIDATES = _Spelling([], {}, {})
-
-
-@cache
-def _nothing_asked(positions: int) -> NDArray[np.int64]:
-    """Returns ids to score at some positions: none at any."""
-    return np.zeros((positions, 0), dtype=np.int64)
 
 
 @dataclass(slots=True)
 class _Mask:
-    """A mask of a query that is being planned; `number` counts the masks of its text.
+    """A mask at which candidates are scored; `number` counts the masks of its text.
 
     `rows` maps a number of pieces to the row with that many masks here; 1 maps to the row that reads all masks of the text.
     """
@@ -117,13 +116,17 @@ class ClozePlan:
         self.rows: list[tuple[TokenSequence, MaskObserver]] = []
         self._row_tokens = 0
         self._spellings: dict[str, _Spelling] = {}
+        self._planned: list[list[_Mask]] = []
         reserve = 0
         if query.truncate and query.candidates:
             # Leaves room for the longest candidate after a blank.
             spelled = self._spellings[" "] = self._spell(" ")
             reserve = max(spelled.members) - 1
-        texts = self._read(reserve)
-        self.predictions = sum(len(positions) for _, positions in texts) * max(query.top_k, len(query.candidates))
+        self.texts = self._tokenize(reserve)
+        """The tokenized texts."""
+        self._masks = [mask_positions(text, tokenizer, f"texts[{index}]") for index, text in enumerate(self.texts)]
+        """The positions of each text's masks."""
+        self.predictions = sum(map(len, self._masks)) * max(query.top_k, len(query.candidates))
         if self.predictions > MAX_PREDICTIONS:
             message = (
                 f"the reply would hold {self.predictions} predictions, more than {MAX_PREDICTIONS}; ask for fewer, or in parts"
@@ -131,26 +134,33 @@ class ClozePlan:
             raise InvalidArgument(
                 "top_k" if query.top_k else "candidates", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS
             )
-        self._texts = [(tokenized, self._plan(index, tokenized, at)) for index, (tokenized, at) in enumerate(texts)]
+        if query.candidates:
+            self._planned = list(map(self._plan, count(), self.texts, self._masks))
+        else:
+            self._ask_likeliest()
 
-    def _read(self, reserve: int) -> list[tuple[TokenizedText, tuple[int, ...]]]:
-        """Returns the tokens of each text and the positions of its masks. A text that is cut leaves room for `reserve` more
-        tokens."""
-        reserve = min(reserve, self.tokenizer.max_tokens // 2)
-        texts = self.tokenizer.encode_all([(text,) for text in self.query.texts], truncate=self.query.truncate, reserve=reserve)
-        read = []
+    def _tokenize(self, reserve: int) -> list[TokenizedText]:
+        """Returns the tokens of each text. A text that is cut leaves room for `reserve` more tokens."""
+        longest = self.tokenizer.max_tokens
+        inputs = [(text,) for text in self.query.texts]
+        texts = self.tokenizer.encode_all(inputs, truncate=self.query.truncate, reserve=min(reserve, longest // 2))
         for index, text in enumerate(texts):
-            field = f"texts[{index}]"
-            check_length(text, field, self.tokenizer.max_tokens)
-            read.append((text, mask_positions(text, self.tokenizer, field)))
-        return read
+            check_length(text, f"texts[{index}]", longest)
+        return texts
+
+    def _ask_likeliest(self) -> None:
+        """Adds a row for each text. Texts with masks at the same positions share an observer."""
+        observers: dict[tuple[int, ...], MaskObserver] = {}
+        for positions in self._masks:
+            if positions not in observers:
+                nothing = np.zeros((len(positions), 0), dtype=np.int64)
+                observers[positions] = MaskObserver(positions, self.query.top_k, nothing)
+        self.rows = [(text.sequence, observers[positions]) for text, positions in zip(self.texts, self._masks, strict=True)]
+        self._count(sum(map(len, self.texts)))
 
     def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
         """Returns the masks of a text. Adds the row that reads them all, and one for each longer candidate length at each
         mask."""
-        if not self.query.candidates:
-            row = self._add(tokenized.sequence, MaskObserver(positions, self.query.top_k, _nothing_asked(len(positions))))
-            return [_Mask(number, at, NO_CANDIDATES, {1: row}) for number, at in enumerate(positions)]
         masks = [_Mask(number, at, self._spelling(tokenized, at)) for number, at in enumerate(positions)]
         singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
         width = max(single.shape[1] for single in singles)
@@ -173,12 +183,14 @@ class ClozePlan:
         return found
 
     def _spell(self, before: str) -> _Spelling:
-        pieces = [self._pieces(index, word, before) for index, word in enumerate(self.query.candidates)]
+        words = [Word(word, self._pieces(index, word, before)) for index, word in enumerate(self.query.candidates)]
         members: dict[int, list[int]] = defaultdict(list)
-        for candidate, parts in enumerate(pieces):
-            members[len(parts)].append(candidate)
-        asked = {length: np.array([pieces[c] for c in chosen], dtype=np.int64).T.copy() for length, chosen in members.items()}
-        return _Spelling(pieces, {length: np.array(chosen) for length, chosen in members.items()}, asked)
+        for candidate, word in enumerate(words):
+            members[len(word.pieces)].append(candidate)
+        asked = {
+            length: np.array([words[c].pieces for c in chosen], dtype=np.int64).T.copy() for length, chosen in members.items()
+        }
+        return _Spelling(words, {length: np.array(chosen) for length, chosen in members.items()}, asked)
 
     def _pieces(self, index: int, word: str, before: str) -> tuple[int, ...]:
         pieces = self.tokenizer.pieces_in_context(word, before)
@@ -203,24 +215,23 @@ class ClozePlan:
 
     def _add(self, sequence: TokenSequence, observer: MaskObserver) -> int:
         """Adds a row. Returns its number."""
-        self._row_tokens += len(sequence)
+        self._count(len(sequence))
+        self.rows.append((sequence, observer))
+        return len(self.rows) - 1
+
+    def _count(self, tokens: int) -> None:
+        """Counts the tokens of rows. Raises InvalidArgument if there are too many."""
+        self._row_tokens += tokens
         most = self.query.max_row_tokens
         if self._row_tokens > most:
             message = f"these texts and candidates make more than {most} tokens of work; send fewer of them at a time"
             field = "candidates" if self.query.candidates else "texts"
             raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=most)
-        self.rows.append((sequence, observer))
-        return len(self.rows) - 1
 
     @property
     def reply_bytes(self) -> int:
         """Approximate size of the reply, bytes: each prediction takes its token, about five letters, and three numbers."""
         return self.predictions * PREDICTION_BYTES
-
-    @property
-    def texts(self) -> list[TokenizedText]:
-        """The tokenized texts."""
-        return [tokenized for tokenized, _ in self._texts]
 
     def answer(self, scores: Sequence[MaskScores]) -> list[list[FilledMask]]:
         """Converts one MaskScores for each of `rows` to the masks of each text.
@@ -230,7 +241,9 @@ class ClozePlan:
         if self.query.top_k:
             return self._likeliest(scores)
         check_finite(found.asked_logs for found in scores)
-        return [[self._chosen(tokenized, mask, scores) for mask in masks] for tokenized, masks in self._texts]
+        return [
+            [self._chosen(text, mask, scores) for mask in masks] for text, masks in zip(self.texts, self._planned, strict=True)
+        ]
 
     def _likeliest(self, scores: Sequence[MaskScores]) -> list[list[FilledMask]]:
         """Converts the likeliest words at all masks in one pass: there is a row for each text, in order."""
@@ -238,21 +251,19 @@ class ClozePlan:
         check_finite([logs])
         logs = np.minimum(logs.astype(np.float64), 0.0)
         ids = np.concatenate([found.top_ids for found in scores]).tolist()
-        words = {token: self.tokenizer.word(token) for token in set(chain.from_iterable(ids))}
+        words = {token: Word(self.tokenizer.word(token), (token,)) for token in set(chain.from_iterable(ids))}
         columns = zip(ids, logs.tolist(), np.exp(logs).tolist(), strict=True)
         ranks = range(1, self.query.top_k + 1)
 
-        def fill(tokenized: TokenizedText, mask: _Mask) -> FilledMask:
+        def fill(text: TokenizedText, position: int) -> FilledMask:
             tokens, its_logs, probabilities = next(columns)
-            named, pieces = [words[token] for token in tokens], [(token,) for token in tokens]
-            span = tokenized.span(mask.position)
-            return FilledMask(mask.position, span, named, pieces, its_logs, probabilities, ranks, shares=None)
+            return FilledMask(position, text.span(position), [words[token] for token in tokens], its_logs, probabilities, ranks)
 
-        return [[fill(tokenized, mask) for mask in masks] for tokenized, masks in self._texts]
+        return [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self._masks, strict=True)]
 
     def _chosen(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
-        count = len(self.query.candidates)
-        logs, ranks = np.zeros(count), np.zeros(count, dtype=np.int64)
+        size = len(self.query.candidates)
+        logs, ranks = np.zeros(size), np.zeros(size, dtype=np.int64)
         for length, members in mask.spelling.members.items():
             found = scores[mask.rows[length]]
             if length == 1:
@@ -264,7 +275,6 @@ class ClozePlan:
         order = np.argsort(-logs, kind="stable")
         shares = np.exp(logs - np.logaddexp.reduce(logs))[order].tolist()
         logs, ranks = logs[order], ranks[order]
-        words = [self.query.candidates[place] for place in order.tolist()]
-        pieces = [mask.spelling.pieces[place] for place in order.tolist()]
+        words = [mask.spelling.words[place] for place in order.tolist()]
         span, probabilities = tokenized.span(mask.position), np.exp(logs).tolist()
-        return FilledMask(mask.position, span, words, pieces, logs.tolist(), probabilities, ranks.tolist(), shares)
+        return FilledMask(mask.position, span, words, logs.tolist(), probabilities, ranks.tolist(), shares)

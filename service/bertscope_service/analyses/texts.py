@@ -37,10 +37,9 @@ def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str) -> tuple[int, ...]:
     """Returns the positions of a text's masks, at least one. Raises InvalidArgument if there are none, or none are left
     after cutting."""
-    mask = tokenizer.mask_id
-    positions = tuple([place for place, token in enumerate(tokenized.sequence.ids) if token == mask])
-    if positions:
-        return positions
+    ids, mask = tokenized.sequence.ids, tokenizer.mask_id
+    if mask in ids:
+        return tuple([place for place, token in enumerate(ids) if token == mask])
     if tokenized.truncated:
         message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
         raise InvalidArgument(field, message, "MASK_TRUNCATED")

@@ -9,7 +9,7 @@ from bertscope.v1 import benchmark_pb2
 
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
-from bertscope_service.api.checks import check_text
+from bertscope_service.api.checks import check_each
 from bertscope_service.api.enums import meaning
 from bertscope_service.api.intervals import check_draws, parse_bootstrap
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
@@ -155,7 +155,7 @@ def _texts(texts: Sequence[str], field: str, limits: RequestLimits) -> tuple[str
     if len(texts) > MAX_ITEMS:
         message = f"{field} has {len(texts)} entries and one call takes {MAX_ITEMS}; leave some out"
         raise InvalidArgument(field, message, "TOO_MANY_TEXTS", limit=MAX_ITEMS)
-    return tuple(check_text(text, f"{field}[{index}]", limits) for index, text in enumerate(texts))
+    return check_each(texts, field, limits)
 
 
 def _objective(

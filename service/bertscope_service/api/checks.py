@@ -35,6 +35,15 @@ def check_text(text: str, field: str, limits: RequestLimits) -> str:
     return text
 
 
+def check_each(texts: Iterable[str], field: str, limits: RequestLimits) -> tuple[str, ...]:
+    """Checks each text; see check_text. Returns them."""
+    checked = tuple(texts)
+    for index, text in enumerate(checked):
+        if len(text) > limits.text_characters or not text or text.isspace():
+            check_text(text, f"{field}[{index}]", limits)
+    return checked
+
+
 def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: RequestLimits) -> None:
     """Checks that all rows of an interactive request together have at most `limits.tokens` tokens."""
     tokens = sum(map(len, sequences))

@@ -7,10 +7,10 @@ from itertools import repeat
 
 from bertscope.v1 import cloze_pb2, cloze_pb2_grpc
 
-from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, Word
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.api.answer import Backend, Context, answer
-from bertscope_service.api.checks import check_text, check_texts
+from bertscope_service.api.checks import check_each, check_text, check_texts
 from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
@@ -43,7 +43,7 @@ def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limit
 def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> ClozeQuery:
     """Converts the request to a query. Raises InvalidArgument."""
     check_texts(request.texts, "texts", limits)
-    texts = tuple(check_text(text, f"texts[{index}]", limits) for index, text in enumerate(request.texts))
+    texts = check_each(request.texts, "texts", limits)
     candidates = _candidates(request.candidates, limits)
     if candidates and request.HasField("top_k"):
         raise InvalidArgument("top_k", "top_k and candidates exclude each other; set one of them", "TOP_K_WITH_CANDIDATES")
@@ -73,22 +73,22 @@ def _candidates(candidates: Sequence[str], limits: RequestLimits) -> tuple[str, 
 
 def render_fill_mask(plan: ClozePlan, scores: Sequence[MaskScores], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
     response = cloze_pb2.FillMaskResponse(provenance=render_provenance(model))
-    named: dict[tuple[str, tuple[int, ...]], cloze_pb2.Prediction] = {}
+    named: dict[Word, cloze_pb2.Prediction] = {}
     for text, masks in zip(plan.texts, plan.answer(scores), strict=True):
         rendered = response.results.add(tokens=len(text), truncated_tokens=text.truncated)
         for mask in masks:
             start, end = mask.span
             add = rendered.masks.add(token_index=mask.position, start=start, end=end).predictions.add
-            shares = mask.shares or repeat(None)
-            columns = zip(mask.words, mask.pieces, mask.logs, mask.probabilities, mask.ranks, shares, strict=False)
-            for word, pieces, log, probability, rank, share in columns:
-                prediction = add()
-                known = named.get((word, pieces))
+            columns = zip(mask.words, mask.logs, mask.probabilities, mask.ranks, mask.shares or repeat(None), strict=False)
+            for word, log, probability, rank, share in columns:
+                known = named.get(word)
                 if known is None:
-                    known = named[word, pieces] = _name(word, pieces, model.tokenizer)
+                    known = named[word] = _name(word, model.tokenizer)
+                prediction = add()
                 # Copying what predictions of a word have in common takes less than half the time of writing it again.
                 prediction.CopyFrom(known)
-                prediction.log_probability, prediction.probability = log, probability
+                prediction.log_probability = log
+                prediction.probability = probability
                 if share is not None:
                     prediction.candidate_probability = share
                 if rank:
@@ -96,6 +96,6 @@ def render_fill_mask(plan: ClozePlan, scores: Sequence[MaskScores], model: Loade
     return response
 
 
-def _name(word: str, pieces: tuple[int, ...], tokenizer: TextTokenizer) -> cloze_pb2.Prediction:
+def _name(word: Word, tokenizer: TextTokenizer) -> cloze_pb2.Prediction:
     """Returns a prediction of a word, without its scores."""
-    return cloze_pb2.Prediction(token=word, pieces=map(tokenizer.piece, pieces), piece_ids=pieces)
+    return cloze_pb2.Prediction(token=word.text, pieces=map(tokenizer.piece, word.pieces), piece_ids=word.pieces)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 
-from bertscope_service.api.checks import check_folder, check_model_id, check_numbers, check_text, parse_layer_heads
+from bertscope_service.api.checks import check_each, check_folder, check_model_id, check_numbers, parse_layer_heads
 from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import MAX_CORPUS_TEXTS, MAX_ITEMS, MAX_STEPS, RequestLimits
 from bertscope_service.checkpoints.steps import (
@@ -61,7 +61,7 @@ class Where:
         if len(texts) > most:
             message = f"{field} has {len(texts)} entries and a step takes {most}; leave some out"
             raise InvalidArgument(field, message, "TOO_MANY_TEXTS", limit=most)
-        return tuple(check_text(text, f"{field}[{index}]", self.limits) for index, text in enumerate(texts))
+        return check_each(texts, field, self.limits)
 
     def no_texts(self, texts: Sequence[str], why: str) -> None:
         if texts:

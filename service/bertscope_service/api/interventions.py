@@ -11,7 +11,7 @@ from bertscope.v1 import common_pb2
 from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.texts import read_input
-from bertscope_service.api.checks import check_number, check_numbers, check_text
+from bertscope_service.api.checks import check_each, check_number, check_numbers
 from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_observable
@@ -87,8 +87,7 @@ def check_reference_texts(
         raise InvalidArgument("reference_texts", message, "REFERENCE_TEXTS_UNUSED")
     if needed:
         check_count(texts, "reference_texts")
-    for index, text in enumerate(texts):
-        check_text(text, f"reference_texts[{index}]", limits)
+    check_each(texts, "reference_texts", limits)
 
 
 def read_references(texts: Sequence[str], model: LoadedModel) -> list[TokenSequence]:

@@ -13,7 +13,7 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
-from bertscope_service.api.checks import check_input, check_items, check_text
+from bertscope_service.api.checks import check_each, check_input, check_items, check_text
 from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.errors import InvalidArgument
@@ -52,7 +52,7 @@ def _masked_lm(objective: ablation_pb2.Objective, limits: RequestLimits) -> Mask
     if not 0 < share <= 1:
         message = f"{field}.mask_share is {share}; use a number over 0, at most 1"
         raise InvalidArgument(f"{field}.mask_share", message, "MASK_SHARE_OUT_OF_RANGE")
-    texts = tuple(check_text(text, f"{field}.texts[{index}]", limits) for index, text in enumerate(given.texts))
+    texts = check_each(given.texts, f"{field}.texts", limits)
     return MaskedLmQuery(texts, given.seed, share, objective.truncate)
 
 

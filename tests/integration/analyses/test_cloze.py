@@ -68,8 +68,9 @@ def answers(plan: ClozePlan, scores: list[MaskScores]) -> list[FilledText]:
         for mask in masks:
             shares = [None] * len(mask.words) if mask.shares is None else mask.shares
             ranks = [rank or None for rank in mask.ranks]
-            columns = zip(mask.words, mask.pieces, mask.logs, shares, ranks, strict=True)
-            filled.append(FilledMask(mask.position, *mask.span, [Prediction(*row) for row in columns]))
+            columns = zip(mask.words, mask.logs, shares, ranks, strict=True)
+            predictions = [Prediction(word.text, word.pieces, *scores) for word, *scores in columns]
+            filled.append(FilledMask(mask.position, *mask.span, predictions))
         texts.append(FilledText(filled, len(tokenized), tokenized.truncated))
     return texts
 
