@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
 import bertscope
 import grpc
@@ -14,6 +14,7 @@ import torch
 
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.ray_serve.calls import Metadata, Question, Refusal
+from bertscope_service.rpc.call_stages import Calls
 from bertscope_service.rpc.hosting import Hosting
 from bertscope_service.rpc.interceptors import CallInterceptor
 from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder
@@ -42,7 +43,8 @@ class Answering:
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         load_shedder = LoadShedder(limits, metrics, engine.overload)
         reply_memory = self._hosting.backend.reply_memory
-        self._interceptor = CallInterceptor(metrics, load_shedder, "connection", Malformed(metrics), reply_memory, self._tracer)
+        calls = Calls(metrics, load_shedder, "connection", reply_memory, self._tracer)
+        self._interceptor = CallInterceptor(calls, Malformed(metrics))
         self._methods = MethodTable()
         add_services(self._methods, self._hosting, lambda: not self.broken)
 
@@ -57,21 +59,18 @@ class Answering:
 
     async def ask(self, question: Question) -> bytes | Refusal:
         """Returns the serialised reply of a unary method."""
-        handler = await self._handler(question)
-        try:
-            return cast(bytes, handler.response_serializer(await handler.unary_unary(question.request, CallContext(question))))
-        except AbortedError as aborted:
-            return aborted.refusal
+        handler, context = await self._handler(question), CallContext(question)
+        reply: bytes | None = await handler.unary_unary(question.request, context)
+        return context.refusal if reply is None else reply
 
     async def stream(self, question: Question) -> AsyncGenerator[bytes | Refusal, None]:
         """Yields the serialised replies of a streaming method; a refusal is the last one."""
-        handler = await self._handler(question)
-        try:
-            async with aclosing(handler.unary_stream(question.request, CallContext(question))) as responses:
-                async for response in responses:
-                    yield handler.response_serializer(response)
-        except AbortedError as aborted:
-            yield aborted.refusal
+        handler, context = await self._handler(question), CallContext(question)
+        async with aclosing(handler.unary_stream(question.request, context)) as responses:
+            async for response in responses:
+                yield response
+        if context.refusal.code is not grpc.StatusCode.OK:
+            yield context.refusal
 
     async def close(self) -> None:
         """Frees everything."""
@@ -79,7 +78,8 @@ class Answering:
         await self._tracer.close()
 
     async def _handler(self, question: Question) -> Any:
-        return await self._interceptor.intercept_service(self._methods.find, Details(question.path, question.metadata))
+        found = await self._interceptor.wrapped(self._methods.find, Details(question.path, question.metadata))
+        return found.reading if found is not None else None
 
     def _device_broke(self, device: torch.device) -> None:
         logger.critical("%s has failed for good; this replica must be replaced", device)
@@ -115,10 +115,11 @@ class MethodTable:
 
 
 class CallContext:
-    """The part of a grpc.aio.ServicerContext that our methods and interceptors use."""
+    """The part of a grpc.aio.ServicerContext that our methods and interceptors use. `refusal` is the status of the call."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
+        self.refusal = Refusal(grpc.StatusCode.OK, "", ())
 
     def invocation_metadata(self) -> Metadata:
         return self._question.metadata
@@ -130,16 +131,12 @@ class CallContext:
     def time_remaining(self) -> None:
         """Returns None: Ray does not pass deadlines on. It cancels the call when its deadline has passed."""
 
+    def set_code(self, code: grpc.StatusCode) -> None:
+        self.refusal = replace(self.refusal, code=code)
+
+    def set_details(self, details: str) -> None:
+        self.refusal = replace(self.refusal, details=details)
+
     def set_trailing_metadata(self, metadata: Metadata) -> None:
-        """Does nothing: the ingress sends the request id itself."""
-
-    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> NoReturn:
-        raise AbortedError(Refusal(code, details, trailing_metadata))
-
-
-class AbortedError(Exception):
-    """Ends a call whose status is known and not OK."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.details)
-        self.refusal = refusal
+        """Notes the metadata of an error; the ingress itself sends those of an answer."""
+        self.refusal = replace(self.refusal, trailing_metadata=metadata)

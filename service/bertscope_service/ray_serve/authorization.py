@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
@@ -44,4 +44,4 @@ class Authorizer:
         if self._access is not None:
             # Each call has a task, and so a context, of its own.
             callers.principal.set(self._access.admit(path, context.invocation_metadata()))
-        return callers.identify(cast(Any, context), self._identity)
+        return callers.identify(context.peer(), self._identity)

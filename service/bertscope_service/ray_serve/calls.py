@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import grpc
-from grpc_status import rpc_status
 
-from bertscope_service.observability.request_ids import REQUEST_ID
-from bertscope_service.rpc.status import to_status
+from bertscope_service.rpc.status import sent_status
 
 FORWARDED = frozenset({"traceparent", "tracestate"})
 """The callers' metadata that replicas get, beside the request id. Tokens are not forwarded."""
@@ -44,9 +42,8 @@ class Refusal:
 
     @classmethod
     def of(cls, error: Exception, request_id: str) -> Self:
-        """Returns the refusal for an error, as callers see it; see statuses.py."""
-        status = rpc_status.to_status(to_status(error, request_id))
-        return cls(status.code, status.details, (*status.trailing_metadata, (REQUEST_ID, request_id)))
+        """Returns the refusal for an error, as callers see it; see rpc/status.py."""
+        return cls(*sent_status(error, request_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,7 @@ from bertscope_service.errors import DeadlineExceeded, Overloaded, ServiceError,
 from bertscope_service.observability.request_ids import request_id
 from bertscope_service.ray_serve.calls import Refusal
 from bertscope_service.rpc.registration import add_methods
-
-STATUSES = {status.value[0]: status for status in grpc.StatusCode}
-DETAILS = "grpc-status-details-bin"
-"""Every status of ours that is not OK has it, and none of Ray's."""
+from bertscope_service.rpc.status import DETAILS, STATUSES
 
 RETRY_SECONDS = 1.0
 
@@ -99,6 +96,7 @@ def _status(context: Context) -> grpc.StatusCode:
 async def _end(context: Context) -> None:
     """Replaces Ray's status by ours."""
     status = _status(context)
+    # Every status of ours that is not OK has details, and none of Ray's.
     ours = any(name == DETAILS for name, _ in context.trailing_metadata() or ())
     if ours or status in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
         return

@@ -10,14 +10,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
-from grpc_status import rpc_status
 
 from bertscope_service.contract import is_known
 from bertscope_service.errors import ServiceError
 from bertscope_service.observability.metrics import Metrics
-from bertscope_service.observability.request_ids import REQUEST_ID, request_id
+from bertscope_service.observability.request_ids import request_id
 from bertscope_service.rpc.load_shedding import RefusalLog
-from bertscope_service.rpc.status import to_status
+from bertscope_service.rpc.status import sent_status
 from bertscope_service.security import callers
 from bertscope_service.security.access import REASONS, Access, Metadata
 
@@ -92,12 +91,12 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
         self._refusals.note(refusal)
         self._metrics.rejected.labels(refusal.reason.lower()).inc()
         call_id = request_id(_metadata(context.invocation_metadata()))
-        status = rpc_status.to_status(to_status(refusal, call_id))
+        status = sent_status(refusal, call_id)
         self._metrics.requests.labels(method, status.code.name).inc()
         fields = {"method": method, "code": status.code.name, "client": context.peer(), "request_id": call_id}
         logger.debug("refused", extra=fields)
         try:
-            await context.abort(status.code, status.details, (*status.trailing_metadata, (REQUEST_ID, call_id)))
+            await context.abort(*status)
         except grpc.aio.InternalError:
             raise asyncio.CancelledError from refusal  # the caller is gone
 

@@ -1,25 +1,29 @@
-"""The stages around a call, each with one duty. interceptors.py states their order."""
+"""A call from its arrival to its status: who asks, whether it may run, and what is counted, traced and logged about it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import grpc
-from grpc_status import rpc_status
 
-from bertscope_service.contract import Method
+from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.contract import Method, Work
+from bertscope_service.engine.lease import stopping
 from bertscope_service.errors import Overloaded, ServiceError
 from bertscope_service.observability import call_notes
-from bertscope_service.observability.metrics import MethodMetrics
+from bertscope_service.observability.logs import log_call
+from bertscope_service.observability.metrics import MethodMetrics, Metrics
 from bertscope_service.observability.request_ids import REQUEST_ID, request_id
-from bertscope_service.observability.tracing import CallSpan, Metadata, Tracer
+from bertscope_service.observability.tracing import CallSpan, NoTracer, Tracer
 from bertscope_service.rpc.calls_in_flight import CallsInFlight
-from bertscope_service.rpc.load_shedding import RefusalLog
-from bertscope_service.rpc.status import to_status, without_memory
+from bertscope_service.rpc.load_shedding import Admitted, LoadShedder, RefusalLog
+from bertscope_service.rpc.status import sent_status, without_memory
 from bertscope_service.security import callers
 
 logger = logging.getLogger("bertscope.requests")
@@ -28,149 +32,141 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 @dataclass(slots=True, eq=False)
-class Call:
-    """A call, and the data that its stages share.
+class Calls:
+    """What all calls of a server share.
 
-    code: the name of its status, known once it has passed `ErrorsToStatus`. reason: that of an error. level: of its line in the
-    log. trace_id: "" if it is not traced. stopped: whether the server refused it or cut it off because it stops.
+    answering: while it is not set, replies and refusals are held back. draining: the server takes no new calls.
     """
 
-    method: Method
-    context: Context
-    metadata: Metadata
-    id: str
-    peer: str
-    began: float
-    code: str = "OK"
-    reason: str = ""
-    level: int = logging.INFO
-    trace_id: str = ""
-    stopped: bool = False
+    metrics: Metrics
+    load_shedder: LoadShedder
+    identity: callers.Identity
+    reply_memory: ReplyMemory
+    tracer: Tracer = field(default_factory=NoTracer)
+    refusals: RefusalLog = field(default_factory=RefusalLog)
+    in_flight: CallsInFlight = field(default_factory=CallsInFlight)
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    draining: bool = False
 
-    @classmethod
-    def of(cls, method: Method, context: Context) -> Call:
-        """Describes a call that has just come. The peer is read now: gRPC frees the call when its client disconnects, and
-        reading the peer then crashes the process."""
-        metadata = context.invocation_metadata() or ()
-        return cls(method, context, metadata, request_id(metadata), context.peer(), time.perf_counter())
+    def __post_init__(self) -> None:
+        self.answering.set()
 
-
-# The stages are classes: generators with @contextmanager take longer, and every call passes all of them.
-
-
-class Logging:
-    """Writes one line when the call has ended."""
-
-    __slots__ = ("_call", "_models")
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        self._models = call_notes.begin()
-
-    def __exit__(self, *_: object) -> None:
-        call = self._call
-        if not logger.isEnabledFor(call.level):
-            return
-        milliseconds = round((time.perf_counter() - call.began) * 1000, 2)
-        fields = {"method": call.method.name, "code": call.code, "milliseconds": milliseconds, "request_id": call.id}
-        known = callers.principal.get()
-        more = {"client": known.name if known is not None else "", "trace_id": call.trace_id}
-        if call.code != "OK":
-            more |= {"reason": call.reason, "model": ",".join(self._models), "peer": call.peer}
-        fields |= {name: value for name, value in more.items() if value}
-        logger.log(call.level, "request", extra=fields)
-
-
-class Tracing:
-    """Makes the call a span, if it is to be traced: ends what `begin` began, with the status of the call."""
-
-    __slots__ = ("_call", "_span", "_tracer")
-
-    def __init__(self, call: Call, tracer: Tracer) -> None:
-        self._call = call
-        self._tracer = tracer
-        self._span: CallSpan | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def begin(self) -> None:
-        """Starts the span. Raises what the tracer raises, so `ErrorsToStatus` has to be around it."""
-        self._span = self._tracer.begin(self._call.method.path, self._call.metadata, self._call.id)
-        if self._span is not None:
-            self._call.trace_id = self._span.trace_id
-
-    def __exit__(self, *_: object) -> None:
-        if self._span is not None:
-            self._span.end(self._call.code)
-
-
-class Counting:
-    """Counts and times the call."""
-
-    __slots__ = ("_call", "_metrics")
-
-    def __init__(self, call: Call, metrics: MethodMetrics) -> None:
-        self._call = call
-        self._metrics = metrics
-
-    def __enter__(self) -> None:
-        self._metrics.began()
-
-    def __exit__(self, *_: object) -> None:
-        self._metrics.ended(self._call.code, time.perf_counter() - self._call.began)
-
-
-class ErrorsToStatus:
-    """Turns exceptions into the status that the client gets. The request id comes back with every status."""
-
-    __slots__ = ("_call", "_refusals")
-
-    def __init__(self, call: Call, refusals: RefusalLog) -> None:
-        self._call = call
-        self._refusals = refusals
-
-    async def __aenter__(self) -> None:
-        self._call.context.set_trailing_metadata(((REQUEST_ID, self._call.id),))
-
-    async def __aexit__(self, _: object, raised: BaseException | None, __: object) -> None:
-        if isinstance(raised, (asyncio.CancelledError, GeneratorExit)):
-            late = self._call.context.time_remaining() == 0
-            self._call.code = "UNAVAILABLE" if self._call.stopped else "DEADLINE_EXCEEDED" if late else "CANCELLED"
-        elif isinstance(raised, Exception):
-            await self._abort(raised)
-
-    async def _abort(self, raised: Exception) -> None:
-        """Ends the call with the status of an error. Always raises."""
-        call, error = self._call, without_memory(raised)
-        status = rpc_status.to_status(to_status(error, call.id))
-        call.code, call.reason = status.code.name, error.reason if isinstance(error, ServiceError) else "INTERNAL"
-        if status.code is grpc.StatusCode.INTERNAL:
-            logger.error("%s failed", call.method.name, exc_info=raised, extra={"request_id": call.id})
-        if isinstance(error, Overloaded):
-            call.level = logging.DEBUG
-            self._refusals.note(error)
+    @contextlib.asynccontextmanager
+    async def holding_replies(self) -> AsyncIterator[None]:
+        """Holds back replies and rejections: a client that gets one calls again at once, perhaps on a closing connection."""
+        self.answering.clear()
         try:
-            await call.context.abort(status.code, status.details, (*status.trailing_metadata, (REQUEST_ID, call.id)))
-        except grpc.aio.InternalError:
-            # The client is gone: its deadline passes there in the same moment as here.
-            raise asyncio.CancelledError from raised
+            yield
+        finally:
+            self.answering.set()
 
 
-class InFlight:
-    """Registers the call with those that a stop waits for, or cuts off."""
+class Call:
+    """One call. Its handler makes it first, then calls `admit`; after an error `fail`, or `cut_off` if it was cancelled; and at
+    last `end`.
 
-    __slots__ = ("_call", "_calls")
+    These are plain functions and not nested context managers, which cost more: every call takes them, refused ones too.
+    """
 
-    def __init__(self, call: Call, calls: CallsInFlight) -> None:
-        self._call = call
-        self._calls = calls
+    __slots__ = (
+        "_admitted",
+        "_began",
+        "_calls",
+        "_code",
+        "_context",
+        "_counts",
+        "_id",
+        "_in_flight",
+        "_level",
+        "_method",
+        "_models",
+        "_peer",
+        "_reason",
+        "_span",
+        "_stopped",
+        "client",
+    )
 
-    def __enter__(self) -> None:
-        self._calls.begin(self._call.context)
+    def __init__(self, calls: Calls, method: Method, counts: MethodMetrics, context: Context) -> None:
+        """Notes the arrival of a call."""
+        self._began = time.perf_counter()
+        self._calls, self._method, self._counts, self._context = calls, method, counts, context
+        # Read now: gRPC frees the call when its client disconnects, and reading the peer then crashes the process.
+        self._peer = context.peer()
+        self._id = request_id(context.invocation_metadata() or ())
+        self._code, self._reason, self._level = "OK", "", logging.INFO
+        self._span: CallSpan | None = None
+        self._admitted: Admitted | None = None
+        self._in_flight = self._stopped = False
+        self._models = call_notes.begin()
+        self.client = ""
+        counts.began()
+        context.set_trailing_metadata(((REQUEST_ID, self._id),))
 
-    def __exit__(self, *_: object) -> None:
-        self._call.stopped = self._call.context not in self._calls
-        self._calls.end(self._call.context)
+    async def admit(self) -> None:
+        """Identifies the client, and counts the call against its limits. Raises Overloaded; Unavailable while draining."""
+        calls, context = self._calls, self._context
+        self._span = calls.tracer.begin(self._method.path, context.invocation_metadata() or (), self._id)
+        if calls.draining and self._method.work is not Work.PROBE:
+            self._stopped = True
+            calls.metrics.rejected.labels("draining").inc()
+            await calls.answering.wait()
+            raise stopping()
+        self.client = callers.identify(self._peer, calls.identity)
+        callers.current.set(self.client)
+        self._admitted = calls.load_shedder.admit(self._method.work, self.client, context.time_remaining())
+        calls.in_flight.begin(context)
+        self._in_flight = True
+
+    def hold(self, reply: bytes, *, begun: bool = False) -> bytes:
+        """Counts a reply that is about to be sent against the memory for replies. Raises Overloaded; not if the reply of a
+        stream has `begun`."""
+        self._calls.reply_memory.hold(self.client, len(reply), begun=begun)
+        return self._counts.sent(reply)
+
+    async def may_answer(self) -> None:
+        """Waits while replies are held back."""
+        if not self._calls.answering.is_set():
+            await self._calls.answering.wait()
+
+    def fail(self, raised: Exception) -> None:
+        """Sets the status by which the client gets an error. The handler then returns without a further message."""
+        error, context = without_memory(raised), self._context
+        status = sent_status(error, self._id)
+        self._code, self._reason = status.code.name, error.reason if isinstance(error, ServiceError) else "INTERNAL"
+        if status.code is grpc.StatusCode.INTERNAL:
+            logger.error("%s failed", self._method.name, exc_info=raised, extra={"request_id": self._id})
+        if isinstance(error, Overloaded):
+            self._level = logging.DEBUG
+            self._calls.refusals.note(error)
+        context.set_code(status.code)
+        context.set_details(status.details)
+        context.set_trailing_metadata(status.trailing_metadata)
+
+    def cut_off(self) -> None:
+        """Notes that the call was cancelled: by its client, by gRPC at its deadline, or because the server stops."""
+        self._stopped = self._stopped or (self._in_flight and self._context not in self._calls.in_flight)
+        late = self._context.time_remaining() == 0
+        self._code = "UNAVAILABLE" if self._stopped else "DEADLINE_EXCEEDED" if late else "CANCELLED"
+
+    def end(self) -> None:
+        """Notes that the status of the call is known."""
+        if self._in_flight:
+            self._calls.in_flight.end(self._context)
+        if self._admitted is not None:
+            self._admitted.end()
+        seconds = time.perf_counter() - self._began
+        self._counts.ended(self._code, seconds)
+        if self._span is not None:
+            self._span.end(self._code)
+        if logger.isEnabledFor(self._level):
+            self._log(seconds)
+
+    def _log(self, seconds: float) -> None:
+        fields: dict[str, object] = {"method": self._method.name, "code": self._code, "milliseconds": round(seconds * 1000, 2)}
+        if self._code != "OK":
+            fields |= {"reason": self._reason, "model": ",".join(self._models), "peer": self._peer}
+        known = callers.principal.get()
+        fields |= {"client": known.name if known is not None else "", "request_id": self._id}
+        fields["trace_id"] = self._span.trace_id if self._span is not None else ""
+        log_call(logger, self._level, fields)

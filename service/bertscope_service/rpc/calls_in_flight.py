@@ -7,10 +7,9 @@ import contextlib
 from typing import Any, TypeAlias
 
 import grpc
-from grpc_status import rpc_status
 
 from bertscope_service.engine.lease import stopping
-from bertscope_service.rpc.status import to_status
+from bertscope_service.rpc.status import sent_status
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -82,8 +81,7 @@ class CallsInFlight:
             self._idle.set()
 
     async def _abort(self, context: Context) -> None:
-        status = rpc_status.to_status(to_status(stopping(), ""))
-        abort = context.abort(status.code, status.details, tuple(status.trailing_metadata or ()))
+        abort = context.abort(*sent_status(stopping(), ""))
         # It always raises, to end a servicer's own task that calls it.
         with contextlib.suppress(grpc.aio.AbortError, TimeoutError):
             await asyncio.wait_for(abort, STATUS_SECONDS)

@@ -1,4 +1,4 @@
-"""Handles every call of our own services: parsing, and the stages of `call_stages.py`, whose order `_around` states."""
+"""Handles every call of our own services, each in one straight line: `Call.admit`, parse, answer, send, `Call.end`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,34 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import grpc
 
-from bertscope_service.api.reply_memory import ReplyMemory
-from bertscope_service.contract import METHODS, Method, Work
-from bertscope_service.engine.lease import stopping
-from bertscope_service.observability.metrics import MethodMetrics, Metrics
-from bertscope_service.observability.tracing import NoTracer, Tracer
-from bertscope_service.rpc.call_stages import Call, Context, Counting, ErrorsToStatus, InFlight, Logging, Tracing
-from bertscope_service.rpc.calls_in_flight import CallsInFlight
-from bertscope_service.rpc.load_shedding import LoadShedder, RefusalLog
+from bertscope_service.contract import METHODS, Method
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.observability.metrics import MethodMetrics
+from bertscope_service.rpc.call_stages import Call, Calls, Context
 from bertscope_service.rpc.malformed import Malformed
-from bertscope_service.security import callers
 
 IDLE_SECONDS = 0.02
 """If no call came for this long, none waits to be accepted, and all replies have been sent."""
 
 Handler: TypeAlias = Any
 """A grpc.RpcMethodHandler; its type hints do not cover asyncio."""
+
+Continuation: TypeAlias = Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]
+Raw: TypeAlias = bytes | AsyncIterator[bytes]
+"""A serialised request, or a stream of one that is not read yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """The handlers of a method: one gets the request, the other can end the call without reading it."""
+
+    reading: Handler
+    unread: Handler
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
@@ -35,35 +42,18 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     * A request that is not valid protobuf (text that is not UTF-8, for one) is INVALID_ARGUMENT; grpc itself would say UNKNOWN.
     * A servicer's exception becomes a status, once, here.
     * While `draining`, new calls get UNAVAILABLE.
-    * Calls over the limits are rejected before their requests are parsed. They share a line of the log each second; at the
-      debug level each has its own.
+    * Calls over the limits are rejected before their requests are parsed, and before they are read, while calls are being
+      rejected. They share a line of the log each second; at the debug level each has its own.
     * A reply counts against the memory for all replies until its caller has it; a reply that finds none left is rejected.
     * Every call has a request id, the caller's `x-request-id` or a new one; it is returned in the trailing metadata. It is not
       in the initial metadata: once they are sent, gRPC clients no longer retry a call.
     """
 
-    def __init__(
-        self,
-        metrics: Metrics,
-        load_shedder: LoadShedder,
-        identity: callers.Identity,
-        malformed: Malformed,
-        reply_memory: ReplyMemory,
-        tracer: Tracer | None = None,
-    ) -> None:
-        self._metrics = metrics
-        self._load_shedder = load_shedder
-        self._identity = identity
-        self._tracer = tracer or NoTracer()
-        self._refusals = RefusalLog()
+    def __init__(self, calls: Calls, malformed: Malformed) -> None:
+        self.calls = calls
         self._malformed = malformed
-        self._reply_memory = reply_memory
-        self._wrapped: dict[str, Handler] = {}
-        self._answering = asyncio.Event()
-        self._answering.set()
+        self._wrapped: dict[str, Wrapped] = {}
         self._arrived = False
-        self.calls = CallsInFlight()
-        self.draining = False
 
     async def wait_until_idle(self, seconds: float) -> None:
         """Waits for a moment in which no call runs and none comes in, for at most `seconds`.
@@ -73,97 +63,105 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         """
         end = time.monotonic() + seconds
         self._arrived = True
-        while (self._arrived or self.calls) and time.monotonic() < end:
+        while (self._arrived or self.calls.in_flight) and time.monotonic() < end:
             self._arrived = False
             await asyncio.sleep(IDLE_SECONDS)
 
-    @contextlib.asynccontextmanager
-    async def holding_replies(self) -> AsyncIterator[None]:
-        """Holds back replies and rejections: a client that gets one calls again at once, perhaps on a closing connection."""
-        self._answering.clear()
-        try:
-            yield
-        finally:
-            self._answering.set()
-
     async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
         self._arrived = True
-        path = handler_call_details.method
         self._malformed.check_metadata(handler_call_details.invocation_metadata or ())
+        wrapped = await self.wrapped(continuation, handler_call_details)
+        if wrapped is None:
+            return None
+        # gRPC reads the request of a unary call before it asks the handler, and that of a stream when its handler does.
+        return wrapped.unread if self.calls.load_shedder.refusing else wrapped.reading
+
+    async def wrapped(self, continuation: Continuation, details: grpc.HandlerCallDetails) -> Wrapped | None:
+        """Returns the handlers of a method, or None if there is no such method."""
+        path = details.method
         wrapped = self._wrapped.get(path)
         if wrapped is None:
-            wrapped = await continuation(handler_call_details)
-            if wrapped is not None:
+            handler = await continuation(details)
+            if handler is not None:
                 # Only existing methods get here, so this grows no larger than the contract.
                 method = METHODS.get(path)
-                wrapped = self._wrapped[path] = self._wrap(wrapped, method) if method else self._malformed.guard(wrapped)
+                wrapped = self._wrapped[path] = self._wrap(handler, method) if method else self._guard(handler)
         return wrapped
 
-    def _wrap(self, handler: Handler, method: Method) -> Handler:
-        metrics = MethodMetrics(self._metrics, method.name)
-        make = grpc.unary_stream_rpc_method_handler if method.streaming else grpc.unary_unary_rpc_method_handler
-        call = self._streaming(handler, method, metrics) if method.streaming else self._unary(handler, method, metrics)
-        return make(call, response_serializer=bytes)  # serialised already: a reply's memory is counted before it is sent
+    def _guard(self, handler: Handler) -> Wrapped:
+        guarded = self._malformed.guard(handler)
+        return Wrapped(guarded, guarded)
 
-    def _unary(self, handler: Handler, method: Method, metrics: MethodMetrics) -> Callable[[bytes, Context], Awaitable[bytes]]:
-        serialize = handler.response_serializer or bytes
+    def _wrap(self, handler: Handler, method: Method) -> Wrapped:
+        stream: Any = grpc.stream_stream_rpc_method_handler  # typed without asyncio
+        serialised: dict[str, Any] = {"response_serializer": bytes}  # a reply's memory is counted before it is sent
+        if method.streaming:
+            replies = self._streaming(handler, method)
+            return Wrapped(grpc.unary_stream_rpc_method_handler(replies, **serialised), stream(replies, **serialised))
+        reply = self._unary(handler, method)
 
-        async def call(raw: bytes, context: Context) -> bytes:
-            async with self._around(method, context, metrics):
-                request = self._malformed.parse(handler, metrics.received(raw))
-                reply = serialize(await handler.unary_unary(request, context))
-                self._reply_memory.hold(callers.current.get(), len(reply))
-                return metrics.sent(reply)
+        async def unread(requests: AsyncIterator[bytes], context: Context) -> None:
+            answer = await reply(requests, context)
+            if answer is not None:
+                await context.write(answer)
 
-        return call
+        return Wrapped(grpc.unary_unary_rpc_method_handler(reply, **serialised), stream(unread, **serialised))
 
-    def _streaming(
-        self, handler: Handler, method: Method, metrics: MethodMetrics
-    ) -> Callable[[bytes, Context], AsyncIterator[bytes]]:
-        serialize = handler.response_serializer or bytes
+    def _unary(self, handler: Handler, method: Method) -> Callable[[Raw, Context], Awaitable[bytes | None]]:
+        """Returns a function that answers a call; None if its status is an error."""
+        counts, serialize = MethodMetrics(self.calls.metrics, method.name), handler.response_serializer or bytes
 
-        async def call(raw: bytes, context: Context) -> AsyncIterator[bytes]:
-            begun = False
-            async with self._around(method, context, metrics):
-                responses = handler.unary_stream(self._malformed.parse(handler, metrics.received(raw)), context)
-                try:
+        async def answer(raw: Raw, context: Context) -> bytes | None:
+            call = Call(self.calls, method, counts, context)
+            try:
+                await call.admit()
+                request = self._malformed.parse(handler, counts.received(await _read(raw)))
+                reply = call.hold(serialize(await handler.unary_unary(request, context)))
+                await call.may_answer()
+            except Exception as error:  # noqa: BLE001 - all become statuses here
+                call.fail(error)
+                return None
+            except BaseException:
+                call.cut_off()
+                raise
+            else:
+                return reply
+            finally:
+                call.end()
+
+        return answer
+
+    def _streaming(self, handler: Handler, method: Method) -> Callable[[Raw, Context], AsyncIterator[bytes]]:
+        counts, serialize = MethodMetrics(self.calls.metrics, method.name), handler.response_serializer or bytes
+
+        async def answer(raw: Raw, context: Context) -> AsyncIterator[bytes]:
+            call, begun = Call(self.calls, method, counts, context), False
+            try:
+                await call.admit()
+                request = self._malformed.parse(handler, counts.received(await _read(raw)))
+                async with contextlib.aclosing(handler.unary_stream(request, context)) as responses:
                     async for response in responses:
-                        reply = serialize(response)
                         # gRPC holds one message of a stream at a time, and requests the next when its reader has room.
-                        self._reply_memory.hold(callers.current.get(), len(reply), begun=begun)
+                        yield call.hold(serialize(response), begun=begun)
                         begun = True
-                        yield metrics.sent(reply)
-                finally:
-                    await responses.aclose()
+                await call.may_answer()
+            except Exception as error:  # noqa: BLE001 - all become statuses here
+                call.fail(error)
+            except BaseException:
+                call.cut_off()
+                raise
+            finally:
+                call.end()
 
-        return call
+        return answer
 
-    @contextlib.asynccontextmanager
-    async def _around(self, method: Method, context: Context, metrics: MethodMetrics) -> AsyncIterator[None]:
-        """Runs a call inside all its stages, from the outside in. The outer ones read the status that `ErrorsToStatus` sets."""
-        call = Call.of(method, context)
-        with Logging(call), Tracing(call, self._tracer) as tracing, Counting(call, metrics):
-            async with ErrorsToStatus(call, self._refusals):
-                tracing.begin()
-                if self.draining and method.work is not Work.PROBE:
-                    await self._refuse(call)
-                with self._admit(call), InFlight(call, self.calls):
-                    yield
-                    await self._answering.wait()
 
-    async def _refuse(self, call: Call) -> None:
-        """Raises Unavailable as soon as refusals may be sent."""
-        call.stopped = True
-        self._metrics.rejected.labels("draining").inc()
-        await self._answering.wait()
-        raise stopping()
-
-    def _admit(self, call: Call) -> AbstractContextManager[None]:
-        """Identifies the client of a call, and counts the call against its limits. Raises Overloaded."""
-        client = callers.identify(call.context, self._identity)
-        callers.current.set(client)
-        return self._load_shedder.admit(call.method.work, client, call.context.time_remaining())
+async def _read(raw: Raw) -> bytes:
+    """Returns the request. Raises InvalidArgument if its stream ends without one."""
+    if isinstance(raw, bytes):
+        return raw
+    async for request in raw:
+        return request
+    raise InvalidArgument("", "the call holds no request; send one message", "MALFORMED_REQUEST")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertscope_service.contract import Work
@@ -36,26 +35,28 @@ class LoadShedder:
         self._running = 0
         self._clients: defaultdict[str, int] = defaultdict(int)
         self._call_seconds = 0.0
+        self.refusing = False
+        """True if the last call that might have been rejected was: the next one will probably be, too."""
 
-    @contextmanager
-    def admit(self, work: Work, client: str, remaining: float | None) -> Iterator[None]:
-        """Counts a call while it runs, with this many seconds to its deadline. Raises Overloaded at once if it may not
+    def admit(self, work: Work, client: str, remaining: float | None) -> Admitted:
+        """Counts a call, with this many seconds to its deadline, until its `end`. Raises Overloaded at once if it may not
         begin."""
-        if work is Work.PROBE:
-            yield
-            return
-        self._check(work, client, remaining)
-        began = time.perf_counter()
-        self._running += 1
-        self._clients[client] += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            self._clients[client] -= 1
-            if not self._clients[client]:
-                del self._clients[client]
-            self._call_seconds += 0.1 * (time.perf_counter() - began - self._call_seconds)
+        counted = work is not Work.PROBE
+        if counted:
+            self.refusing = True
+            self._check(work, client, remaining)
+            self.refusing = False
+            self._running += 1
+            self._clients[client] += 1
+        return Admitted(self if counted else None, client)
+
+    def end(self, client: str, seconds: float) -> None:
+        """Counts a call no longer, which took `seconds`."""
+        self._running -= 1
+        self._clients[client] -= 1
+        if not self._clients[client]:
+            del self._clients[client]
+        self._call_seconds += 0.1 * (seconds - self._call_seconds)
 
     def _check(self, work: Work, client: str, remaining: float | None) -> None:
         limits, mine = self._limits, self._clients.get(client, 0)
@@ -75,6 +76,29 @@ class LoadShedder:
         # One of this many calls ends in about this time.
         wait = min(MAX_RETRY_SECONDS, max(MIN_RETRY_SECONDS, self._call_seconds / running))
         return Overloaded(message, reason, wait, calls=running)
+
+
+class Admitted:
+    """An admitted call, which counts until its `end`, or the end of a `with` block."""
+
+    __slots__ = ("_began", "_client", "_load_shedder")
+
+    def __init__(self, load_shedder: LoadShedder | None, client: str) -> None:
+        """Without a `load_shedder`, nobody counts it."""
+        self._load_shedder = load_shedder
+        self._client = client
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Ends it."""
+        if self._load_shedder is not None:
+            self._load_shedder.end(self._client, time.perf_counter() - self._began)
 
 
 class RefusalLog:

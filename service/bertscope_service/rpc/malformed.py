@@ -12,14 +12,13 @@ from typing import Any, TypeAlias, get_args
 
 import grpc
 from google.protobuf.message import DecodeError
-from grpc_status import rpc_status
 
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.observability import grpc_log
 from bertscope_service.observability.grpc_log import Part
 from bertscope_service.observability.logs import Tally
 from bertscope_service.observability.metrics import Metrics
-from bertscope_service.rpc.status import to_status
+from bertscope_service.rpc.status import sent_status
 
 PARTS: tuple[Part, ...] = get_args(Part)
 
@@ -126,8 +125,7 @@ async def _malformed_to_status(context: Context) -> AsyncIterator[None]:
     try:
         yield
     except InvalidArgument as error:
-        status = rpc_status.to_status(to_status(error, ""))
         try:
-            await context.abort(status.code, status.details, tuple(status.trailing_metadata))
+            await context.abort(*sent_status(error, ""))
         except grpc.aio.InternalError:
             raise asyncio.CancelledError from error  # the caller is gone

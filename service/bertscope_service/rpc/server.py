@@ -22,6 +22,7 @@ from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.rpc import channelz
 from bertscope_service.rpc.access_summary import access_summary
 from bertscope_service.rpc.addresses import joined
+from bertscope_service.rpc.call_stages import Calls
 from bertscope_service.rpc.connections import server_options
 from bertscope_service.rpc.health import Health
 from bertscope_service.rpc.hosting import Hosting
@@ -70,14 +71,10 @@ class Server:
         load_shedder = LoadShedder(limits, self.metrics, self.engine.overload)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         self._malformed = Malformed(self.metrics)
-        self._interceptor = CallInterceptor(
-            self.metrics,
-            load_shedder,
-            settings.client_identity,
-            self._malformed,
-            self._hosting.backend.reply_memory,
-            self._tracer,
+        self._calls = Calls(
+            self.metrics, load_shedder, settings.client_identity, self._hosting.backend.reply_memory, self._tracer
         )
+        self._interceptor = CallInterceptor(self._calls, self._malformed)
         self._stop_now = asyncio.Event()
         self._health = Health(SERVICES)
         self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
@@ -136,10 +133,10 @@ class Server:
         self._health.end()
         if was_serving:
             await _unless(self._stop_now, asyncio.sleep(drain_seconds))
-        self._interceptor.draining = True
-        calls, end = self._interceptor.calls, time.monotonic() + grace_seconds
+        self._calls.draining = True
+        calls, end = self._calls.in_flight, time.monotonic() + grace_seconds
         await _unless(self._stop_now, self._interceptor.wait_until_idle(min(grace_seconds, SETTLE_SECONDS)))
-        async with self._interceptor.holding_replies():
+        async with self._calls.holding_replies():
             await asyncio.sleep(HOLD_SECONDS)
             # From here on connections take no more calls: their clients use another server. Running calls continue, and this
             # method decides when they have ended. Without an unlimited grace period gRPC would also break idle connections,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 from urllib.parse import quote
 
 import grpc
@@ -12,6 +14,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from bertscope_service import errors
+from bertscope_service.observability.request_ids import REQUEST_ID
 
 DOMAIN = "bertscope"
 SAFE = (string.punctuation + " ").replace("%", "")
@@ -28,11 +31,28 @@ CODES: dict[type[errors.ServiceError], grpc.StatusCode] = {
     errors.Unavailable: grpc.StatusCode.UNAVAILABLE,
     errors.DeadlineExceeded: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
+STATUSES = {code.value[0]: code for code in grpc.StatusCode}
 MEMORY_RETRY_SECONDS = 5.0
 MAX_MESSAGE_BYTES = 1000
 MAX_VALUE_BYTES = 200
 """The most bytes of a metadata value. A status travels in HTTP/2 headers, percent-encoded and in base64; clients reject more
 than 8 KiB of them."""
+
+KEPT_REFUSALS = 256
+"""The number of refusals whose statuses are kept: an overloaded server refuses many calls for the same reason."""
+
+DETAILS = "grpc-status-details-bin"
+"""The trailing metadata that carry a google.rpc.Status; see https://grpc.io/docs/guides/error/."""
+
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+
+class SentStatus(NamedTuple):
+    """A status in the parts that gRPC sends."""
+
+    code: grpc.StatusCode
+    details: str
+    trailing_metadata: Metadata
 
 
 def without_memory(error: Exception) -> Exception:
@@ -43,11 +63,32 @@ def without_memory(error: Exception) -> Exception:
     return error
 
 
+def sent_status(error: Exception, request_id: str) -> SentStatus:
+    """Returns the status of an error, with a google.rpc.Status and the request id, if it has one, in its metadata."""
+    if isinstance(error, errors.Overloaded):
+        wait = round(error.retry_after * 1000)
+        sent = _overloaded(error.message, error.reason, wait, tuple(error.metadata.items()))
+    else:
+        sent = _sent(to_status(error, request_id))
+    if not request_id:
+        return sent
+    return SentStatus(sent.code, sent.details, (*sent.trailing_metadata, (REQUEST_ID, request_id)))
+
+
+@lru_cache(KEPT_REFUSALS)
+def _overloaded(message: str, reason: str, retry_ms: int, metadata: tuple[tuple[str, str], ...]) -> SentStatus:
+    return _sent(to_status(errors.Overloaded(message, reason, retry_ms / 1000, **dict(metadata)), ""))
+
+
+def _sent(status: status_pb2.Status) -> SentStatus:
+    return SentStatus(STATUSES[status.code], status.message, ((DETAILS, status.SerializeToString()),))
+
+
 def to_status(error: Exception, request_id: str) -> status_pb2.Status:
     """Returns the google.rpc.Status of an error. Anything but a ServiceError is INTERNAL, with the id to find it in the log."""
     if not isinstance(error, errors.ServiceError):
         message = f"internal error {request_id}; the server's log has the details under this id"
-        return _status(grpc.StatusCode.INTERNAL, message, _info("INTERNAL", {"request_id": request_id}))
+        return _pack(grpc.StatusCode.INTERNAL, message, _info("INTERNAL", {"request_id": request_id}))
     details: list[Message] = [_info(error.reason, error.metadata)]
     message = _shorten(error.message)
     if isinstance(error, errors.InvalidArgument):
@@ -57,7 +98,7 @@ def to_status(error: Exception, request_id: str) -> status_pb2.Status:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(round(error.retry_after * 1000))
         details.append(retry)
-    return _status(CODES[type(error)], message, *details)
+    return _pack(CODES[type(error)], message, *details)
 
 
 def _info(reason: str, metadata: dict[str, str]) -> error_details_pb2.ErrorInfo:
@@ -74,7 +115,7 @@ def _shorten(text: str, limit: int = MAX_MESSAGE_BYTES) -> str:
     return f"{text[: sum(size <= limit for size in sizes)]}..."
 
 
-def _status(code: grpc.StatusCode, message: str, *details: Message) -> status_pb2.Status:
+def _pack(code: grpc.StatusCode, message: str, *details: Message) -> status_pb2.Status:
     status = status_pb2.Status(code=code.value[0], message=message)
     for detail in details:
         packed = AnyMessage()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from contextvars import ContextVar
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import unquote
-
-import grpc
 
 from bertscope_service.security.tokens import Principal
 
@@ -23,15 +21,15 @@ principal: ContextVar[Principal | None] = ContextVar("principal", default=None)
 """The authenticated caller of that call, on a server with tokens or certificates."""
 
 
-def identify(context: grpc.aio.ServicerContext[Any, Any], identity: Identity) -> str:
-    """Returns the client of a call: its name on a server that authenticates callers, else its connection or address.
+def identify(peer: str, identity: Identity) -> str:
+    """Returns the client of a call from a peer: its name on a server that authenticates callers, else its connection or
+    address.
 
     Unverified metadata do not count: a caller that invents some would be another client with each call.
     """
     known = principal.get()
     if known is not None:
         return f"name:{known.name}"
-    peer = context.peer()
     return address_of(peer) if identity == "address" else peer
 
 

@@ -357,7 +357,7 @@ def test_a_stop_lets_a_sweep_finish_within_its_grace(launch: Callable[..., Host]
         call = start(host)
         wait_until(lambda: gate.arrived, "it runs")
         stopping = asyncio.run_coroutine_threadsafe(host.server.stop(30), loop.loop)
-        wait_until(lambda: host.server._interceptor.draining, "it drains")
+        wait_until(lambda: host.server._calls.draining, "it drains")
         with refused(grpc.StatusCode.UNAVAILABLE) as failures:
             sweep(host, objective=divergence(TEXTS))
         assert failures[0].info.reason == "DRAINING"

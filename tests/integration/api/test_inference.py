@@ -205,7 +205,7 @@ def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: d
         stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20, drain_seconds=600), loop.loop)
         wait_until(lambda: state() == (True, False, False), "it says that it stops")
         assert len(ask(host, {"text": CLOZES})["token"]) == len(CLOZES)
-        host.server._interceptor.draining = True
+        host.server._calls.draining = True
         assert state() == (True, False, False)
         with refused(grpc.StatusCode.UNAVAILABLE) as failures:
             ask(host, {"text": CLOZES})

@@ -109,7 +109,7 @@ def test_stopping_finishes_what_runs_and_takes_nothing_new(launch: Callable[...,
 
 def test_calls_that_come_in_while_it_drains_are_told_to_ask_another(launch: Callable[..., Host]) -> None:
     host = launch()
-    host.server._interceptor.draining = True
+    host.server._calls.draining = True
     with refused(grpc.StatusCode.UNAVAILABLE) as failures:
         host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
     assert failures[0].info.reason == "DRAINING"
@@ -177,11 +177,11 @@ def test_a_server_in_a_hurry_waits_for_no_call(launch: Callable[..., Host], loop
 
 def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch()
-    interceptor = host.server._interceptor
+    calls = host.server._calls
 
     async def hold() -> None:
-        interceptor.draining = True
-        async with interceptor.holding_replies():
+        calls.draining = True
+        async with calls.holding_replies():
             arrived.set()
             await told.wait()
 

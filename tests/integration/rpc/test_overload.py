@@ -238,9 +238,9 @@ def test_connections_that_grow_old_lose_no_call(launch: Callable[..., Host], mon
     host = launch(max_connection_age_seconds=0.4)
     peers: set[str] = set()
 
-    def seen(context: Any, identity: callers.Identity) -> str:
-        peers.add(context.peer())
-        return identify(context, identity)
+    def seen(peer: str, identity: callers.Identity) -> str:
+        peers.add(peer)
+        return identify(peer, identity)
 
     identify = callers.identify
     monkeypatch.setattr(callers, "identify", seen)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 from bertscope_service.contract import Work
@@ -104,33 +103,6 @@ async def test_refusals_share_a_line_a_second(caplog: pytest.LogCaptureFixture, 
     ]
 
 
-class Context:
-    """What a call tells about its caller."""
-
-    def __init__(self, peer: str, **metadata: str | bytes) -> None:
-        self._peer = peer
-        self._metadata = tuple(metadata.items())
-
-    def peer(self) -> str:
-        return self._peer
-
-    def invocation_metadata(self) -> tuple[tuple[str, str | bytes], ...]:
-        return self._metadata
-
-
-def identity(peer: str, by: callers.Identity = "connection", **metadata: Any) -> str:
-    context: Any = Context(peer, **metadata)
-    return callers.identify(context, by)
-
-
-def test_a_value_that_nobody_checked_makes_no_client() -> None:
-    """Who could choose what counts could be as many clients as it likes."""
-    for by in ("connection", "address"):
-        invented = identity("ipv4:10.0.0.1:5000", by, authorization="Bearer invented")
-        assert invented == identity("ipv4:10.0.0.1:5000", by, authorization=b"Bearer other")
-        assert invented == identity("ipv4:10.0.0.1:5000", by)
-
-
 @pytest.mark.parametrize(
     ("peer", "address"),
     [
@@ -145,7 +117,7 @@ def test_a_value_that_nobody_checked_makes_no_client() -> None:
     ],
 )
 def test_without_a_token_the_connection_or_its_address(peer: str, address: str) -> None:
-    assert (identity(peer), identity(peer, "address")) == (peer, address)
+    assert (callers.identify(peer, "connection"), callers.identify(peer, "address")) == (peer, address)
 
 
 def test_seconds_become_milliseconds_and_nothing_means_never() -> None:
