@@ -57,7 +57,7 @@ class Worker:
         self._admission = Admission(self._name, limits.queue_tokens, limits.queue_seconds, limits.batch_tokens)
         self._ready = threading.Condition()
         self._waking = False
-        """Whether the loop will wake the thread soon."""
+        """True if the loop will wake the thread soon."""
         self._ended: Callable[[], ServiceError] | None = None
         self._lease: Lease | None = None
         self._calls: deque[Call] = deque()

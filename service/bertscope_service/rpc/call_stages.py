@@ -33,7 +33,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True, eq=False)
 class Calls:
-    """What all calls of a server share.
+    """The state that all calls of a server share.
 
     answering: while it is not set, replies and refusals are held back. draining: the server takes no new calls.
     """
