@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.rows import Job, Priority, Row, tokens_of
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class Load:
 
 @dataclass(slots=True)
 class Backlog:
-    """The load of a device: per priority including higher ones, and per client. It is updated row by row."""
+    """The load of a device: per priority including higher ones, and per client. It is updated batch by batch."""
 
     _up_to: dict[Priority, Load] = field(default_factory=lambda: {priority: Load() for priority in Priority})
     _clients: dict[Priority, defaultdict[str, Load]] = field(
@@ -37,9 +38,9 @@ class Backlog:
         """Adds all rows of a job."""
         self._add(job, len(job.rows), job.tokens)
 
-    def pop(self, row: Row) -> None:
-        """Removes a row that no longer waits."""
-        self._add(row.job, -1, -len(row.sequence))
+    def pop(self, job: Job, rows: Sequence[Row]) -> None:
+        """Removes rows of a job that no longer wait."""
+        self._add(job, -len(rows), -tokens_of(rows))
 
     @property
     def total(self) -> Load:

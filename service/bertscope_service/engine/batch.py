@@ -65,15 +65,16 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
     observers."""
     timed = None
     encoder = rows[0].encoder
-    if device.type == "cpu" and any(row.job.timeline is not None for row in rows):
+    if device.type == "cpu" and any(job.timeline is not None for job in {row.job for row in rows}):
         timed = _Timed(encoder, began)
         encoder = cast(Encoder, timed)
     states = [row.state for row in rows if row.state is not None]
     state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
     gates = encoder.place_gates([row.gates for row in rows])
     readout = type(rows[0].observer).run(encoder, state, gates, [row.observer for row in rows])
-    for row in rows:
-        row.state = None  # a kept state is used once
+    if states:
+        for row in rows:
+            row.state = None  # a kept state is used once
     if device.type == "cpu":
         advanced = began if timed is None else timed.advanced
         return LaunchedBatch(rows, not states, readout, readout.tensors, None, began, advanced)

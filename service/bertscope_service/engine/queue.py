@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from operator import attrgetter
 
 from bertscope_service.engine.backlog import Backlog
 from bertscope_service.engine.fair_queue import FairQueue
 from bertscope_service.engine.rate_estimate import NOMINAL_TOKEN_SECONDS
-from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.rows import Job, Priority, Row, by_job, tokens_of
 
 LOOKAHEAD_ROWS = 2048
 LOOKAHEAD_BATCHES = {Priority.INTERACTIVE: 2, Priority.BULK: 4}
@@ -95,7 +96,7 @@ class RowQueue:
                 if batch_tokens is not None:
                     budget = min(budget, batch_tokens(candidates[0]))
                 taken.rows = _grow(candidates, budget)
-                self._serve(taken.rows)
+                self._serve(by_job(taken.rows))
                 break
         self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
         return taken
@@ -110,6 +111,8 @@ class RowQueue:
         rows: list[Row] = []
         window = LOOKAHEAD_BATCHES[priority] * budget_tokens / max(1, len(queue))
         seen, reach = 0, inf
+        like: Row | None = None
+        reason: str | None = None
         for served, waiting in queue.turns():
             if served > reach:
                 break
@@ -120,14 +123,15 @@ class RowQueue:
                 if rows and seen >= LOOKAHEAD_ROWS:
                     return rows
                 seen += 1
-                reason = row.job.abandoned(now + self._ahead(row, budget_tokens))
+                if like is None or row.job is not like.job or row.kind is not like.kind:
+                    like, reason = row, row.job.abandoned(now + self._ahead(row, budget_tokens))
                 if reason is not None:
                     taken.dropped.append((row, reason))
                 elif not rows or row.kind == rows[0].kind:
                     if not rows:
                         reach = served + budget_tokens * self._charge(row)
                     rows.append(row)
-                    tokens += len(row.sequence)
+                    tokens += row.length
         return rows
 
     def _ahead(self, row: Row, budget_tokens: int) -> float:
@@ -139,23 +143,24 @@ class RowQueue:
         waiting = self.backlog.up_to(job.priority).tokens
         return min(waiting, budget_tokens) * self._charge(row) if waiting > job.tokens else 0.0
 
-    def _serve(self, rows: Sequence[Row]) -> None:
+    def _serve(self, jobs: Mapping[Job, Sequence[Row]]) -> None:
         """Charges a batch to the clients whose rows are in it."""
-        priority, token_seconds = rows[0].job.priority, self._charge(rows[0])
+        first = next(iter(jobs.values()))[0]
+        priority, token_seconds = first.job.priority, self._charge(first)
         seconds: defaultdict[str, float] = defaultdict(float)
-        for row in rows:
-            seconds[row.job.client] += len(row.sequence) * token_seconds
+        for job, rows in jobs.items():
+            seconds[job.client] += tokens_of(rows) * token_seconds
         self._queues[priority].charge(seconds)
         waits = priority < Priority.BULK and self._queues[Priority.BULK]
         self._passed_over = self._passed_over + sum(seconds.values()) if waits else 0.0
 
     def _forget(self, rows: Iterable[Row]) -> None:
         gone: dict[Priority, Counter[str]] = {priority: Counter() for priority in Priority}
-        for row in rows:
-            if not row.taken:
+        for job, waiting in by_job(row for row in rows if not row.taken).items():
+            for row in waiting:
                 row.taken = True
-                self.backlog.pop(row)
-                gone[row.job.priority][row.job.client] += 1
+            self.backlog.pop(job, waiting)
+            gone[job.priority][job.client] += len(waiting)
         for priority, counts in gone.items():
             self._queues[priority].forget(counts)
 
@@ -163,23 +168,18 @@ class RowQueue:
 def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
     """Returns the first row, candidates[0], with neighbours in length, as long as little is padded; sorted by length."""
     seed = candidates[0]
-    rows = sorted(candidates, key=lambda row: len(row.sequence))
-    lengths = [len(row.sequence) for row in rows]
+    rows = sorted(candidates, key=attrgetter("length"))
+    lengths = [row.length for row in rows]
     low = high = rows.index(seed)
     real = lengths[low]
-
-    def padding(first: int, last: int, total: int) -> int | None:
-        """Returns the padding tokens of rows[first..last] with `total` real ones, or None if they may not share a batch."""
-        if first < 0 or last >= len(rows):
-            return None
-        size = lengths[last] * (last - first + 1)
-        waste = size - total
-        fits = size <= budget_tokens and waste <= max(PADDING_SHARE * size, PADDING_SLACK)
-        return waste if fits else None
-
     while True:
-        shorter = padding(low - 1, high, real + lengths[low - 1])
-        longer = padding(low, high + 1, real + lengths[min(high + 1, len(rows) - 1)])
+        count = high - low + 2
+        # The padding of the batch with one more row, at the side of the shorter rows or of the longer ones.
+        shorter = longer = None
+        if low > 0 and lengths[high] * count <= budget_tokens:
+            shorter = _bearable(lengths[high] * count, real + lengths[low - 1])
+        if high + 1 < len(rows) and lengths[high + 1] * count <= budget_tokens:
+            longer = _bearable(lengths[high + 1] * count, real + lengths[high + 1])
         if shorter is None and longer is None:
             return rows[low : high + 1]
         if longer is None or (shorter is not None and shorter <= longer):
@@ -188,3 +188,9 @@ def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
         else:
             high += 1
             real += lengths[high]
+
+
+def _bearable(size: int, real: int) -> int | None:
+    """Returns the padding of a batch of `size` tokens with `real` ones, or None if it is too much."""
+    padding = size - real
+    return padding if padding <= max(PADDING_SHARE * size, PADDING_SLACK) else None

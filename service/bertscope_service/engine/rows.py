@@ -7,9 +7,10 @@ import concurrent.futures
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
@@ -18,6 +19,7 @@ from bertscope_service.encoders.state import State
 from bertscope_service.observability.timeline import Timeline
 
 T = TypeVar("T")
+_LENGTH: Callable[[Row], int] = attrgetter("length")
 
 
 class Priority(IntEnum):
@@ -38,8 +40,10 @@ class Row:
     state: State | None = None
     job: Job = field(init=False)
     index: int = field(init=False)
+    length: int = field(init=False)
+    """Its tokens."""
     kind: Hashable = field(init=False)
-    """Its key, computed once when its job is made: a waiting row is considered for many batches."""
+    """Its key. Both are computed once, when its job is made: a waiting row is considered for many batches."""
     taken: bool = field(default=False, init=False)
 
     @property
@@ -70,7 +74,7 @@ class Job:
         self.client = client
         self.priority = priority
         self.deadline = deadline
-        self.tokens = sum(len(row.sequence) for row in rows)
+        self.tokens = _join(rows, self)
         self.token_seconds = 0.0
         """The expected seconds per token, from the first row; 0 while unknown."""
         self.results: list[Any] = [None] * len(rows)
@@ -82,8 +86,6 @@ class Job:
         self.loop = asyncio.get_running_loop()
         self.done: asyncio.Future[list[Any]] = self.loop.create_future()
         self.cancelled = False
-        for index, row in enumerate(rows):
-            row.job, row.index, row.kind = self, index, row.key
 
     def abandoned(self, now: float) -> str | None:
         """Returns why nobody waits for this job any more: "cancelled", "deadline" (`now` is time.monotonic()), or None."""
@@ -104,6 +106,41 @@ class Job:
         self.cancelled = True
         if not self.done.done():
             self.done.set_exception(error)
+
+
+def _join(rows: Sequence[Row], job: Job) -> int:
+    """Makes rows those of a job. Returns their tokens."""
+    kinds: dict[tuple[int, int], Hashable] = {}
+    tokens = 0
+    for index, row in enumerate(rows):
+        row.job, row.index, row.length = job, index, len(row.sequence)
+        tokens += row.length
+        if row.state is not None:
+            row.kind = row.key
+            continue
+        same = id(row.encoder), id(row.observer)
+        if same not in kinds:
+            kinds[same] = row.key
+        row.kind = kinds[same]
+    return tokens
+
+
+def by_job(rows: Iterable[Row]) -> dict[Job, list[Row]]:
+    """Groups rows by their jobs, in order."""
+    jobs: defaultdict[Job, list[Row]] = defaultdict(list)
+    for row in rows:
+        jobs[row.job].append(row)
+    return jobs
+
+
+def tokens_of(rows: Iterable[Row]) -> int:
+    """Returns the tokens of all rows, without padding."""
+    return sum(map(_LENGTH, rows))
+
+
+def longest(rows: Iterable[Row]) -> int:
+    """Returns the tokens of the longest row."""
+    return max(map(_LENGTH, rows))
 
 
 def deliver(parts: Mapping[Job, Sequence[tuple[int, Any]]]) -> None:

@@ -13,10 +13,10 @@ import torch
 
 from bertscope_service.engine.batch import LaunchedBatch, answers, launch, out_of_memory
 from bertscope_service.engine.refusals import broken
-from bertscope_service.engine.rows import Job, Priority, Row, deliver, fail_job, future_error
+from bertscope_service.engine.rows import Job, Priority, Row, by_job, deliver, fail_job, future_error, longest, tokens_of
 from bertscope_service.errors import Overloaded
 from bertscope_service.observability.metrics import Metrics
-from bertscope_service.observability.timeline import BatchRun
+from bertscope_service.observability.timeline import BatchRun, Timeline
 
 MEMORY_RETRY_SECONDS = 5.0
 
@@ -104,8 +104,7 @@ class Runner:
         self._failed.inc()
         if not out_of_memory(error):
             return error
-        longest = max(len(row.sequence) for row in rows)
-        message = f"a text of {longest} tokens does not fit into the memory of {self.device} now; try again later"
+        message = f"a text of {longest(rows)} tokens does not fit into the memory of {self.device} now; try again later"
         # A new exception: the traceback of the old one would keep the tensors of this batch alive.
         return Overloaded(message, "DEVICE_MEMORY", MEMORY_RETRY_SECONDS, device=self.device)
 
@@ -148,18 +147,20 @@ class Runner:
         """Counts a batch that has ended. On a GPU it may have been launched while the one before still ran."""
         now = time.perf_counter()
         began, self._last_end = max(batch.began, self._last_end), now
-        lengths = [len(row.sequence) for row in batch.rows]
-        real = sum(lengths)
+        rows, real = len(batch.rows), tokens_of(batch.rows)
         self._real_tokens.inc(real)
-        padding = len(lengths) * max(lengths) - real
+        padding = rows * longest(batch.rows) - real
         self._padding_tokens.inc(padding)
-        self._batch_rows.observe(len(lengths))
+        self._batch_rows.observe(rows)
         self._batch_seconds.observe(now - began)
         self._measured(batch.rows, now - began)
         advanced = max(began, batch.advanced)
-        for timeline, own_rows in Counter(row.job.timeline for row in batch.rows).items():
+        own_rows: Counter[Timeline | None] = Counter()
+        for job, own in by_job(batch.rows).items():
+            own_rows[job.timeline] += len(own)
+        for timeline, count in own_rows.items():
             if timeline is not None:
-                timeline.ran(BatchRun(str(self.device), began, advanced, now, own_rows, len(lengths), real, padding))
+                timeline.ran(BatchRun(str(self.device), began, advanced, now, count, rows, real, padding))
 
     def _note_waits(self, rows: Sequence[Row], began: float) -> None:
         """Records the waiting times of the jobs whose first rows these are."""
@@ -173,7 +174,5 @@ def _split(rows: Sequence[Row], error: Exception) -> list[Sequence[Row]]:
     """Returns the parts to run in place of a failed batch; none if no part could succeed."""
     if isinstance(error, Overloaded):
         return [rows[: len(rows) // 2], rows[len(rows) // 2 :]] if len(rows) > 1 else []
-    jobs: defaultdict[Job, list[Row]] = defaultdict(list)
-    for row in rows:
-        jobs[row.job].append(row)
+    jobs = by_job(rows)
     return list(jobs.values()) if len(jobs) > 1 else []

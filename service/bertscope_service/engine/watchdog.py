@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from bertscope_service.engine.lease import Call
 from bertscope_service.engine.rate_estimate import RateEstimate
-from bertscope_service.engine.rows import Row
+from bertscope_service.engine.rows import Row, longest
 
 MAX_STEP_SECONDS = 2.0
 """The most time that one check adds. If more time has passed since the last check, the whole process was paused, and the
@@ -43,7 +43,7 @@ class Watchdog:
 
     def batch(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
         """Watches a batch while it runs."""
-        row, tokens = rows[0], len(rows) * max(len(row.sequence) for row in rows)
+        row, tokens = rows[0], len(rows) * longest(rows)
         bound = self._rates.longest(row.encoder, tokens, (row.job.priority, row.kind))
         return self._watch(f"a batch ({len(rows)} text{'s' * (len(rows) > 1)}, {tokens} tokens)", bound)
 

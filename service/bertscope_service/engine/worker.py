@@ -21,7 +21,7 @@ from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.engine.refusals import broken, late, stalled
-from bertscope_service.engine.rows import Job, Row, fail_job
+from bertscope_service.engine.rows import Job, Row, fail_job, tokens_of
 from bertscope_service.engine.runs import Runner
 from bertscope_service.engine.watchdog import Watchdog, Work
 from bertscope_service.errors import Overloaded, ServiceError
@@ -296,7 +296,7 @@ class Worker:
 
     def _measured(self, rows: Sequence[Row], seconds: float) -> None:
         """Updates the rate estimate with a batch."""
-        tokens, row = sum(len(row.sequence) for row in rows), rows[0]
+        tokens, row = tokens_of(rows), rows[0]
         with self._ready:
             rate, busy = tokens / max(seconds, 1e-9), bool(self._queue.rows)
             self._rates.note(row.encoder, row.job.priority, row.kind, rate, busy=busy)
