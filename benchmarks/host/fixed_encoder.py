@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import torch
 from bertscope_service import __main__ as service
-from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, TokenSequence, place_ids
-from bertscope_service.encoders.state import State, valid_mask
+from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, TokenSequence, place_rows
+from bertscope_service.encoders.state import State
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import read_model
 from bertscope_service.models.registry import Report
@@ -36,10 +36,9 @@ class FixedEncoder:
         return getattr(self._encoder, name)
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
-        lengths = tuple(map(len, sequences))
-        ids, _ = place_ids(sequences, self._encoder.device)
+        ids, _, lengths, valid = place_rows(sequences, self._encoder.device)
         hidden = torch.zeros((), dtype=self._encoder.dtype).expand(*ids.shape, self._encoder.shape.hidden_size)
-        return State(hidden, lengths, valid_mask(lengths, self._encoder.device))
+        return State(hidden, lengths, valid)
 
     def advance(
         self,

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State, real_positions, to_device
 
 MapWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's attention maps, [rows, heads, length, length]; only valid during the call."""
@@ -115,17 +115,40 @@ class BatchGates:
     constant: Mapping[int, torch.Tensor] = field(default_factory=dict)
 
 
-def place_ids(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns token and segment ids of rows on a device, int64 [rows, longest]; shorter rows are filled with `padding` and with
-    0."""
-    lengths = [len(sequence) for sequence in sequences]
-    real = np.arange(max(lengths)) < np.asarray(lengths)[:, None]
-    ids = np.full(real.shape, padding, dtype=np.int64)
-    segments = np.zeros_like(ids)
-    total = sum(lengths)
-    ids[real] = np.fromiter(chain.from_iterable(sequence.ids for sequence in sequences), np.int64, total)
-    segments[real] = np.fromiter(chain.from_iterable(sequence.segments for sequence in sequences), np.int64, total)
-    return to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device)
+class PlacedRows(NamedTuple):
+    """Rows on a device: token and segment ids, int64 [rows, longest], the length of each row, and the mask of real positions,
+    bool [rows, longest], None if no row is padded."""
+
+    ids: torch.Tensor
+    segments: torch.Tensor
+    lengths: tuple[int, ...]
+    valid: torch.Tensor | None
+
+
+def place_rows(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> PlacedRows:
+    """Places rows on a device; shorter ones are filled with `padding`, and with segment 0."""
+    lengths = tuple(map(len, sequences))
+    ids = _flat([sequence.ids for sequence in sequences])
+    segments = _flat([sequence.segments for sequence in sequences])
+    real = real_positions(lengths)
+    if real is None:
+        ids, segments = ids.reshape(len(lengths), -1), segments.reshape(len(lengths), -1)
+        valid = None
+    else:
+        ids, segments = _spread(ids, real, padding), _spread(segments, real, 0)
+        valid = to_device(torch.from_numpy(real), device)
+    return PlacedRows(to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device), lengths, valid)
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    return np.fromiter(chain.from_iterable(rows), np.int64)
+
+
+def _spread(flat: NDArray[np.int64], real: NDArray[np.bool_], padding: int) -> NDArray[np.int64]:
+    """Returns rows [rows, longest] of the numbers at their real positions."""
+    spread = np.full(real.shape, padding, dtype=np.int64)
+    spread[real] = flat
+    return spread
 
 
 class Encoder(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 
 @dataclass(slots=True)
@@ -129,11 +130,17 @@ def _padded(tensors: list[torch.Tensor]) -> torch.Tensor:
 
 def valid_mask(lengths: Sequence[int], device: torch.device) -> torch.Tensor | None:
     """Returns the mask of real positions of a batch, bool [rows, longest], or None if all are real."""
+    real = real_positions(lengths)
+    return None if real is None else to_device(torch.from_numpy(real), device)
+
+
+def real_positions(lengths: Sequence[int]) -> NDArray[np.bool_] | None:
+    """Returns the mask of real positions of a batch on the host, [rows, longest], or None if all are real."""
     longest = max(lengths)
     if min(lengths) == longest:
         return None
-    mask = np.arange(longest) < np.asarray(lengths)[:, None]
-    return to_device(torch.from_numpy(mask), device)
+    real: NDArray[np.bool_] = np.arange(longest) < np.asarray(lengths)[:, None]
+    return real
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:

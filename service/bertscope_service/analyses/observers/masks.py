@@ -19,7 +19,7 @@ LARGE_TOP_K = 100
 """Rows that ask for more predictions than this run in separate batches."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class MaskScores:
     """The scores at a row's positions P: natural logarithms of probabilities over the whole vocabulary.
 
@@ -30,6 +30,11 @@ class MaskScores:
     top_logs: NDArray[np.float32]
     asked_logs: NDArray[np.float32]
     asked_ranks: NDArray[np.int64]
+
+    def cut(self, top_k: int, asked: int) -> None:
+        """Leaves this many columns, and drops those that other rows of the batch asked for."""
+        self.top_ids, self.top_logs = self.top_ids[:, :top_k], self.top_logs[:, :top_k]
+        self.asked_logs, self.asked_ranks = self.asked_logs[:, :asked], self.asked_ranks[:, :asked]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,28 +52,28 @@ class MaskObserver:
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         read = Reading(encoder, [observer.positions for observer in observers])
-        width = max(observer.asked.shape[1] for observer in observers)
-        asked = to_device(torch.from_numpy(_stack([observer.asked for observer in observers], width)), encoder.device)
-        top_k = max(observer.top_k for observer in observers)
+        distinct = set(observers)
+        width = max(observer.asked.shape[1] for observer in distinct)
+        asked = to_device(torch.from_numpy(_stack(observers, width)), encoder.device)
+        top_k = max(observer.top_k for observer in distinct)
         read.advance(state, gates)
         parts = [_read(logits, asked[part], top_k) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
-            ids, logs, found, ranks = arrays
-            results = []
-            for observer, part in zip(observers, read.parts, strict=True):
-                top, asked = observer.top_k, observer.asked.shape[1]
-                results.append(MaskScores(ids[part, :top], logs[part, :top], found[part, :asked], ranks[part, :asked]))
+            results = list(map(MaskScores, *map(read.split, arrays)))
+            if len({(observer.top_k, observer.asked.shape[1]) for observer in distinct}) > 1:
+                for observer, found in zip(observers, results, strict=True):
+                    found.cut(observer.top_k, observer.asked.shape[1])
             return results
 
         return Readout(parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
 
-def _stack(asked: Sequence[NDArray[np.int64]], width: int) -> NDArray[np.int64]:
+def _stack(observers: Sequence[MaskObserver], width: int) -> NDArray[np.int64]:
     """Returns the ids to score of all rows, [n, width]."""
     if not width:
-        return np.zeros((sum(map(len, asked)), 0), dtype=np.int64)
-    return np.concatenate([widen(ids, width) for ids in asked])
+        return np.zeros((sum(len(observer.positions) for observer in observers), 0), dtype=np.int64)
+    return np.concatenate([widen(observer.asked, width) for observer in observers])
 
 
 def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.Tensor, ...]:

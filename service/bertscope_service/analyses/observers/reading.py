@@ -33,11 +33,14 @@ class Reading:
 
     def __init__(self, encoder: Encoder, positions: Sequence[tuple[int, ...]]) -> None:
         self.encoder = encoder
-        self.counts = [len(row) for row in positions]
+        self.counts = list(map(len, positions))
         ends = list(accumulate(self.counts))
-        self.parts = [slice(end - count, end) for end, count in zip(ends, self.counts, strict=True)]
+        self.parts = list(map(slice, (0, *ends), ends))
         width = max(self.counts)
-        only = np.array([(*row, *(row[-1:] * (width - len(row)))) for row in positions], dtype=np.int64)
+        if min(self.counts) == width:
+            only = np.array(positions, dtype=np.int64)
+        else:
+            only = np.array([(*row, *(row[-1:] * (width - len(row)))) for row in positions], dtype=np.int64)
         rows = np.repeat(np.arange(len(positions)), self.counts)
         places = np.arange(ends[-1]) - np.repeat(np.subtract(ends, self.counts), self.counts)
         self.only, self.rows, self.places = (to_device(torch.from_numpy(a), encoder.device) for a in (only, rows, places))

@@ -25,7 +25,7 @@ from bertscope_service.encoders.base import (
     MapWatcher,
     Shape,
     TokenSequence,
-    place_ids,
+    place_rows,
 )
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
 from bertscope_service.encoders.onnx.details import read_details
@@ -48,7 +48,7 @@ from bertscope_service.encoders.onnx.values import (
     VALID,
     at,
 )
-from bertscope_service.encoders.state import Context, State, to_device, valid_mask
+from bertscope_service.encoders.state import Context, State, to_device
 
 INT8 = "int8"
 """The precision whose activations are integers."""
@@ -114,9 +114,7 @@ class OnnxEncoder:
         return self._parts.bytes
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
-        lengths = tuple(len(sequence) for sequence in sequences)
-        ids, segments = place_ids(sequences, self.device)
-        valid = valid_mask(lengths, self.device)
+        ids, segments, lengths, valid = place_rows(sequences, self.device)
         feeds = {IDS: ids, SEGMENTS: segments, VALID: self._valid(valid, ids.shape)}
         return State(_Embedding(feeds, self._embed), lengths, valid)
 

@@ -18,13 +18,13 @@ from bertscope_service.encoders.base import (
     MapWatcher,
     Shape,
     TokenSequence,
-    place_ids,
+    place_rows,
 )
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.parts import tensors_of
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
-from bertscope_service.encoders.state import State, valid_mask
+from bertscope_service.encoders.state import State
 from bertscope_service.errors import FailedPrecondition
 
 INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
@@ -85,9 +85,8 @@ class ForeignOnnxEncoder:
         return cls(session, shape, settings, size)
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
-        lengths = tuple(len(sequence) for sequence in sequences)
-        ids = torch.stack(place_ids(sequences, self.device), dim=-1)
-        return State(ids, lengths, valid_mask(lengths, self.device))
+        ids, segments, lengths, valid = place_rows(sequences, self.device)
+        return State(torch.stack((ids, segments), dim=-1), lengths, valid)
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         return None

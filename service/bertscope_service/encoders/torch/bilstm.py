@@ -19,10 +19,10 @@ from bertscope_service.encoders.base import (
     MapWatcher,
     Shape,
     TokenSequence,
-    place_ids,
+    place_rows,
 )
 from bertscope_service.encoders.gating import pick
-from bertscope_service.encoders.state import State, valid_mask
+from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import DTYPES
 from bertscope_service.encoders.torch.random_models import fill
 from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes
@@ -100,9 +100,8 @@ class BilstmEncoder:
         return nonzero_parameters(self.module)
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
-        lengths = tuple(len(sequence) for sequence in sequences)
-        ids, _ = place_ids(sequences, self.device)
-        return State(self.module.words(ids), lengths, valid_mask(lengths, self.device))
+        ids, _, lengths, valid = place_rows(sequences, self.device)
+        return State(self.module.words(ids), lengths, valid)
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
         if any(gates):

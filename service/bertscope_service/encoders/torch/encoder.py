@@ -18,10 +18,10 @@ from bertscope_service.encoders.base import (
     MapWatcher,
     Shape,
     TokenSequence,
-    place_ids,
+    place_rows,
 )
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
-from bertscope_service.encoders.state import Context, KeptTokens, State, to_device, valid_mask
+from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
 from bertscope_service.encoders.torch.attention import gated_attention
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
@@ -145,9 +145,7 @@ class TorchEncoder:
         return nonzero_parameters(model, model.get_output_embeddings() if model.config.tie_word_embeddings else None)
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
-        lengths = tuple(len(sequence) for sequence in sequences)
-        ids, segments = place_ids(sequences, self.device, self._padding_id)
-        valid = valid_mask(lengths, self.device)
+        ids, segments, lengths, valid = place_rows(sequences, self.device, self._padding_id)
         kept_tokens = all_tokens(ids, valid, lengths, self._mask_id) if self._kept_shares else None
         return State(self.architecture.embed(ids, segments, valid), lengths, valid, kept_tokens=kept_tokens)
 
