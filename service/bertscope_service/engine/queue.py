@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from bertscope_service.engine.backlog import Backlog
 from bertscope_service.engine.fair_queue import FairQueue
-from bertscope_service.engine.rate_estimate import NOMINAL_TOKEN_SECONDS
+from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS
 from bertscope_service.engine.rows import Job, Priority, Row, by_job, tokens_of
 
 LOOKAHEAD_ROWS = 2048
@@ -95,6 +95,9 @@ class RowQueue:
                 budget = budget_tokens
                 if batch_tokens is not None:
                     budget = min(budget, batch_tokens(candidates[0]))
+                if patient and priority is Priority.BULK and self._passed_over:
+                    # A caller that was just answered may call again at once, and waits for this batch.
+                    budget = max(min(budget, MIN_BATCH_TOKENS), budget // 2)
                 taken.rows = _grow(candidates, budget)
                 self._serve(by_job(taken.rows))
                 break

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from bertscope_service.engine import queue as queue_module
 from bertscope_service.engine.queue import PADDING_SHARE, PADDING_SLACK, RowQueue
+from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS
 from bertscope_service.engine.rows import Job, Priority, Row
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,6 +223,24 @@ def test_an_idle_client_earns_no_credit() -> None:
         queue.push(job_of(ENCODERS[0], [10] * 100, client="late", observer=OBSERVERS[2]))
         turns = [queue.take(100, NOW).rows[0].job.client for _ in range(10)]
         assert Counter(turns) == {"early": 5, "late": 5}
+
+    on_a_loop(run)
+
+
+def test_a_bulk_batch_after_an_interactive_one_is_half_as_large() -> None:
+    """Its caller may wait already. The smallest useful batch is not divided."""
+
+    def run() -> None:
+        for limit, half in ((400, 200), (150, MIN_BATCH_TOKENS), (60, 60)):
+            queue = RowQueue()
+            queue.push(job_of(ENCODERS[0], [2] * 1000, priority=Priority.BULK))
+
+            def tokens(queue: RowQueue = queue, limit: int = limit) -> int:
+                return sum(len(row.sequence) for row in queue.take(1024, NOW, lambda _: limit).rows)
+
+            assert tokens() == limit
+            queue.push(job_of(ENCODERS[0], [6]))
+            assert [tokens() for _ in range(4)] == [6, half, limit, limit]
 
     on_a_loop(run)
 
