@@ -397,3 +397,42 @@ def test_a_device_that_fails_for_good_ends_the_service_and_says_so(
         "health says so",
     )
     assert host.metric("bertscope_device_broken", device="cpu") == 1
+
+
+def test_while_calls_are_refused_an_admitted_one_is_read_and_answered(launch: Callable[..., Host]) -> None:
+    """Then the server reads requests only of calls that it admits: of any kind, empty ones, malformed ones, and none at all."""
+    host = launch(max_calls=1)
+    texts = [common_pb2.TextInput(text=text.replace("[MASK]", "dog")) for text in TEXTS]
+    ask_maps = attention.ExtractAttentionRequest(inputs=texts)
+
+    def refuse_one() -> None:
+        with held(host) as gate:
+            running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+            wait_until(lambda: gate.arrived, "a call runs")
+            with refused(EXHAUSTED) as failures:
+                host.cloze.FillMask(ask(), timeout=CALL_SECONDS)
+            assert failures[0].info.reason == "SERVER_LIMIT"
+            gate.let_through()
+            assert answer(running.result()) == true
+        wait_until(lambda: not host.metric("bertscope_requests_in_flight", method="FillMask"), "it has ended")
+        assert host.server._calls.load_shedder.refusing
+
+    true = answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS))
+    maps = list(host.attention.ExtractAttention(ask_maps, timeout=CALL_SECONDS))
+    refuse_one()
+    assert answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS)) == true
+    assert not host.server._calls.load_shedder.refusing
+    refuse_one()
+    assert list(host.attention.ExtractAttention(ask_maps, timeout=CALL_SECONDS)) == maps
+    refuse_one()
+    assert host.names()
+    refuse_one()
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        host.raw("ClozeService/FillMask", b"\xff")
+    assert failures[0].info.reason == "MALFORMED_REQUEST"
+    refuse_one()
+    streaming: Any = host.channel.stream_unary("/bertscope.v1.ClozeService/FillMask")
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        streaming(iter(()), timeout=CALL_SECONDS)
+    assert failures[0].message == "the call holds no request; send one message"
+    assert answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS)) == true

@@ -106,6 +106,19 @@ async def test_rows_of_two_callers_share_a_batch(rig: Rig) -> None:
     assert rig.waiting() == 0
 
 
+async def test_jobs_that_come_together_share_a_batch_of_an_idle_device(rig: Rig) -> None:
+    """It is woken once for all of them, after the last."""
+    await rig.run([5])
+    waiters: Any = rig.engine._workers[CPU]._ready
+    while not waiters._waiters:  # its thread has come back from its batch
+        await asyncio.sleep(0)
+    batches: list[tuple[int, ...]] = []
+    observer = SumObserver(lambda state: batches.append(state.lengths))
+    calls = [rig.run([5], observer, client=f"client {number}") for number in range(10)]
+    assert await asyncio.gather(*calls) == [[5.0]] * 10
+    assert batches == [(5,) * 10]
+
+
 async def test_interactive_rows_overtake_bulk_ones(rig: Rig) -> None:
     blocker, _ = await rig.block()
     order: list[str] = []
