@@ -5,6 +5,7 @@ import gc
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -110,7 +111,7 @@ async def test_jobs_that_come_together_share_a_batch_of_an_idle_device(rig: Rig)
     """It is woken once for all of them, after the last."""
     await rig.run([5])
     waiters: Any = rig.engine._workers[CPU]._ready
-    while not waiters._waiters:  # its thread has come back from its batch
+    while not waiters._waiters:  # noqa: ASYNC110 - its thread comes back from its batch, and tells nobody
         await asyncio.sleep(0)
     batches: list[tuple[int, ...]] = []
     observer = SumObserver(lambda state: batches.append(state.lengths))
