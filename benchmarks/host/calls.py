@@ -1,4 +1,4 @@
-"""Defines the calls of a process of callers and their outcome; both are pickled between processes."""
+"""Defines the calls of a process of callers, or of a client, and their outcome; they are pickled between processes."""
 
 from __future__ import annotations
 
@@ -42,3 +42,37 @@ def send(calls: Calls) -> Answers:
     """Sends the calls from a process of its own."""
     answers: Answers = run_module("benchmarks.host.callers", calls, calls.seconds)
     return answers
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A call of the client and the same one of the generated stub."""
+
+    target: str
+    method: str
+    """A key of `stubs.METHODS`."""
+    request: bytes
+    asynchronous: bool
+    callers: int
+    """Threads that share a `Client`, or tasks that share an `AsyncClient`."""
+    reading: bool
+    """True if the callers read every number of a reply."""
+    connecting: bool
+    """True if each call opens a connection and closes it."""
+    rounds: int
+    seconds: float
+    """Of each side in each round."""
+
+
+@dataclass(slots=True)
+class Costs:
+    """CPU seconds of the calling process for one call, round by round."""
+
+    bare: list[float]
+    ours: list[float]
+
+
+def compare(pair: Pair) -> Costs:
+    """Measures a pair in a process of its own."""
+    costs: Costs = run_module("benchmarks.host.stubs", pair, 2 * (1 + pair.rounds) * pair.seconds)
+    return costs

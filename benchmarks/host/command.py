@@ -1,4 +1,5 @@
-"""`python -m benchmarks host`: CPU of a server per call and per text when its model computes nothing, beside a bare echo."""
+"""`python -m benchmarks host`: CPU of a server per call and per text when its model computes nothing, beside a bare echo; CPU
+of the clients per call, beside bare stubs."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from rich.table import Table
 
 from benchmarks.host import echo, stages
 from benchmarks.host.calls import Answers, Calls, send
+from benchmarks.host.client import client_calls, measure_clients, print_clients
 from benchmarks.host.questions import Question, long_stream, questions, write_models
 from benchmarks.lib.measure import machine
 from benchmarks.lib.own_process import ROOT
@@ -70,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
     """Measures and prints."""
     options = _parser().parse_args(arguments)
     asked = [question for question in questions() if options.only in question.name and question.texts in options.texts]
-    if not asked:
+    clients = [call for call in client_calls() if options.only in call.title and call.texts in options.texts]
+    if not asked and not clients:
         print(f"no call is named {options.only!r} with {options.texts} texts", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
@@ -86,16 +89,23 @@ def main(arguments: Sequence[str]) -> int:
             for question in asked
             for callers in options.callers
         ]
+        client_cells = measure_clients(server.target, clients, options.rounds, options.seconds / 2)
     if options.json:
-        print(json.dumps({"machine": machine(), "cells": [cell.summary() for cell in cells]}, indent=2))
+        found = {"cells": [cell.summary() for cell in cells], "clients": [cell.summary() for cell in client_cells]}
+        print(json.dumps({"machine": machine(), **found}, indent=2))
     else:
-        _print(cells, options.loop)
+        console = Console(width=None if sys.stdout.isatty() else 180)
+        if cells:
+            _print(console, cells, options.loop)
+        if client_cells:
+            print_clients(console, client_cells)
+        console.print(machine(), highlight=False)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks host", description=__doc__)
-    parser.add_argument("--only", default="", metavar="PART", help="only calls with this in their names: FillMask")
+    parser.add_argument("--only", default="", metavar="PART", help="only calls with this in their names: FillMask, AsyncClient")
     parser.add_argument("--texts", type=int, nargs="+", default=[1, 8, 64, 256], help="texts in a call")
     parser.add_argument("--callers", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--rounds", type=int, default=5)
@@ -159,8 +169,7 @@ def _measure(cell: Cell, server: Running, bare: tuple[str, int], rounds: int, se
     return cell
 
 
-def _print(cells: list[Cell], loop: str) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 180)
+def _print(console: Console, cells: list[Cell], loop: str) -> None:
     table = Table(title=f"A model that computes nothing, beside a bare grpc.aio echo of the same bytes on {loop}")
     for heading in ("call", "texts", "callers", "calls/s", "texts/s", "p50 ms", "p99 ms"):
         table.add_column(heading, justify="left" if heading == "call" else "right")
@@ -186,4 +195,3 @@ def _print(cells: list[Cell], loop: str) -> None:
         console.print(shares)
     else:
         console.print("no profile by stage: py-spy is not installed (pip install py-spy)")
-    console.print(machine(), highlight=False)
