@@ -25,13 +25,22 @@ def test_a_sample_belongs_to_the_innermost_stage_that_is_known() -> None:
 def test_every_call_is_measured_beside_the_echo(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--texts", "1", "8", "--callers", "2", "--rounds", "1", "--seconds", "0.2"]
     assert command.main([*arguments, "--json"]) == 0
-    cells = json.loads(capsys.readouterr().out)["cells"]
+    found = json.loads(capsys.readouterr().out)
+    cells = found["cells"]
     assert {(cell["question"].partition(",")[0], cell["texts"]) for cell in cells} >= {
         *((name, texts) for name in ("FillMask", "ModelInfer") for texts in (1, 8)),
         ("Classify", 1),
         ("ExtractAttention", 8),
     }
     assert all(cell["calls_per_second"] > 0 and cell["ratio"] > 0 for cell in cells)
+    assert {cell["call"] for cell in found["clients"]} >= {
+        *(
+            f"{client}, {call}"
+            for client in ("Client", "AsyncClient")
+            for call in ("FillMask", "Classify", "FillMask, all read")
+        )
+    }
+    assert all(cell["cpu_us"] > 0 and cell["ratio"] > 0 for cell in found["clients"])
 
 
 def test_a_call_that_does_not_exist_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sized
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
 
 import numpy as np
@@ -122,6 +123,8 @@ def text_input(value: TextOrPair) -> common_pb2.TextInput:
 
 def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:
     """Returns the messages of head interventions."""
+    if isinstance(interventions, tuple) and not interventions:
+        return []
     if isinstance(interventions, HeadIntervention):
         interventions = [interventions]
     return [
@@ -137,7 +140,13 @@ def _intervention(field: str, value: object) -> common_pb2.HeadIntervention:
 
 
 def provenance(message: common_pb2.Provenance) -> Provenance:
-    """Returns the provenance of an answer."""
+    """Returns the provenance of an answer; answers of one model share it."""
+    return _provenance(message.SerializeToString(deterministic=True))
+
+
+@lru_cache(maxsize=64)  # Reading it takes longer than reading the answers of a text.
+def _provenance(serialized: bytes) -> Provenance:
+    message = common_pb2.Provenance.FromString(serialized)
     return Provenance(
         model=message.model,
         weights_digest=message.weights_digest,

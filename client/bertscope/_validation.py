@@ -6,8 +6,8 @@ Limits of encodable values are left to the server, so that only one place knows 
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
-from typing import SupportsIndex, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
 import numpy as np
 
@@ -39,7 +39,18 @@ def texts(field: str, values: str | Iterable[str]) -> list[str]:
     """Returns a list of one string or many."""
     if isinstance(values, str):
         return [text(field, values)]
-    return [text(f"{field}[{index}]", value) for index, value in enumerate(many(field, values, "strings"))]
+    found = [*many(field, values, "strings")]
+    if ascii_texts(found):
+        return found
+    return [text(f"{field}[{index}]", value) for index, value in enumerate(found)]
+
+
+def ascii_texts(values: list[object]) -> TypeGuard[list[str]]:
+    """Checks that values are ASCII strings, as most are, without a loop in Python."""
+    try:
+        return all(map(cast("Callable[[object], bool]", str.isascii), values))
+    except TypeError:
+        return False
 
 
 def text_or_pair(field: str, value: object) -> TextOrPair:
@@ -64,7 +75,10 @@ def texts_or_pairs(field: str, values: TextOrPair | Iterable[TextOrPair]) -> Man
     is_pair = isinstance(values, tuple) and not isinstance(values, Many) and any(isinstance(part, str) for part in values)
     if isinstance(values, str) or is_pair:
         return Many([text_or_pair(f"{field}[0]", values)])
-    return Many(text_or_pair(f"{field}[{index}]", value) for index, value in enumerate(many(field, values, "texts")))
+    found = [*many(field, values, "texts")]
+    if ascii_texts(found):
+        return Many(found)
+    return Many(text_or_pair(f"{field}[{index}]", value) for index, value in enumerate(found))
 
 
 def uint32(field: str, value: object) -> int:
@@ -152,6 +166,8 @@ def choice(field: str, value: object, choices: Mapping[str, T]) -> T:
 
 def many(field: str, values: object, wanted: str) -> Iterable[object]:
     """Returns an iterable that is not a string."""
+    if isinstance(values, (list, tuple)):
+        return values  # at once: Python takes longer to find out that a class is iterable
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise invalid_argument(field, f"must be {wanted}, not {_kind(values)}")
     return values

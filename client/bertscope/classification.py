@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
+from bertscope._lazy import ReadOnUse, made
 from bertscope._messages import Interventions, head_interventions, provenance
 from bertscope.errors import InvalidReply
 from bertscope.models import Model, model_name
@@ -37,7 +38,7 @@ class LabelPrediction:
 
 
 @dataclass(frozen=True)
-class ClassifiedText:
+class ClassifiedText(ReadOnUse):
     """The labels of one text."""
 
     __repr__ = short_repr
@@ -54,6 +55,11 @@ class ClassifiedText:
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
     """Provenance of the predictions."""
+
+    @staticmethod
+    def _read(message: classification_pb2.ClassifiedText) -> dict[str, object]:
+        labels = tuple(map(_label_prediction, message.labels))
+        return {"labels": labels, "tokens": message.tokens, "truncated_tokens": message.truncated_tokens}
 
     @property
     def label(self) -> str:
@@ -96,26 +102,26 @@ def read_classified_texts(
     inputs: Sequence[common_pb2.TextInput], response: classification_pb2.ClassifyResponse
 ) -> ClassifiedTexts:
     """Returns the labels, each list of them with its text or pair."""
-    if len(response.results) != len(inputs):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(inputs)} texts")
-    if not all(result.labels for result in response.results):
+    results = response.results
+    if len(results) != len(inputs):
+        raise InvalidReply(f"the server answered {len(results)} of {len(inputs)} texts")
+    if not all(result.labels for result in results):
         raise InvalidReply("the server answered a text without a label")
     source = provenance(response.provenance)
     return ClassifiedTexts(
-        ClassifiedText(
+        made(
+            ClassifiedText,
             text=asked.text,
             text_pair=asked.text_pair if asked.HasField("text_pair") else None,
-            labels=tuple(map(_label_prediction, result.labels)),
-            tokens=result.tokens,
-            truncated_tokens=result.truncated_tokens,
             provenance=source,
+            _place=(results, index),
         )
-        for asked, result in zip(inputs, response.results, strict=True)
+        for index, asked in enumerate(inputs)
     )
 
 
 def _label_prediction(message: classification_pb2.LabelPrediction) -> LabelPrediction:
-    return LabelPrediction(label=message.label, index=message.index, probability=message.probability, logit=message.logit)
+    return made(LabelPrediction, label=message.label, index=message.index, probability=message.probability, logit=message.logit)
 
 
 def _table(results: Iterable[ClassifiedText]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
+from bertscope._lazy import ReadOnUse, made
 from bertscope._messages import Interventions, head_interventions, provenance
 from bertscope.errors import InvalidReply
 from bertscope.models import Model, model_name
@@ -62,7 +63,7 @@ class FilledMask:
 
 
 @dataclass(frozen=True)
-class FilledText:
+class FilledText(ReadOnUse):
     """The masks of one text."""
 
     __repr__ = short_repr
@@ -77,6 +78,11 @@ class FilledText:
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
     """Provenance of the predictions."""
+
+    @staticmethod
+    def _read(message: cloze_pb2.FilledText) -> dict[str, object]:
+        masks = tuple(map(_filled_mask, message.masks))
+        return {"masks": masks, "tokens": message.tokens, "truncated_tokens": message.truncated_tokens}
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each prediction; columns as `FilledTexts.to_pandas`."""
@@ -117,18 +123,12 @@ def fill_mask_request(
 
 def read_filled_texts(texts: Sequence[str], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
     """Returns the answers, each with its text."""
-    if len(response.results) != len(texts):
-        raise InvalidReply(f"the server answered {len(response.results)} of {len(texts)} texts")
+    results = response.results
+    if len(results) != len(texts):
+        raise InvalidReply(f"the server answered {len(results)} of {len(texts)} texts")
     source = provenance(response.provenance)
     return FilledTexts(
-        FilledText(
-            text=text,
-            masks=tuple(map(_filled_mask, result.masks)),
-            tokens=result.tokens,
-            truncated_tokens=result.truncated_tokens,
-            provenance=source,
-        )
-        for text, result in zip(texts, response.results, strict=True)
+        made(FilledText, text=text, provenance=source, _place=(results, index)) for index, text in enumerate(texts)
     )
 
 
@@ -142,15 +142,21 @@ def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
 
 
 def _prediction(message: cloze_pb2.Prediction) -> Prediction:
-    share = message.candidate_probability if message.HasField("candidate_probability") else None
-    return Prediction(
+    share: float | None = message.candidate_probability
+    if not share and not message.HasField("candidate_probability"):
+        share = None
+    rank: int | None = message.rank
+    if not rank and not message.HasField("rank"):
+        rank = None
+    return made(
+        Prediction,
         token=message.token,
-        pieces=tuple(message.pieces),
-        piece_ids=tuple(message.piece_ids),
+        pieces=tuple(message.pieces[:]),  # protobuf copies a slice at once, but iterates item by item
+        piece_ids=tuple(message.piece_ids[:]),
         probability=message.probability,
         log_probability=message.log_probability,
         candidate_probability=share,
-        rank=message.rank if message.HasField("rank") else None,
+        rank=rank,
     )
 
 

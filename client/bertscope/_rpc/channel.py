@@ -9,13 +9,16 @@ from operator import methodcaller
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import grpc
 from google.protobuf.message import Message
 
 from bertscope import _validation
 from bertscope._rpc import contract
+from bertscope._rpc.logs import failed
 from bertscope._rpc.retries import Retries
+from bertscope._rpc.targets import Target
 from bertscope._version import __version__
-from bertscope.errors import invalid_argument
+from bertscope.errors import from_call, invalid_argument
 
 Method = TypeVar("Method")
 
@@ -80,6 +83,22 @@ def deadline(timeout: float | None, default: float | None) -> float | None:
     return None if seconds > MAX_TIMEOUT_SECONDS else max(-MAX_TIMEOUT_SECONDS, seconds)
 
 
+class Failures:
+    """Turns failures of a call with a timeout into our errors. As a generator it would take several times as long."""
+
+    __slots__ = ("_seconds", "_target")
+
+    def __init__(self, target: Target, seconds: float | None) -> None:
+        self._target, self._seconds = target, seconds
+
+    def __enter__(self) -> None:
+        """Begins the call."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, grpc.RpcError):
+            raise failed(from_call(error, self._seconds, self._target.advice)) from error
+
+
 class Methods:
     """The methods of a channel, each made once."""
 
@@ -90,8 +109,8 @@ class Methods:
     def _method(self, make: Callable[[], Callable[..., Method]], path: str, reply: type[Message]) -> Method:
         if self._closed:
             raise RuntimeError("the client is closed")
-        if path not in self._methods:
+        method: Method | None = self._methods.get(path)
+        if method is None:
             serialize = methodcaller("SerializeToString")
-            self._methods[path] = make()(path, request_serializer=serialize, response_deserializer=reply.FromString)
-        method: Method = self._methods[path]
+            method = self._methods[path] = make()(path, request_serializer=serialize, response_deserializer=reply.FromString)
         return method

@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, TypeVar
 
 from bertscope._rpc.logs import logger
@@ -76,10 +77,7 @@ class Parts(Generic[Item]):
             return None
         start, items = self._taken, list[Item]()
         try:
-            while len(items) < min(self._size, self._limit.texts):
-                items.append(next(self._items))
-        except StopIteration:
-            pass
+            items.extend(islice(self._items, min(self._size, self._limit.texts)))  # keeps what comes before an error
         except Exception as error:  # noqa: BLE001  # raised again by `end`: what was read before it is answered first
             self._failure = error
         self._taken += len(items)

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from bertscope._rpc.channel import Methods
-from bertscope._rpc.logs import failed
+from bertscope._rpc.channel import Failures, Methods
 from bertscope._rpc.propagation import Metadata
 from bertscope._rpc.targets import Target
 from bertscope.credentials import ChannelSecurity
-from bertscope.errors import Cancelled, from_call
+from bertscope.errors import Cancelled
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -48,19 +46,14 @@ class Channel(Methods):
         """Returns a streaming method. Raises RuntimeError after `close`."""
         return self._method(lambda: self._opened().unary_stream, path, reply)
 
-    @contextmanager
-    def failures(self, seconds: float | None) -> Iterator[None]:
+    def failures(self, seconds: float | None) -> Failures:
         """Turns failures of a call with this timeout into our errors."""
-        try:
-            yield
-        except grpc.RpcError as error:
-            raise failed(from_call(error, seconds, self._target.advice)) from error
-        except asyncio.CancelledError:
-            # A call that `close` ended differs from a cancelled task, which must stay cancelled.
-            task = asyncio.current_task()
-            if self._closed and not (task and task.cancelling()):
-                raise Cancelled("the client was closed while the call ran") from None
-            raise
+        return _TaskFailures(self._target, seconds, self)
+
+    @property
+    def closed(self) -> bool:
+        """True after `close`."""
+        return self._closed
 
     def _opened(self) -> grpc.aio.Channel:
         if self._channel is None:
@@ -71,6 +64,23 @@ class Channel(Methods):
                 else grpc.aio.secure_channel(name, credentials, self._options)
             )
         return self._channel
+
+
+class _TaskFailures(Failures):
+    """Tells a call that `close` ended from a cancelled task, which must stay cancelled."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, target: Target, seconds: float | None, channel: Channel) -> None:
+        super().__init__(target, seconds)
+        self._channel = channel
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, asyncio.CancelledError) and self._channel.closed:
+            task = asyncio.current_task()
+            if not (task and task.cancelling()):
+                raise Cancelled("the client was closed while the call ran") from None
+        super().__exit__(kind, error, trace)
 
 
 class Call(Generic[Reply]):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -13,12 +12,10 @@ import grpc
 import grpc.experimental
 from google.protobuf.message import Message
 
-from bertscope._rpc.channel import Methods
-from bertscope._rpc.logs import failed
+from bertscope._rpc.channel import Failures, Methods
 from bertscope._rpc.propagation import Metadata
 from bertscope._rpc.targets import Target
 from bertscope.credentials import ChannelSecurity
-from bertscope.errors import from_call
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -55,13 +52,9 @@ class Channel(Methods):
         """Returns a streaming method. Raises RuntimeError after `close`."""
         return self._method(lambda: self._channel.unary_stream, path, reply)
 
-    @contextmanager
-    def failures(self, seconds: float | None) -> Iterator[None]:
+    def failures(self, seconds: float | None) -> Failures:
         """Turns failures of a call with this timeout into our errors."""
-        try:
-            yield
-        except grpc.RpcError as error:
-            raise failed(from_call(error, seconds, self._target.advice)) from error
+        return Failures(self._target, seconds)
 
 
 class Call(Generic[Reply]):

@@ -72,18 +72,24 @@ class Connection:
 
     def _call(self, request: Message, reply: type[Reply], timeout: float | None, *, path: str = "") -> Reply:
         """Makes a unary call, within the client's timeout unless it has its own."""
-        return self._call_long(request, reply, self._timeout if timeout is None else timeout, path=path)
+        return self._send(request, reply, self._seconds(timeout), path)
 
     def _call_long(self, request: Message, reply: type[Reply], timeout: float | None, *, path: str = "") -> Reply:
         """Makes a unary call that may take long: it has no time limit unless it is given one."""
-        seconds = deadline(timeout, None)
+        return self._send(request, reply, deadline(timeout, None), path)
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        """Returns the time limit of a call; the client's own, which was checked before, if it has none."""
+        return self._timeout if timeout is None else deadline(timeout, None)
+
+    def _send(self, request: Message, reply: type[Reply], seconds: float | None, path: str) -> Reply:
         method = self._channel.unary(path or PATHS[request.DESCRIPTOR.full_name], reply)
         with self._channel.failures(seconds):
             return method(request, timeout=seconds, metadata=self._metadata())
 
     def _one_of_many(self, request: Message, reply: type[Reply], timeout: float | None) -> Call[Reply]:
         """Returns one of several concurrent calls, which has not begun."""
-        seconds = deadline(self._timeout if timeout is None else timeout, None)
+        seconds = self._seconds(timeout)
         return Call(self._channel, PATHS[request.DESCRIPTOR.full_name], request, reply, seconds, self._metadata())
 
     def _stream(
