@@ -61,7 +61,7 @@ class Pair:
     """True if each call opens a connection and closes it."""
     rounds: int
     seconds: float
-    """Of each side in each round."""
+    """Duration of each side in each round."""
 
 
 @dataclass(slots=True)
