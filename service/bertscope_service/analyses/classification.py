@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.probes import LabelProbe
-from bertscope_service.analyses.texts import check_finite, read_input
+from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 
@@ -36,11 +36,9 @@ class ClassifyPlan:
 
     def __init__(self, query: ClassifyQuery, tokenizer: TextTokenizer, labels: Sequence[str]) -> None:
         self.labels = labels
-        self.texts = [
-            read_input(tokenizer, text, pair, f"inputs[{index}]", truncate=query.truncate)
-            for index, (text, pair) in enumerate(query.inputs)
-        ]
-        self.rows: list[tuple[TokenSequence, LabelProbe]] = [(tokenized.sequence, LabelProbe()) for tokenized in self.texts]
+        self.texts = list(read_inputs(tokenizer, query.inputs, "inputs", truncate=query.truncate))
+        probe = LabelProbe()
+        self.rows: list[tuple[TokenSequence, LabelProbe]] = [(tokenized.sequence, probe) for tokenized in self.texts]
 
     @property
     def reply_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -13,25 +13,47 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
+GROUP = 256
+"""Texts that are tokenized together: enough to pay, and few enough that a corpus takes little memory."""
 
-def read_text(tokenizer: TextTokenizer, text: str, field: str, *, truncate: bool, reserve: int = 0) -> TokenizedText:
-    """Tokenizes a text; see TextTokenizer.encode. Raises InvalidArgument if it is too long."""
-    tokenized = tokenizer.encode(text, truncate=truncate, reserve=reserve)
-    check_length(tokenized, field, tokenizer.max_tokens)
-    return tokenized
+
+def read_texts(
+    tokenizer: TextTokenizer, texts: Sequence[str], field: str, part: str = "", *, truncate: bool
+) -> Iterator[TokenizedText]:
+    """Tokenizes texts; errors call number i `field`[i]`part`. Raises InvalidArgument, in its turn, for one that is too long."""
+    for index, tokenized in enumerate(_encode(tokenizer, [(text,) for text in texts], truncate=truncate)):
+        check_length(tokenized, f"{field}[{index}]{part}", tokenizer.max_tokens)
+        yield tokenized
+
+
+def read_inputs(
+    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, str | None]], field: str, part: str = "", *, truncate: bool | None
+) -> Iterator[TokenizedText]:
+    """Tokenizes each bertscope.v1.TextInput, as read_texts does; `truncate` is None if the request has no such field.
+
+    Raises InvalidArgument, in its turn, for one that is too long or holds no token.
+    """
+    texts = [(text,) if pair is None else (text, pair) for text, pair in inputs]
+    for index, tokenized in enumerate(_encode(tokenizer, texts, truncate=bool(truncate))):
+        yield _checked(tokenized, tokenizer, f"{field}[{index}]{part}", truncate)
 
 
 def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str, *, truncate: bool | None) -> TokenizedText:
-    """Tokenizes a bertscope.v1.TextInput; `truncate` is None if the request has no such field.
+    """Tokenizes one bertscope.v1.TextInput; see read_inputs."""
+    return _checked(tokenizer.encode(text, pair, truncate=bool(truncate)), tokenizer, field, truncate)
 
-    Raises InvalidArgument if it is too long or holds no token.
-    """
-    tokenized = tokenizer.encode(text, pair, truncate=bool(truncate))
+
+def _checked(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str, truncate: bool | None) -> TokenizedText:
     check_length(tokenized, field, tokenizer.max_tokens, cuttable=truncate is not None)
     if all(which is None for which in tokenized.encoding.sequence_ids):
         message = f"{field} holds no token of this model's vocabulary; write some text"
         raise InvalidArgument(f"{field}.text", message, "EMPTY_TEXT")
     return tokenized
+
+
+def _encode(tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, truncate: bool) -> Iterator[TokenizedText]:
+    for begin in range(0, len(texts), GROUP):
+        yield from tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate)
 
 
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from bertscope.v1 import common_pb2
 
 from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.analyses.texts import read_input
+from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.api.checks import check_each, check_number, check_numbers
 from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import RequestLimits
@@ -92,7 +92,5 @@ def check_reference_texts(
 
 def read_references(texts: Sequence[str], model: LoadedModel) -> list[TokenSequence]:
     """Tokenizes reference texts. Raises InvalidArgument for one that is too long for the model."""
-    return [
-        read_input(model.tokenizer, text, None, f"reference_texts[{index}]", truncate=None).sequence
-        for index, text in enumerate(texts)
-    ]
+    inputs = [(text, None) for text in texts]
+    return [text.sequence for text in read_inputs(model.tokenizer, inputs, "reference_texts", truncate=None)]

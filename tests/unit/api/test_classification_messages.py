@@ -101,7 +101,7 @@ def test_classified_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     provenance = common_pb2.Provenance(model="models/m")
     monkeypatch.setattr("bertscope_service.api.classification.render_provenance", lambda _: provenance)
     model: Any = SimpleNamespace(name="models/m")
-    monkeypatch.setattr("bertscope_service.analyses.classification.read_input", lambda *_, **__: Read())
+    monkeypatch.setattr("bertscope_service.analyses.classification.read_inputs", lambda *_, **__: [Read()])
     plan = ClassifyPlan(ClassifyQuery((("a", None),), truncate=True), SimpleNamespace(), ("a", "b"))  # type: ignore[arg-type]
     found = render_classify(plan, [np.array([0, math.log(3)], dtype=np.float32)], model)
     (text,) = found.results

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
-from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_text
+from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_texts
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -51,7 +51,11 @@ class ClozePromptsObjective:
     metrics = ClozePromptsQuery.metrics
 
     def __init__(self, query: ClozePromptsQuery, tokenizer: TextTokenizer) -> None:
-        read = [_read(f"{FIELD}[{index}]", prompt, query, tokenizer) for index, prompt in enumerate(query.prompts)]
+        texts = read_texts(tokenizer, [prompt.text for prompt in query.prompts], FIELD, ".text", truncate=query.truncate)
+        read = [
+            _read(f"{FIELD}[{index}]", prompt, tokenized, query, tokenizer)
+            for index, (prompt, tokenized) in enumerate(zip(query.prompts, texts, strict=True))
+        ]
         self.kept = tuple(index for index, found in enumerate(read) if found is not None)
         kept = [found for found in read if found is not None]
         probes = [probe for _, probe in kept]
@@ -80,10 +84,9 @@ class ClozePromptsObjective:
 
 
 def _read(
-    field: str, prompt: Prompt, query: ClozePromptsQuery, tokenizer: TextTokenizer
+    field: str, prompt: Prompt, tokenized: TokenizedText, query: ClozePromptsQuery, tokenizer: TextTokenizer
 ) -> tuple[TokenizedText, GoldProbe] | None:
     """Returns a prompt's tokens and its probe; None if the prompt is to be left out."""
-    tokenized = read_text(tokenizer, prompt.text, f"{field}.text", truncate=query.truncate)
     positions = mask_positions(tokenized, tokenizer, f"{field}.text")
     if len(positions) > 1:
         message = f"{field}.text has {len(positions)} masks; leave one, the gold answers are for a single mask"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.observers.probes import DivergenceProbe, HiddenProbe, LabelProbe, LossProbe
-from bertscope_service.analyses.texts import check_finite, mask_positions, read_input
+from bertscope_service.analyses.texts import check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -42,10 +42,7 @@ class _Inputs:
     def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
         """Tokenizes the inputs. Raises InvalidArgument for an input that is too long or holds no token."""
         self.items = len(query.inputs)
-        self._texts = [
-            read_input(tokenizer, text, pair, f"{FIELD}[{index}]", truncate=query.truncate)
-            for index, (text, pair) in enumerate(query.inputs)
-        ]
+        self._texts = list(read_inputs(tokenizer, query.inputs, FIELD, truncate=query.truncate))
         self.sequences: Sequence[TokenSequence] = [tokenized.sequence for tokenized in self._texts]
         self.truncated = sum(bool(tokenized.truncated) for tokenized in self._texts)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.observers.probes import LabelProbe, LossProbe
-from bertscope_service.analyses.texts import read_input
+from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -52,9 +52,11 @@ class LabelledObjective:
         sequences, probes = list[TokenSequence](), list[LabelProbe]()
         self.items = len(query.texts)
         self.truncated = 0
+        inputs = [(entry.text, entry.pair) for entry in query.texts]
+        texts = read_inputs(tokenizer, inputs, FIELD, ".input", truncate=query.truncate)
         for index, entry in enumerate(query.texts):
             gold = find_label(entry.gold, labels, f"{FIELD}[{index}]", model)
-            tokenized = read_input(tokenizer, entry.text, entry.pair, f"{FIELD}[{index}].input", truncate=query.truncate)
+            tokenized = next(texts)
             sequences.append(tokenized.sequence)
             probes.append(LabelProbe(gold))
             self.truncated += bool(tokenized.truncated)

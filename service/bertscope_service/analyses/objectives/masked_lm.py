@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
-from bertscope_service.analyses.texts import check_finite, masked, read_text, words_of
+from bertscope_service.analyses.texts import check_finite, masked, read_texts, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -48,9 +48,8 @@ class MaskedLmObjective:
         self.items = len(query.texts)
         sequences, probes = list[TokenSequence](), list[GoldProbe]()
         self.truncated = self.pieces = 0
-        for index, text in enumerate(query.texts):
+        for index, tokenized in enumerate(read_texts(tokenizer, query.texts, FIELD, truncate=query.truncate)):
             field = f"{FIELD}[{index}]"
-            tokenized = read_text(tokenizer, text, field, truncate=query.truncate)
             words = maskable_words(tokenized, tokenizer)
             if not words:
                 message = (

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
-from bertscope_service.analyses.texts import check_finite, masked, read_text, words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.analyses.texts import check_finite, masked, read_texts, words_of
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
@@ -67,15 +67,16 @@ class MinimalPairsObjective:
         self._sentences: list[_Sentence] = []
         self.items = len(query.pairs)
         self.truncated = self.pieces = self._row_tokens = 0
-        for index, (good, bad) in enumerate(query.pairs):
-            self._add(good, f"{FIELD}[{index}].good", query)
-            self._add(bad, f"{FIELD}[{index}].bad", query)
+        goods = read_texts(tokenizer, [good for good, _ in query.pairs], FIELD, ".good", truncate=query.truncate)
+        bads = read_texts(tokenizer, [bad for _, bad in query.pairs], FIELD, ".bad", truncate=query.truncate)
+        for index in range(self.items):
+            self._add(next(goods), f"{FIELD}[{index}].good", query)
+            self._add(next(bads), f"{FIELD}[{index}].bad", query)
         self._sentence_of = np.repeat(np.arange(len(self._sentences)), [len(sentence.places) for sentence in self._sentences])
         self.sequences: Sequence[TokenSequence] = LazySequence(self.pieces, self._sequence)
         self.probes: Sequence[Observer] = LazySequence(self.pieces, self._probe)
 
-    def _add(self, text: str, field: str, query: MinimalPairsQuery) -> None:
-        tokenized = read_text(self._tokenizer, text, field, truncate=query.truncate)
+    def _add(self, tokenized: TokenizedText, field: str, query: MinimalPairsQuery) -> None:
         ids = tokenized.sequence.ids
         words = [word for word in words_of(tokenized) if ids[word[0]] != self._tokenizer.mask_id]
         if not words:
