@@ -78,8 +78,8 @@ class Capabilities:
 class TokenSequence:
     """One token sequence: ids and segment (token type) ids, equally long, special tokens included."""
 
-    ids: Sequence[int]
-    segments: Sequence[int]
+    ids: Sequence[int] | NDArray[np.int64]
+    segments: Sequence[int] | NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -140,7 +140,9 @@ def place_rows(sequences: Sequence[TokenSequence], device: torch.device, padding
     return PlacedRows(to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device), lengths, valid)
 
 
-def _flat(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+def _flat(rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.int64]:
+    if isinstance(rows[0], np.ndarray):
+        return np.concatenate(rows)  # the elements of an array take much longer, one by one, than those of a list
     return np.fromiter(chain.from_iterable(rows), np.int64)
 
 
