@@ -17,6 +17,7 @@ from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
 from benchmarks.micro import int8, intervals, runtimes
 from benchmarks.peers import command as peers
+from benchmarks.processes import command as processes
 from benchmarks.ray_serve import command as ray_serve
 from benchmarks.serving import (
     attention,
@@ -61,6 +62,7 @@ REPORTS = {
     "heavy": heavy_callers.main,
     "soak": soak.main,
     "peers": peers.main,
+    "processes": processes.main,
     "ray": ray_serve.main,
     "intervals": intervals.main,
 }

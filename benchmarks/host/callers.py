@@ -16,11 +16,19 @@ import uvloop
 
 from benchmarks.host.calls import Answers, Calls
 
-OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.lb_policy_name", "round_robin"),  # of several addresses
+]
 
 
 async def _run(calls: Calls) -> Answers:
-    answers, server = Answers(), psutil.Process(calls.server)
+    answers, servers = Answers(), [psutil.Process(server) for server in (calls.server, *calls.beside)]
+
+    def cpu_seconds() -> float:
+        return sum(sum(server.cpu_times()[:2]) for server in servers)
+
     async with grpc.aio.insecure_channel(calls.target, OPTIONS) as channel:
         unary: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(calls.method)
         stream: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(calls.method)
@@ -39,10 +47,10 @@ async def _run(calls: Calls) -> Answers:
 
         for _ in range(3):  # warms up
             answers.reply_bytes = await ask()
-        cpu, began = sum(server.cpu_times()[:2]), time.perf_counter()
+        cpu, began = cpu_seconds(), time.perf_counter()
         await asyncio.gather(*(caller(began + calls.seconds) for _ in range(calls.callers)))
         answers.elapsed = time.perf_counter() - began
-        answers.cpu = sum(server.cpu_times()[:2]) - cpu
+        answers.cpu = cpu_seconds() - cpu
     return answers
 
 

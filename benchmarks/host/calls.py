@@ -21,6 +21,8 @@ class Calls:
     """True if the server is full: every call has to be refused."""
     callers: int
     seconds: float
+    beside: tuple[int, ...] = ()
+    """Process ids of further servers behind the same target, whose CPU counts, too."""
 
 
 @dataclass(slots=True)
