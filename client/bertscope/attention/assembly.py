@@ -63,9 +63,10 @@ class _Text:
         self.coverage = Coverage(math.prod(shape) * self.attention.itemsize)
 
     def add(self, chunk: attention_pb2.AttentionChunk) -> None:
-        end = chunk.offset + len(chunk.data)
+        data = chunk.data  # protobuf makes a copy each time
+        end = chunk.offset + len(data)
         self.coverage.add(chunk.offset, end)
-        self.bytes[chunk.offset : end] = np.frombuffer(chunk.data, np.uint8)
+        self.bytes[chunk.offset : end] = np.frombuffer(data, np.uint8)
 
 
 class AttentionAssembler:

@@ -144,7 +144,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 async with contextlib.aclosing(handler.unary_stream(request, context)) as responses:
                     async for response in responses:
                         # gRPC holds one message of a stream at a time, and requests the next when its reader has room.
-                        yield call.hold(serialize(response), begun=begun)
+                        reply = response if isinstance(response, bytes) else serialize(response)
+                        yield call.hold(reply, begun=begun)
                         begun = True
                 await call.may_answer()
             except Exception as error:  # noqa: BLE001 - all become statuses here

@@ -305,7 +305,7 @@ def test_readers_who_pause_hold_back_themselves_alone(
 
     def counted(*arguments: Any) -> Iterator[Any]:
         for response in render(*arguments):
-            written[0] += len(response.chunk.data)
+            written[0] += len(response)
             yield response
 
     inputs = [LONG_TEXT] * 120

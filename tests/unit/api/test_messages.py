@@ -13,7 +13,8 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
-from bertscope_service.api.attention import CHUNK_BYTES, parse_extract_attention, render_chunks
+from bertscope_service.api.attention import parse_extract_attention
+from bertscope_service.api.attention_chunks import CHUNK_BYTES, render_chunks
 from bertscope_service.api.checks import check_texts
 from bertscope_service.api.cloze import parse_fill_mask
 from bertscope_service.api.interventions import check_reference_texts, parse_interventions
@@ -192,15 +193,28 @@ def test_bad_interventions(interventions: list[dict[str, Any]], field: str, word
 
 def test_maps_become_chunks_of_at_most_a_mebibyte_that_cover_them_once() -> None:
     maps = np.random.default_rng(0).random((2, 500, 500), dtype=np.float32)
-    chunks = [response.chunk for response in render_chunks(5, 4000, maps)]
+    rendered = list(render_chunks(5, 4000, maps))
+    responses = list(map(attention.ExtractAttentionResponse.FromString, rendered))
+    assert [response.SerializeToString() for response in responses] == rendered
+    chunks = [response.chunk for response in responses]
     assert [chunk.input_index for chunk in chunks] == [5, 5]
     assert [len(chunk.data) for chunk in chunks] == [CHUNK_BYTES, maps.nbytes - CHUNK_BYTES]
     assert [chunk.offset for chunk in chunks] == [4000, 4000 + CHUNK_BYTES]
     np.testing.assert_array_equal(np.frombuffer(b"".join(chunk.data for chunk in chunks), "<f4"), maps.reshape(-1))
 
 
+@pytest.mark.parametrize("size", [1, 31, 32, 1000, 4095, 4096, CHUNK_BYTES // 4])
+@pytest.mark.parametrize(("index", "offset"), [(0, 0), (255, 2**40)])
+def test_a_chunk_is_written_as_protobuf_writes_it(size: int, index: int, offset: int) -> None:
+    maps = np.arange(size, dtype=np.float32)
+    chunk = attention.AttentionChunk(input_index=index, offset=offset, data=maps.tobytes())
+    expected = attention.ExtractAttentionResponse(chunk=chunk).SerializeToString()
+    assert list(render_chunks(index, offset, maps)) == [expected]
+
+
 def test_chunks_are_little_endian_whatever_the_maps_are() -> None:
-    (response,) = render_chunks(0, 0, np.array([1.0, 2.0], dtype=">f4"))
+    (rendered,) = render_chunks(0, 0, np.array([1.0, 2.0], dtype=">f4"))
+    response = attention.ExtractAttentionResponse.FromString(rendered)
     np.testing.assert_array_equal(np.frombuffer(response.chunk.data, "<f4"), [1, 2])
 
 
