@@ -128,29 +128,29 @@ class PlacedRows(NamedTuple):
 def place_rows(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> PlacedRows:
     """Places rows on a device; shorter ones are filled with `padding`, and with segment 0."""
     lengths = tuple(map(len, sequences))
-    ids = _flat([sequence.ids for sequence in sequences])
-    segments = _flat([sequence.segments for sequence in sequences])
     real = real_positions(lengths)
-    if real is None:
-        ids, segments = ids.reshape(len(lengths), -1), segments.reshape(len(lengths), -1)
-        valid = None
-    else:
-        ids, segments = _spread(ids, real, padding), _spread(segments, real, 0)
-        valid = to_device(torch.from_numpy(real), device)
+    ids = _padded([sequence.ids for sequence in sequences], real, padding)
+    segments = _padded([sequence.segments for sequence in sequences], real, 0)
+    valid = None if real is None else to_device(torch.from_numpy(real), device)
     return PlacedRows(to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device), lengths, valid)
+
+
+def _padded(
+    rows: Sequence[Sequence[int] | NDArray[np.int64]], real: NDArray[np.bool_] | None, padding: int
+) -> NDArray[np.int64]:
+    """Returns rows as an array [rows, longest]; `real` marks the positions that they fill, None for all."""
+    flat = _flat(rows)
+    if real is None:
+        return flat.reshape(len(rows), -1)
+    padded = np.full(real.shape, padding, dtype=np.int64)
+    padded[real] = flat
+    return padded
 
 
 def _flat(rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.int64]:
     if isinstance(rows[0], np.ndarray):
         return np.concatenate(rows)  # the elements of an array take much longer, one by one, than those of a list
     return np.fromiter(chain.from_iterable(rows), np.int64)
-
-
-def _spread(flat: NDArray[np.int64], real: NDArray[np.bool_], padding: int) -> NDArray[np.int64]:
-    """Returns rows [rows, longest] of the numbers at their real positions."""
-    spread = np.full(real.shape, padding, dtype=np.int64)
-    spread[real] = flat
-    return spread
 
 
 class Encoder(Protocol):

@@ -13,6 +13,8 @@ from bertscope_service.engine.fair_queue import FairQueue
 from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS
 from bertscope_service.engine.rows import Job, Priority, Row, by_job, tokens_of
 
+PRIORITIES = tuple(Priority)
+
 LOOKAHEAD_ROWS = 2048
 LOOKAHEAD_BATCHES = {Priority.INTERACTIVE: 2, Priority.BULK: 4}
 """At most this many waiting rows, or this many batches of them, are considered for a batch, an equal part of each client. More
@@ -88,8 +90,10 @@ class RowQueue:
         `now` is a time.monotonic(). `batch_tokens` may return a smaller budget for rows like a given one.
         """
         taken = Taken()
+        if not self.rows:
+            return taken
         patient = self._passed_over < PATIENCE_SECONDS
-        for priority in sorted(Priority, reverse=not patient):
+        for priority in PRIORITIES if patient else reversed(PRIORITIES):
             candidates = self._candidates(priority, budget_tokens, now, taken)
             if candidates:
                 budget = budget_tokens
@@ -158,7 +162,7 @@ class RowQueue:
         self._passed_over = self._passed_over + sum(seconds.values()) if waits else 0.0
 
     def _forget(self, rows: Iterable[Row]) -> None:
-        gone: dict[Priority, Counter[str]] = {priority: Counter() for priority in Priority}
+        gone: defaultdict[Priority, Counter[str]] = defaultdict(Counter)
         for job, waiting in by_job(row for row in rows if not row.taken).items():
             for row in waiting:
                 row.taken = True
