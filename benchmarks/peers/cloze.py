@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,12 @@ TEXTS = {9: cloze_texts(), 57: [PARAGRAPH + text for text in cloze_texts()]}
 """Texts with one mask each, by their median number of tokens."""
 
 
-def job(shape: str, threads: int, folder: Path) -> Job:
+def job(shape: str, threads: int, processes: Sequence[int], folder: Path) -> Job:
     """Returns the comparison on a bert-base of random weights ("base") or on the embedded model ("mini")."""
     checkpoint = EMBEDDED_FOLDER if shape == "mini" else write_bert_base(folder / "checkpoint")
     whole, gathered = write_cloze_graphs(checkpoint, folder)
     sides = {
-        OURS: Side(ours.settings(threads), Written(checkpoint, whole)),
+        OURS: Side(ours.settings(threads, processes), Written(checkpoint, whole)),
         ALL_SCORES: Side(triton.settings(threads), Written(checkpoint, whole)),
         GATHERED: Side(triton.settings(threads), Written(checkpoint, gathered)),
     }
@@ -88,7 +88,8 @@ class ClozeCallers:
         client = CLIENTS[title].connect(server.target, MODEL, str(self.tokenizer))
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(client.close)
-            return await asyncio.gather(*map(client.fill, texts))
+            # One after the other: a server that has just started may refuse many calls, until it knows how fast it is.
+            return [await client.fill(text) for text in texts]
 
     def read(self, title: str, server: Running, cell: Cell, calls: int) -> Reading:
         texts = str(self.folder / str(cell.length))

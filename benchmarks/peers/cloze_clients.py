@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from benchmarks.peers.graph import INPUTS
+from benchmarks.peers.load import OPTIONS
 
 IDS = INPUTS[0]
 TOP_K = 5
 POSITION = "mask_position"
 """The additional input of a graph that gathers: int64 [texts, 1]."""
 
-OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 Answer: TypeAlias = "list[tuple[str, float]]"
 """The likeliest vocabulary entries for a mask with their probabilities, likeliest first."""
@@ -46,7 +46,7 @@ class OurClient:
 
     @classmethod
     def connect(cls, target: str, model: str, tokenizer: str) -> Self:
-        return cls(bertscope.AsyncClient(target), model)
+        return cls(bertscope.AsyncClient(target, options=[("grpc.lb_policy_name", "round_robin")]), model)
 
     async def fill(self, text: str) -> Answer:
         (found,) = await self._client.fill_mask(text, model=self._model, top_k=TOP_K)

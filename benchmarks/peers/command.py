@@ -24,13 +24,13 @@ from benchmarks.peers.processes import idle_cores
 from benchmarks.peers.report import Row, table
 from benchmarks.peers.sides import Setting
 
-JOBS: dict[tuple[str, str], Callable[[str, int, Path], Job]] = {
+JOBS: dict[tuple[str, str], Callable[[str, int, Sequence[int], Path], Job]] = {
     ("tensors", "tiny"): tensors.job,
     ("tensors", "base"): tensors.job,
     ("cloze", "mini"): cloze.job,
     ("cloze", "base"): cloze.job,
 }
-"""Makes a comparison from a shape, the number of threads, and a folder for its model; by the job and the shape."""
+"""Makes a comparison from a shape, the number of threads, numbers of our processes to try, and a folder; by job and shape."""
 
 DEFAULT_FOLDER = Path("~/.cache/bertscope/peers")
 
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--shapes", default=",".join(shapes), help=f"of {', '.join(shapes)}; separated by commas")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison, at least 5 for a figure to quote")
     parser.add_argument("--threads", type=int, default=2, help="of ONNX Runtime, behind every server")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="numbers of our processes to choose from")
     parser.add_argument("--lengths", type=int, nargs="+", help="only texts of these numbers of tokens")
     parser.add_argument("--peers-folder", type=Path, default=DEFAULT_FOLDER, help="where Triton and KServe are installed")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     for (kind, shape), make in JOBS.items():
         if shape in names and options.job in (None, kind):
             with tempfile.TemporaryDirectory() as folder:
-                job = make(shape, options.threads, Path(folder))
+                job = make(shape, options.threads, options.processes, Path(folder))
                 found, said = run(job, options.rounds, options.lengths, options.peers_folder.expanduser().absolute())
             rows.setdefault(kind, []).extend(found)
             remarks += said
@@ -81,7 +82,7 @@ def run(job: Job, rounds: int, lengths: Sequence[int] | None, environments: Path
         if found.setting is not None:
             chosen[title] = found.setting
     with all_started(job, chosen, environments) as servers:
-        idle = ", ".join(f"{title} {idle_cores(server.process):.3f}" for title, server in servers.items())
+        idle = ", ".join(f"{title} {idle_cores(server.processes):.3f}" for title, server in servers.items())
         remarks.append(f"{job.title}, cores taken while idle: {idle}")
         for compared in compare(replace(job, cells=cells), servers, rounds):
             rows.append(Row(job.title, list(job.sides), compared))

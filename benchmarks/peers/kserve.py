@@ -42,7 +42,7 @@ class KServe:
         command = [str(python), "-m", "benchmarks.peers.kserve_server", json.dumps(job)]
         with process(command, log, {"PYTHONPATH": str(ROOT)}) as started:
             wait_until_ready(started, target, MODEL, log)
-            yield Running(target, started)
+            yield Running(target, (started,))
 
 
 def settings(threads: int) -> list[Setting]:

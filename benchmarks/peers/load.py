@@ -21,7 +21,11 @@ CALL_SECONDS = 120.0
 WARM_UP_SHARE = 8
 """One uncounted call is made before this many counted ones."""
 
-OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.lb_policy_name", "round_robin"),  # for a target of several addresses
+]
 
 
 @dataclass(frozen=True, slots=True)

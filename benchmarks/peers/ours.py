@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,21 +14,30 @@ from benchmarks.peers.sides import MODEL, Running, Setting
 
 @dataclass(frozen=True, slots=True)
 class Bertscope:
-    """The checkpoint, exported and run by ONNX Runtime; all other settings are defaults."""
+    """The checkpoint, exported and run by ONNX Runtime; all other settings are defaults.
 
+    Several processes listen on addresses of their own, between which each caller's connection alternates.
+    """
+
+    processes: int
     threads: int
 
     @property
     def title(self) -> str:
-        return "--runtime onnx"
+        return f"{self.processes} x {self.threads} threads"
 
     @contextlib.contextmanager
     def start(self, model: Written, environments: Path, scratch: Path) -> Iterator[Running]:
         flags = ("--runtime", "onnx", "--threads", str(self.threads), "--cache-folder", str(scratch))
-        with serving(*flags, "--model", f"{MODEL}={model.checkpoint}") as server:
-            yield Running(server.target, server.process)
+        with contextlib.ExitStack() as stack:
+            # One after the other: the first one exports the checkpoint for all.
+            servers = [
+                stack.enter_context(serving(*flags, "--model", f"{MODEL}={model.checkpoint}")) for _ in range(self.processes)
+            ]
+            addresses = ",".join(server.target for server in servers)
+            yield Running(f"ipv4:{addresses}", tuple(server.process for server in servers))
 
 
-def settings(threads: int) -> list[Setting]:
-    """Returns the settings to try."""
-    return [Bertscope(threads)]
+def settings(threads: int, processes: Sequence[int] = (1, 2)) -> list[Setting]:
+    """Returns the settings to try: numbers of processes that share the threads."""
+    return [Bertscope(count, max(1, threads // count)) for count in processes]

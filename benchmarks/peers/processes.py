@@ -71,15 +71,16 @@ def infer(target: str, request: bytes) -> bytes:
         return call(request, timeout=START_SECONDS, wait_for_ready=True)
 
 
-def idle_cores(started: psutil.Process) -> float:
-    """Returns the cores that an idle server uses."""
+def idle_cores(started: Sequence[psutil.Process]) -> float:
+    """Returns the cores that the processes of an idle server use."""
     before = _cpu_seconds(started)
     time.sleep(IDLE_SECONDS)
     return (_cpu_seconds(started) - before) / IDLE_SECONDS
 
 
-def _cpu_seconds(started: psutil.Process) -> float:
-    return sum(one.cpu_times().user + one.cpu_times().system for one in [started, *_children(started)])
+def _cpu_seconds(started: Sequence[psutil.Process]) -> float:
+    every = [one for parent in started for one in [parent, *_children(parent)]]
+    return sum(one.cpu_times().user + one.cpu_times().system for one in every)
 
 
 def _children(started: psutil.Process) -> list[psutil.Process]:

@@ -18,10 +18,10 @@ MODEL = "encoder"
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running server: its address, and its process."""
+    """A running server: its address, or several in gRPC's form, and its processes."""
 
     target: str
-    process: psutil.Process
+    processes: tuple[psutil.Process, ...]
 
 
 class Setting(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,11 +33,11 @@ COUNTS = {
 """Callers, and texts in a call."""
 
 
-def job(shape: str, threads: int, folder: Path) -> Job:
+def job(shape: str, threads: int, processes: Sequence[int], folder: Path) -> Job:
     """Returns the comparison on an encoder of a shape in SHAPES, written to the folder."""
     model = write_model(SHAPES[shape], folder)
     bare = Graph(str(model.graph), threads)
-    sides = {title: side.settings(threads) for title, side in (("ours", ours), ("Triton", triton), ("KServe", kserve))}
+    sides = {"ours": ours.settings(threads, processes), "Triton": triton.settings(threads), "KServe": kserve.settings(threads)}
     return Job(
         title=SHAPES[shape].title,
         sides={title: Side(settings, model) for title, settings in sides.items()},

@@ -71,7 +71,7 @@ class Triton:
         }
         with process(command, log, environment) as started:
             wait_until_ready(started, target, MODEL, log)
-            yield Running(target, started)
+            yield Running(target, (started,))
 
     def _config(self, file: Path) -> str:
         graph = onnx.load(str(file), load_external_data=False).graph
