@@ -140,8 +140,10 @@ def _intervention(field: str, value: object) -> common_pb2.HeadIntervention:
 
 
 def provenance(message: common_pb2.Provenance) -> Provenance:
-    """Returns the provenance of an answer; answers of one model share it."""
-    return _provenance(message.SerializeToString(deterministic=True))
+    """Returns the provenance of an answer."""
+    known = _provenance(message.SerializeToString(deterministic=True))
+    # A dict of its own: a caller that changes one must not change other answers.
+    return dataclasses.replace(known, library_versions=dict(known.library_versions))
 
 
 @lru_cache(maxsize=64)  # Reading it takes longer than reading the answers of a text.

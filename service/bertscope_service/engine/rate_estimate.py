@@ -20,6 +20,10 @@ MIN_BATCH_TOKENS = 128
 NOMINAL_TOKEN_SECONDS = 1e-4
 """The assumed cost of a token as long as no row of its encoder ran."""
 
+KNOWN_BATCHES = 3
+"""Nobody is rejected by an estimate from fewer batches than this: the first ones may take a hundred times as long as later
+ones."""
+
 KINDS = 64
 """The number of kinds of rows remembered per encoder; callers choose what makes a kind."""
 
@@ -39,14 +43,16 @@ Key: TypeAlias = tuple[Priority, Hashable]
 @dataclass(slots=True)
 class Rate:
     """Tokens per second: of the last batches, of the best of them, and of batches that left others waiting (0: none did
-    yet)."""
+    yet); and the number of batches."""
 
     last: float
     best: float
     busy: float = 0.0
+    batches: int = 0
 
     def note(self, rate: float, *, busy: bool) -> None:
         """Records a batch that ran at this rate."""
+        self.batches += 1
         self.last = rate + 0.5 * (self.last - rate)
         self.best = max(rate, self.best)
         if busy:
@@ -98,11 +104,11 @@ class RateEstimate:
         return STALL_FACTOR * tokens / (known.last if known else min(rate.last for rate in rates.values()))
 
     def expect(self, row: Row) -> float:
-        """Returns the seconds that a token of such rows takes while others wait, or 0 if none ran yet: nobody is rejected on a
+        """Returns the seconds that a token of such rows takes while others wait, or 0 if few ran yet: nobody is rejected on a
         guess.
 
         The estimate uses batches of a backlog, and the best rate if there was no backlog yet: when few rows wait, batches are
         small and slow, and a backlog runs in large ones.
         """
         known = self._rates.get(row.encoder, {}).get((row.job.priority, row.kind))
-        return 1 / (known.busy or known.best) if known else 0.0
+        return 1 / (known.busy or known.best) if known and known.batches >= KNOWN_BATCHES else 0.0

@@ -14,7 +14,14 @@ from bertscope_service.encoders.state import State
 from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
-from bertscope_service.engine.rate_estimate import BATCH_SECONDS, KINDS, MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS, RateEstimate
+from bertscope_service.engine.rate_estimate import (
+    BATCH_SECONDS,
+    KINDS,
+    KNOWN_BATCHES,
+    MIN_BATCH_TOKENS,
+    NOMINAL_TOKEN_SECONDS,
+    RateEstimate,
+)
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.observability.metrics import Metrics
 
@@ -174,12 +181,25 @@ async def test_a_token_is_charged_what_the_last_ones_took_and_expected_to_take_w
     assert (rates.charge(unknown), rates.expect(unknown)) == (rates.charge(row), 0.0)
 
 
+async def test_the_first_batches_of_a_kind_reject_nobody() -> None:
+    """They may have been slow only because they were the first."""
+    rates, encoder = RateEstimate(), FakeEncoder()
+    row = rows_of(encoder, "new")[0]
+    expected = []
+    for rate in (1.0, *[1000.0] * KNOWN_BATCHES):
+        expected.append(rates.expect(row))
+        rates.note(encoder, Priority.INTERACTIVE, row.kind, rate, busy=True)  # type: ignore[arg-type]
+    assert expected[:KNOWN_BATCHES] == [0.0] * KNOWN_BATCHES
+    assert 0 < expected[KNOWN_BATCHES] < 0.01
+
+
 async def test_only_so_many_kinds_are_remembered() -> None:
     """The one that was used longest ago goes first."""
     rates, encoder = RateEstimate(), FakeEncoder()
     rows = rows_of(encoder, *range(KINDS + 1))
     for row in (*rows[:KINDS], rows[0], rows[KINDS]):
-        rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
+        for _ in range(KNOWN_BATCHES):
+            rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
     assert [number for number, row in enumerate(rows) if not rates.expect(row)] == [1]
 
 
