@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
 
 import bertscope
 import grpc
@@ -59,18 +59,21 @@ class Answering:
 
     async def ask(self, question: Question) -> bytes | Refusal:
         """Returns the serialised reply of a unary method."""
-        handler, context = await self._handler(question), CallContext(question)
-        reply: bytes | None = await handler.unary_unary(question.request, context)
-        return context.refusal if reply is None else reply
+        handler = await self._handler(question)
+        try:
+            return cast(bytes, handler.response_serializer(await handler.unary_unary(question.request, CallContext(question))))
+        except AbortedError as aborted:
+            return aborted.refusal
 
     async def stream(self, question: Question) -> AsyncGenerator[bytes | Refusal, None]:
         """Yields the serialised replies of a streaming method; a refusal is the last one."""
-        handler, context = await self._handler(question), CallContext(question)
-        async with aclosing(handler.unary_stream(question.request, context)) as responses:
-            async for response in responses:
-                yield response
-        if context.refusal.code is not grpc.StatusCode.OK:
-            yield context.refusal
+        handler = await self._handler(question)
+        try:
+            async with aclosing(handler.unary_stream(question.request, CallContext(question))) as responses:
+                async for response in responses:
+                    yield handler.response_serializer(response)
+        except AbortedError as aborted:
+            yield aborted.refusal
 
     async def close(self) -> None:
         """Frees everything."""
@@ -115,11 +118,10 @@ class MethodTable:
 
 
 class CallContext:
-    """The part of a grpc.aio.ServicerContext that our methods and interceptors use. `refusal` is the status of the call."""
+    """The part of a grpc.aio.ServicerContext that our methods and interceptors use."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self.refusal = Refusal(grpc.StatusCode.OK, "", ())
 
     def invocation_metadata(self) -> Metadata:
         return self._question.metadata
@@ -131,12 +133,16 @@ class CallContext:
     def time_remaining(self) -> None:
         """Returns None: Ray does not pass deadlines on. It cancels the call when its deadline has passed."""
 
-    def set_code(self, code: grpc.StatusCode) -> None:
-        self.refusal = replace(self.refusal, code=code)
-
-    def set_details(self, details: str) -> None:
-        self.refusal = replace(self.refusal, details=details)
-
     def set_trailing_metadata(self, metadata: Metadata) -> None:
-        """Notes the metadata of an error; the ingress itself sends those of an answer."""
-        self.refusal = replace(self.refusal, trailing_metadata=metadata)
+        """Does nothing: the ingress sends the request id itself."""
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: Metadata) -> NoReturn:
+        raise AbortedError(Refusal(code, details, trailing_metadata))
+
+
+class AbortedError(Exception):
+    """Ends a call whose status is known and not OK."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.details)
+        self.refusal = refusal

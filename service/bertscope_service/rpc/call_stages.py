@@ -23,7 +23,7 @@ from bertscope_service.observability.request_ids import REQUEST_ID, request_id
 from bertscope_service.observability.tracing import CallSpan, NoTracer, Tracer
 from bertscope_service.rpc.calls_in_flight import CallsInFlight
 from bertscope_service.rpc.load_shedding import Admitted, LoadShedder, RefusalLog
-from bertscope_service.rpc.status import sent_status, without_memory
+from bertscope_service.rpc.status import SentStatus, sent_status, without_memory
 from bertscope_service.security import callers
 
 logger = logging.getLogger("bertscope.requests")
@@ -129,9 +129,9 @@ class Call:
         if not self._calls.answering.is_set():
             await self._calls.answering.wait()
 
-    def fail(self, raised: Exception) -> None:
-        """Sets the status by which the client gets an error. The handler then returns without a further message."""
-        error, context = without_memory(raised), self._context
+    def fail(self, raised: Exception) -> SentStatus:
+        """Returns the status by which the client gets an error."""
+        error = without_memory(raised)
         status = sent_status(error, self._id)
         self._code, self._reason = status.code.name, error.reason if isinstance(error, ServiceError) else "INTERNAL"
         if status.code is grpc.StatusCode.INTERNAL:
@@ -139,9 +139,7 @@ class Call:
         if isinstance(error, Overloaded):
             self._level = logging.DEBUG
             self._calls.refusals.note(error)
-        context.set_code(status.code)
-        context.set_details(status.details)
-        context.set_trailing_metadata(status.trailing_metadata)
+        return status
 
     def cut_off(self) -> None:
         """Notes that the call was cancelled: by its client, by gRPC at its deadline, or because the server stops."""

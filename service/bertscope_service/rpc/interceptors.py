@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 
@@ -16,6 +16,7 @@ from bertscope_service.errors import InvalidArgument
 from bertscope_service.observability.metrics import MethodMetrics
 from bertscope_service.rpc.call_stages import Call, Calls, Context
 from bertscope_service.rpc.malformed import Malformed
+from bertscope_service.rpc.status import SentStatus
 
 IDLE_SECONDS = 0.02
 """If no call came for this long, none waits to be accepted, and all replies have been sent."""
@@ -100,20 +101,32 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if method.streaming:
             replies = self._streaming(handler, method)
             return Wrapped(grpc.unary_stream_rpc_method_handler(replies, **serialised), stream(replies, **serialised))
-        reply = self._unary(handler, method)
+        answer = self._unary(handler, method)
+
+        async def reading(raw: bytes, context: Context) -> bytes:
+            reply = await answer(raw, context)
+            if isinstance(reply, SentStatus):
+                await _abort(context, reply)
+            return reply
 
         async def unread(requests: AsyncIterator[bytes], context: Context) -> None:
-            answer = await reply(requests, context)
-            if answer is not None:
-                await context.write(answer)
+            reply = await answer(requests, context)
+            if isinstance(reply, SentStatus):
+                # This takes less than an abort, which raises an exception. A unary handler must abort: gRPC would send its
+                # empty reply before the status, and other clients than Python's would take that for an answer.
+                context.set_code(reply.code)
+                context.set_details(reply.details)
+                context.set_trailing_metadata(reply.trailing_metadata)
+            else:
+                await context.write(reply)
 
-        return Wrapped(grpc.unary_unary_rpc_method_handler(reply, **serialised), stream(unread, **serialised))
+        return Wrapped(grpc.unary_unary_rpc_method_handler(reading, **serialised), stream(unread, **serialised))
 
-    def _unary(self, handler: Handler, method: Method) -> Callable[[Raw, Context], Awaitable[bytes | None]]:
-        """Returns a function that answers a call; None if its status is an error."""
+    def _unary(self, handler: Handler, method: Method) -> Callable[[Raw, Context], Awaitable[bytes | SentStatus]]:
+        """Returns a function that returns the reply of a call, or the status of its error."""
         counts, serialize = MethodMetrics(self.calls.metrics, method.name), handler.response_serializer or bytes
 
-        async def answer(raw: Raw, context: Context) -> bytes | None:
+        async def answer(raw: Raw, context: Context) -> bytes | SentStatus:
             call = Call(self.calls, method, counts, context)
             try:
                 await call.admit()
@@ -121,8 +134,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 reply = call.hold(serialize(await handler.unary_unary(request, context)))
                 await call.may_answer()
             except Exception as error:  # noqa: BLE001 - all become statuses here
-                call.fail(error)
-                return None
+                return call.fail(error)
             except BaseException:
                 call.cut_off()
                 raise
@@ -137,7 +149,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         counts, serialize = MethodMetrics(self.calls.metrics, method.name), handler.response_serializer or bytes
 
         async def answer(raw: Raw, context: Context) -> AsyncIterator[bytes]:
-            call, begun = Call(self.calls, method, counts, context), False
+            call, begun, status = Call(self.calls, method, counts, context), False, None
             try:
                 await call.admit()
                 request = self._malformed.parse(handler, counts.received(await _read(raw)))
@@ -149,14 +161,25 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         begun = True
                 await call.may_answer()
             except Exception as error:  # noqa: BLE001 - all become statuses here
-                call.fail(error)
+                status = call.fail(error)
             except BaseException:
                 call.cut_off()
                 raise
             finally:
                 call.end()
+            if status is not None:
+                await _abort(context, status)
 
         return answer
+
+
+async def _abort(context: Context, status: SentStatus) -> NoReturn:
+    """Ends a call with an error. Always raises."""
+    try:
+        await context.abort(*status)
+    except grpc.aio.InternalError as gone:
+        # The client is gone: its deadline passes there in the same moment as here.
+        raise asyncio.CancelledError from gone
 
 
 async def _read(raw: Raw) -> bytes:

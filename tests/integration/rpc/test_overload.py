@@ -1,5 +1,6 @@
 """More calls than a server can take: who is answered, who is refused, and what they hear. Every answer is checked."""
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -436,3 +437,27 @@ def test_while_calls_are_refused_an_admitted_one_is_read_and_answered(launch: Ca
         streaming(iter(()), timeout=CALL_SECONDS)
     assert failures[0].message == "the call holds no request; send one message"
     assert answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS)) == true
+
+
+def test_refusals_are_retried_by_any_grpc_client(launch: Callable[..., Host]) -> None:
+    """Whether their requests were read or not, a status comes alone: after an empty message no client would retry."""
+    host = launch(max_calls=1)
+    policy: dict[str, Any] = {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.1s", "backoffMultiplier": 2}
+    policy["retryableStatusCodes"] = ["RESOURCE_EXHAUSTED", "INVALID_ARGUMENT"]
+    config = json.dumps({"methodConfig": [{"name": [{}], "retryPolicy": policy}]})
+    with held(host) as gate, grpc.insecure_channel(host.target, [("grpc.service_config", config)]) as channel:
+        stub = type(host.cloze)(channel)
+        running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "a call runs")
+        with refused(EXHAUSTED):
+            stub.FillMask(ask(), timeout=CALL_SECONDS)
+        assert host.metric("bertscope_rejected_total", reason="server_limit") == 3
+        gate.let_through()
+        assert running.result()
+        wait_until(lambda: not host.metric("bertscope_requests_in_flight", method="FillMask"), "it has ended")
+        for _ in range(2):  # the first one unread, for a call was refused before
+            with refused(grpc.StatusCode.INVALID_ARGUMENT):
+                stub.FillMask(cloze.FillMaskRequest(texts=["No mask."]), timeout=CALL_SECONDS)
+    wait_until(
+        lambda: host.metric("bertscope_requests_total", method="FillMask", code="INVALID_ARGUMENT") == 6, "each came thrice"
+    )
