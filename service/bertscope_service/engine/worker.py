@@ -56,8 +56,7 @@ class Worker:
         self._queue = RowQueue(self._rates.charge)
         self._admission = Admission(self._name, limits.queue_tokens, limits.queue_seconds, limits.batch_tokens)
         self._ready = threading.Condition()
-        self._waking = False
-        """True if the loop will wake the thread soon."""
+        self._waking = False  # True if the loop will wake the thread soon
         self._ended: Callable[[], ServiceError] | None = None
         self._lease: Lease | None = None
         self._calls: deque[Call] = deque()
@@ -89,8 +88,7 @@ class Worker:
                 job.loop.call_soon(self._wake)
 
     def _wake(self) -> None:
-        """Wakes the thread after the submits of one iteration of the loop: jobs that came together share a batch, and the
-        thread does not compete with the loop for the interpreter."""
+        """Wakes the thread after all submits of one iteration of the loop: jobs that came together share a batch."""
         with self._ready:
             self._waking = False
             self._ready.notify()

@@ -78,6 +78,7 @@ class Call:
         "_id",
         "_in_flight",
         "_level",
+        "_metadata",
         "_method",
         "_models",
         "_peer",
@@ -93,7 +94,8 @@ class Call:
         self._calls, self._method, self._counts, self._context = calls, method, counts, context
         # Read now: gRPC frees the call when its client disconnects, and reading the peer then crashes the process.
         self._peer = context.peer()
-        self._id = request_id(context.invocation_metadata() or ())
+        self._metadata = context.invocation_metadata() or ()
+        self._id = request_id(self._metadata)
         self._code, self._reason, self._level = "OK", "", logging.INFO
         self._span: CallSpan | None = None
         self._admitted: Admitted | None = None
@@ -106,7 +108,7 @@ class Call:
     async def admit(self) -> None:
         """Identifies the client, and counts the call against its limits. Raises Overloaded; Unavailable while draining."""
         calls, context = self._calls, self._context
-        self._span = calls.tracer.begin(self._method.path, context.invocation_metadata() or (), self._id)
+        self._span = calls.tracer.begin(self._method.path, self._metadata, self._id)
         if calls.draining and self._method.work is not Work.PROBE:
             self._stopped = True
             calls.metrics.rejected.labels("draining").inc()
