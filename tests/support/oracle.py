@@ -67,6 +67,7 @@ class _Pass:
     keep: torch.Tensor | None
     layer: int = 0
     contexts: list[torch.Tensor] = field(default_factory=list)
+    maps: list[torch.Tensor] = field(default_factory=list)
 
 
 def _attention(
@@ -91,6 +92,7 @@ def _attention(
         read.append(edited @ value[:, head])
         if change.constant is not None:
             read[-1] = read[-1] + torch.from_numpy(change.constant).to(read[-1])
+    forward.maps.append(maps[0])
     forward.contexts.append((maps @ value)[0])
     forward.layer += 1
     return torch.stack(read, dim=2), None
@@ -113,6 +115,12 @@ class Oracle:
     def scores(self, sequence: TokenSequence, edits: Edits | None = None, *, keep: torch.Tensor | None = None) -> torch.Tensor:
         """Scores of one text: [length, vocabulary] or [labels]. `keep`: [layers, heads] instead of that of the edits."""
         return self._run(sequence, _Pass(edits or {}, keep))
+
+    def maps(self, sequence: TokenSequence, edits: Edits | None = None) -> NDArray[np.float64]:
+        """The maps of every head before its own edit, [layers, heads, length, length]."""
+        self._run(sequence, forward := _Pass(edits or {}, None))
+        found: NDArray[np.float64] = torch.stack(forward.maps).numpy()
+        return found
 
     def contexts(self, sequence: TokenSequence) -> torch.Tensor:
         """A V of every head, [layers, heads, length, head_size]."""

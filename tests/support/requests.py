@@ -8,6 +8,7 @@ from typing import Any
 
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import compression_pb2 as compression
 from google.protobuf.message import Message
 
@@ -45,6 +46,7 @@ def good(folder: Path) -> dict[str, Message]:
     return {
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
+        "DescribeAttention": attention_statistics.DescribeAttentionRequest(inputs=[INPUT], head_distances=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
@@ -75,6 +77,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[f"{WORD}🦖"])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
+    ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT, LONG])),
+    ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT], punctuation=[WORD])),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
     ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),

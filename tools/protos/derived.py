@@ -11,11 +11,13 @@ from typing import Any
 
 from tools.protos.contract import Rpc
 from tools.protos.sections import filled
+from tools.structure import ROOT
 
 SERVICE_CONFIG = Path("protos/bertscope/v1/bertscope_grpc_service_config.json")
 ENVOY, CLIENTS, SECURITY = Path("deploy/envoy/envoy.yaml"), Path("docs/clients.md"), Path("docs/security.md")
 INTERVENTIONS, PYTHON = Path("docs/interventions.md"), Path("docs/python.md")
 ALERTS = Path("deploy/prometheus/alerts.yml")
+CALLS = ROOT / "client/bertscope/aio"
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 60
 """Time limits for clients that load the service config and set no deadline: of a probe, and of a unary call that is answered
@@ -107,10 +109,10 @@ def interventions_page(text: str, rpcs: Sequence[Rpc]) -> str:
 
 
 def python_page(text: str, rpcs: Sequence[Rpc]) -> str:
-    """Returns docs/python.md with the client's methods for rpcs. The Open Inference Protocol has clients of its own."""
-    names = [rpc.name for rpc in rpcs if rpc.service.startswith("bertscope.")]
-    methods = ["`" + re.sub("(?<!^)([A-Z])", r"_\1", name).lower() + "`" for name in names]
-    return filled(text, "methods", [f"{_listed(methods)}."])
+    """Returns docs/python.md with the client's methods for rpcs; those that it lacks are left out."""
+    methods = [re.sub("(?<!^)([A-Z])", r"_\1", rpc.name).lower() for rpc in rpcs]
+    client = "".join(path.read_text(encoding="utf-8") for path in CALLS.glob("*.py"))
+    return filled(text, "methods", [f"{_listed([f'`{name}`' for name in methods if f' def {name}(' in client])}."])
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from bertscope.v1 import attention_pb2 as bertscope_dot_v1_dot_attention__pb2
+from bertscope.v1 import attention_statistics_pb2 as bertscope_dot_v1_dot_attention__statistics__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -40,6 +41,11 @@ class AttentionServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_attention__pb2.ExtractAttentionRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_attention__pb2.ExtractAttentionResponse.FromString,
                 _registered_method=True)
+        self.DescribeAttention = channel.unary_unary(
+                '/bertscope.v1.AttentionService/DescribeAttention',
+                request_serializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionResponse.FromString,
+                _registered_method=True)
 
 
 class AttentionServiceServicer(object):
@@ -59,6 +65,18 @@ class AttentionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeAttention(self, request, context):
+        """Describes what heads attend to: statistics of their maps and pattern classes, summed over texts.
+
+        The maps are those of ExtractAttention; they never leave the device. A text has the same numbers alone and in any batch, to
+        1e-5, and replies for several calls add up.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
+        attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AttentionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -66,6 +84,11 @@ def add_AttentionServiceServicer_to_server(servicer, server):
                     servicer.ExtractAttention,
                     request_deserializer=bertscope_dot_v1_dot_attention__pb2.ExtractAttentionRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_attention__pb2.ExtractAttentionResponse.SerializeToString,
+            ),
+            'DescribeAttention': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeAttention,
+                    request_deserializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -96,6 +119,33 @@ class AttentionService(object):
             '/bertscope.v1.AttentionService/ExtractAttention',
             bertscope_dot_v1_dot_attention__pb2.ExtractAttentionRequest.SerializeToString,
             bertscope_dot_v1_dot_attention__pb2.ExtractAttentionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeAttention(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.AttentionService/DescribeAttention',
+            bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionRequest.SerializeToString,
+            bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,6 +4,7 @@ isort:skip_file
 Attention maps of a hosted model."""
 
 from bertscope.v1 import attention_pb2 as _attention_pb2
+from bertscope.v1 import attention_statistics_pb2 as _attention_statistics_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 import abc as _abc_1
@@ -42,6 +43,14 @@ class AttentionServiceStub:
     more) and never the device while it does.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    DescribeAttention: _grpc.UnaryUnaryMultiCallable[_attention_statistics_pb2.DescribeAttentionRequest, _attention_statistics_pb2.DescribeAttentionResponse]
+    """Describes what heads attend to: statistics of their maps and pattern classes, summed over texts.
+
+    The maps are those of ExtractAttention; they never leave the device. A text has the same numbers alone and in any batch, to
+    1e-5, and replies for several calls add up.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
+    attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class AttentionServiceAsyncStub(AttentionServiceStub):
@@ -56,6 +65,14 @@ class AttentionServiceAsyncStub(AttentionServiceStub):
     A slow reader pauses the server between layers; it holds at most 48 MiB of finished maps (or one layer of a text, if that is
     more) and never the device while it does.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    DescribeAttention: _aio.UnaryUnaryMultiCallable[_attention_statistics_pb2.DescribeAttentionRequest, _attention_statistics_pb2.DescribeAttentionResponse]  # type: ignore[assignment]
+    """Describes what heads attend to: statistics of their maps and pattern classes, summed over texts.
+
+    The maps are those of ExtractAttention; they never leave the device. A text has the same numbers alone and in any batch, to
+    1e-5, and replies for several calls add up.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
+    attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
 
 class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -74,6 +91,20 @@ class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
         A slow reader pauses the server between layers; it holds at most 48 MiB of finished maps (or one layer of a text, if that is
         more) and never the device while it does.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def DescribeAttention(
+        self,
+        request: _attention_statistics_pb2.DescribeAttentionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_attention_statistics_pb2.DescribeAttentionResponse, _abc.Awaitable[_attention_statistics_pb2.DescribeAttentionResponse]]:
+        """Describes what heads attend to: statistics of their maps and pattern classes, summed over texts.
+
+        The maps are those of ExtractAttention; they never leave the device. A text has the same numbers alone and in any batch, to
+        1e-5, and replies for several calls add up.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
+        attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
 def add_AttentionServiceServicer_to_server(servicer: AttentionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -35,9 +35,11 @@ class _AttentionStatisticEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_At
     ATTENTION_STATISTIC_FIRST_SPECIAL: _AttentionStatistic.ValueType  # 1
     """Mean mass on the first special token, [CLS] of BERT. Texts without special tokens have none."""
     ATTENTION_STATISTIC_SEPARATORS: _AttentionStatistic.ValueType  # 2
-    """Mean mass on all other special tokens together, [SEP] of BERT (Clark et al. 2019, section 3.2)."""
+    """Mean mass on all other special tokens together, [SEP] of BERT (Clark et al. 2019, section 3.2). Texts with fewer than two special
+    tokens have none.
+    """
     ATTENTION_STATISTIC_LARGEST_SEPARATOR: _AttentionStatistic.ValueType  # 3
-    """Mean mass on that of them which gets most (Kovaleva et al. 2019, section 4.4)."""
+    """Mean mass on that of them which gets most (Kovaleva et al. 2019, section 4.4). The same texts have none."""
     ATTENTION_STATISTIC_SELF: _AttentionStatistic.ValueType  # 4
     """Mean mass on the token itself."""
     ATTENTION_STATISTIC_PREVIOUS: _AttentionStatistic.ValueType  # 5
@@ -71,9 +73,11 @@ ATTENTION_STATISTIC_UNSPECIFIED: AttentionStatistic.ValueType  # 0
 ATTENTION_STATISTIC_FIRST_SPECIAL: AttentionStatistic.ValueType  # 1
 """Mean mass on the first special token, [CLS] of BERT. Texts without special tokens have none."""
 ATTENTION_STATISTIC_SEPARATORS: AttentionStatistic.ValueType  # 2
-"""Mean mass on all other special tokens together, [SEP] of BERT (Clark et al. 2019, section 3.2)."""
+"""Mean mass on all other special tokens together, [SEP] of BERT (Clark et al. 2019, section 3.2). Texts with fewer than two special
+tokens have none.
+"""
 ATTENTION_STATISTIC_LARGEST_SEPARATOR: AttentionStatistic.ValueType  # 3
-"""Mean mass on that of them which gets most (Kovaleva et al. 2019, section 4.4)."""
+"""Mean mass on that of them which gets most (Kovaleva et al. 2019, section 4.4). The same texts have none."""
 ATTENTION_STATISTIC_SELF: AttentionStatistic.ValueType  # 4
 """Mean mass on the token itself."""
 ATTENTION_STATISTIC_PREVIOUS: AttentionStatistic.ValueType  # 5
@@ -290,7 +294,9 @@ class DescribeAttentionRequest(_message.Message):
 
     @_builtins.property
     def punctuation(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Vocabulary entries that count as punctuation, at most 100, none empty; empty means "." and "," (Clark et al. 2019)."""
+        """Vocabulary entries that count as punctuation, at most 100, none empty, each as texts write it: "." also names the pieces "##."
+        and "Ġ.". An entry that is no single piece is an error. Empty means "." and "," (Clark et al. 2019), if there are such.
+        """
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
+from bertscope.v1 import attention_pb2, attention_pb2_grpc, attention_statistics_pb2, common_pb2
 
 from bertscope_service.analyses.attention import (
     AttentionObserver,
@@ -18,8 +18,9 @@ from bertscope_service.analyses.attention import (
     TextPlan,
     Word,
 )
-from bertscope_service.api.answer import Backend, Call, Context
+from bertscope_service.api.answer import Backend, Call, Context, answer
 from bertscope_service.api.attention_chunks import render_chunks
+from bertscope_service.api.attention_description import plan_description, render_description
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import RequestLimits
@@ -46,7 +47,7 @@ Response = attention_pb2.ExtractAttentionResponse | bytes
 
 
 class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
-    """Serves AttentionService: streams attention maps."""
+    """Serves AttentionService: streams attention maps, and describes them."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -63,6 +64,13 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
             async with aclosing(self._stream(plan.texts, call, gates)) as responses:
                 async for response in responses:
                     yield response
+
+    async def DescribeAttention(
+        self, request: attention_statistics_pb2.DescribeAttentionRequest, context: Context
+    ) -> attention_statistics_pb2.DescribeAttentionResponse:
+        return await answer(
+            self._backend, request, context, plan_description, render_description, model=request.model, inline_bytes=0
+        )
 
     async def _stream(self, plans: list[TextPlan], call: Call, gates: Gates | None) -> AsyncGenerator[Response, None]:
         """Yields headers and chunks, text by text; texts run ahead of their reader within its window."""

@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 import pytest
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
@@ -31,6 +32,11 @@ def fill(host: Host, **fields: Any) -> None:
 def extract(host: Host, **fields: Any) -> None:
     fields.setdefault("inputs", [common_pb2.TextInput(text="The cat sat.")])
     list(host.attention.ExtractAttention(attention.ExtractAttentionRequest(**fields), timeout=CALL_SECONDS))
+
+
+def describe(host: Host, **fields: Any) -> None:
+    fields.setdefault("inputs", [common_pb2.TextInput(text="The cat sat.")])
+    host.attention.DescribeAttention(attention_statistics.DescribeAttentionRequest(**fields), timeout=CALL_SECONDS)
 
 
 # field, words of the message, fields of the request
@@ -70,7 +76,7 @@ def text_input(text: str, pair: str | None = None) -> common_pb2.TextInput:
     return common_pb2.TextInput(text=text, text_pair=pair)
 
 
-BAD_EXTRACTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+BAD_INPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "no text": ("inputs", "give at least one text", {"inputs": []}),
     "empty": ("inputs[1].text", "write some text", {"inputs": [text_input("a"), text_input("")]}),
     "empty pair": ("inputs[0].text_pair", "leave it out", {"inputs": [text_input("a", "")]}),
@@ -82,8 +88,10 @@ BAD_EXTRACTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "too long pair": ("inputs[0]", "truncate", {"inputs": [text_input("a", LONG)]}),
     "layer": ("layers[1]", "has layers 0 to 3", {"layers": [3, 4]}),
     "largest layer": ("layers[0]", "has layers 0 to 3", {"layers": [2**32 - 1]}),
-    "head": ("heads[0]", "has heads 0 to 3", {"heads": [4]}),
     "layer twice": ("layers[2]", "once", {"layers": [1, 0, 1]}),
+}
+BAD_EXTRACTS = BAD_INPUTS | {
+    "head": ("heads[0]", "has heads 0 to 3", {"heads": [4]}),
     "head twice": ("heads[1]", "once", {"heads": [2, 2]}),
     "dtype": ("dtype", "DATA_TYPE_FLOAT32", {"dtype": 7}),
     "negative dtype": ("dtype", "DATA_TYPE_FLOAT32", {"dtype": -1}),
@@ -95,6 +103,25 @@ BAD_EXTRACTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_extract_attention(host: Host, field: str, words: str, fields: dict[str, Any]) -> None:
     with refused(INVALID) as failures:
         extract(host, **fields)
+    assert failures[0].fields == [field]
+    assert words in failures[0].message
+
+
+BAD_DESCRIPTIONS = BAD_INPUTS | {
+    "empty entry": ("punctuation[1]", "leave it out", {"punctuation": [".", ""]}),
+    "blank entry": ("punctuation[0]", "leave it out", {"punctuation": [" "]}),
+    "large entry": ("punctuation[0]", "shorten it", {"punctuation": ["x" * 100_001]}),
+    "no piece": ("punctuation[2]", "no single piece", {"punctuation": [".", ",", "unplayable recordings"]}),
+    "unknown character": ("punctuation[0]", "no single piece", {"punctuation": ["🦖"]}),
+    "too many entries": ("punctuation", "name fewer", {"punctuation": ["."] * 101}),
+    "unused reference texts": ("reference_texts", "leave", {"reference_texts": ["The cat sat."]}),
+}
+
+
+@pytest.mark.parametrize(("field", "words", "fields"), BAD_DESCRIPTIONS.values(), ids=BAD_DESCRIPTIONS)
+def test_describe_attention(host: Host, field: str, words: str, fields: dict[str, Any]) -> None:
+    with refused(INVALID) as failures:
+        describe(host, **fields)
     assert failures[0].fields == [field]
     assert words in failures[0].message
 
@@ -117,7 +144,7 @@ BAD_INTERVENTIONS: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("ask", [fill, extract])
+@pytest.mark.parametrize("ask", [fill, extract, describe])
 @pytest.mark.parametrize(("field", "words", "plan"), BAD_INTERVENTIONS.values(), ids=BAD_INTERVENTIONS)
 def test_interventions(host: Host, ask: Any, field: str, words: str, plan: list[dict[str, Any]]) -> None:
     texts = {"texts": [GOOD]} if ask is fill else {}

@@ -8,6 +8,7 @@ import pytest
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
@@ -144,6 +145,17 @@ CLASSIFIES = st.builds(
 # Objectives; most of them good, so that what comes after them is reached.
 PLAIN = st.sampled_from(["The cat sat.", "A dog ran near the house.", "Nobody waited for the waiter."])
 MASKED = st.sampled_from(["The [MASK] sat.", "[MASK] ran.", "A [MASK] is in the house."])
+DESCRIPTIONS = st.builds(
+    attention_statistics.DescribeAttentionRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(PLAIN))), INPUTS),
+    layers=mostly(st.just([]), lists(NUMBERS)),
+    punctuation=mostly(st.just([]), lists(TEXTS | st.sampled_from([".", ",", "cat"]))),
+    head_distances=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
 
 
@@ -362,6 +374,7 @@ RICH = {
     "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
     "FillMask": FILLS,
     "ExtractAttention": EXTRACTS,
+    "DescribeAttention": DESCRIPTIONS,
     "ListModels": LISTS,
     "GetModel": GETS,
     "UnloadModel": UNLOADS,

@@ -1,0 +1,28 @@
+"""Shows the attention maps of a batch, layer by layer, to reductions that run beside the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+import torch
+
+from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.state import State
+
+LayerWatcher = Callable[[int, torch.Tensor], None]
+"""Receives a layer and its maps, float32 [rows, heads, length, length], padding included; only valid during the call."""
+
+CACHED_BYTES = 2 * 1024 * 1024
+"""Maximum size of the maps that a CPU reduces at a time: they stay in its cache from one reduction to the next, and larger
+intermediate tensors get new pages from the system each time."""
+
+
+def run_layers(encoder: Encoder, state: State, layers: Collection[int], gates: BatchGates | None, see: LayerWatcher) -> None:
+    """Runs all layers up to the highest of `layers`, and passes the maps of these layers to `see`, in ascending order."""
+    encoder.advance(state, max(layers) + 1, gates, {layer: partial(see, layer) for layer in layers})
+
+
+def maps_at_a_time(device: torch.device, size: int) -> int:
+    """Returns how many maps of `size` numbers to reduce at a time: all of them on a GPU, at least one."""
+    return max(1, CACHED_BYTES // (4 * size)) if device.type == "cpu" else 1 << 30

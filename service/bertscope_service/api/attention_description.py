@@ -1,0 +1,87 @@
+"""DescribeAttention of the AttentionService."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
+
+from bertscope_service.analyses.attention_description import (
+    DescriptionPlan,
+    DescriptionQuery,
+    HeadSums,
+    PatternSums,
+    Statistic,
+)
+from bertscope_service.analyses.attention_patterns import Pattern
+from bertscope_service.api.checks import check_each, check_inputs, check_numbers
+from bertscope_service.api.enums import numbers
+from bertscope_service.api.limits import MAX_PUNCTUATION, RequestLimits
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_observable
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+STATISTICS: Mapping[Statistic, Any] = numbers(Statistic, statistics_pb2.AttentionStatistic, "ATTENTION_STATISTIC_")
+PATTERNS: Mapping[Pattern, Any] = numbers(Pattern, statistics_pb2.AttentionPattern, "ATTENTION_PATTERN_")
+
+
+def plan_description(
+    request: statistics_pb2.DescribeAttentionRequest, model: LoadedModel, limits: RequestLimits
+) -> DescriptionPlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model whose attention can't be observed."""
+    require_observable(model)
+    shape = model.encoder.shape
+    query = DescriptionQuery(
+        check_inputs(request.inputs, limits),
+        check_numbers(request.layers, "layers", "layer", shape.layers, model.name),
+        check_punctuation(request.punctuation, limits),
+        request.head_distances,
+        request.truncate,
+    )
+    return DescriptionPlan(query, model.tokenizer, shape)
+
+
+def check_punctuation(entries: Sequence[str], limits: RequestLimits) -> tuple[str, ...]:
+    """Checks that there are not too many entries and that none is empty. Returns them."""
+    if len(entries) > MAX_PUNCTUATION:
+        message = f"punctuation has {len(entries)} entries and one call takes {MAX_PUNCTUATION}; name fewer"
+        raise InvalidArgument("punctuation", message, "TOO_MANY_PIECES", limit=MAX_PUNCTUATION)
+    return check_each(entries, "punctuation", limits)
+
+
+def render_description(
+    plan: DescriptionPlan, results: Sequence[Any], model: LoadedModel
+) -> statistics_pb2.DescribeAttentionResponse:
+    found = plan.describe(results)
+    distances = None
+    if found.distances is not None:
+        distances = statistics_pb2.HeadDistances(texts=len(plan.texts), sums=found.distances.ravel().tolist())
+    return statistics_pb2.DescribeAttentionResponse(
+        layers=plan.query.layers,
+        heads=plan.heads,
+        texts=len(plan.texts),
+        tokens=plan.tokens,
+        truncated_texts=plan.truncated_texts,
+        statistics=render_statistics(found.statistics),
+        patterns=[_render_pattern(pattern, sums) for pattern, sums in found.patterns.items()],
+        head_distances=distances,
+        provenance=render_provenance(model),
+    )
+
+
+def render_statistics(found: Mapping[Statistic, HeadSums]) -> list[statistics_pb2.AttentionStatisticSums]:
+    return [
+        statistics_pb2.AttentionStatisticSums(statistic=STATISTICS[one], sums=render_sums(sums)) for one, sums in found.items()
+    ]
+
+
+def render_sums(found: HeadSums) -> statistics_pb2.HeadSums:
+    return statistics_pb2.HeadSums(texts=found.texts, sums=found.sums.ravel().tolist(), squares=found.squares.ravel().tolist())
+
+
+def _render_pattern(pattern: Pattern, found: PatternSums) -> statistics_pb2.AttentionPatternSums:
+    return statistics_pb2.AttentionPatternSums(
+        pattern=PATTERNS[pattern], texts=found.texts.ravel().tolist(), scores=render_sums(found.scores)
+    )

@@ -1,0 +1,139 @@
+"""DescribeAttention through gRPC: sums that add up over calls and agree with the maps that ExtractAttention streams."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
+from bertscope.v1 import common_pb2
+from numpy.typing import NDArray
+
+from tests.support.attention_definitions import jensen_shannon, statistics
+from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+
+TEXTS: tuple[tuple[str, str | None], ...] = (
+    ("The cat sat.", None),
+    ("The unhappy player sat.", "The children replayed the song, unrecognizably."),
+    ("The nurse told the doctor that her patient had been waiting since 7:45 a.m.", None),
+    ("Nobody waited.", "No!"),
+)
+PREFIX = "ATTENTION_STATISTIC_"
+MEAN, SCALE = common_pb2.HeadIntervention.MODE_MEAN, common_pb2.HeadIntervention.MODE_SCALE
+
+
+def inputs(texts: Sequence[tuple[str, str | None]] = TEXTS) -> list[common_pb2.TextInput]:
+    return [common_pb2.TextInput(text=text, text_pair=pair) for text, pair in texts]
+
+
+def describe(host: Host, **fields: Any) -> statistics_pb2.DescribeAttentionResponse:
+    fields.setdefault("inputs", inputs())
+    reply = host.attention.DescribeAttention(statistics_pb2.DescribeAttentionRequest(**fields), timeout=CALL_SECONDS)
+    assert isinstance(reply, statistics_pb2.DescribeAttentionResponse)
+    return reply
+
+
+def sums_of(reply: statistics_pb2.DescribeAttentionResponse) -> dict[str, tuple[int, NDArray[np.float64]]]:
+    """By name: the texts, and sums and squares."""
+    found = {}
+    for entry in reply.statistics:
+        name = statistics_pb2.AttentionStatistic.Name(entry.statistic).removeprefix(PREFIX)
+        assert name not in found
+        found[name] = entry.sums.texts, np.array([entry.sums.sums, entry.sums.squares])
+    return found
+
+
+@pytest.mark.parametrize("model", ["models/bert", "models/roberta"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"layers": [3, 1]},
+        {
+            "interventions": [
+                common_pb2.HeadIntervention(layer=0, heads=[1], mode=MEAN),
+                common_pb2.HeadIntervention(layer=1, mode=SCALE, scale=2.0),
+            ],
+            "reference_texts": ["The cat sat.", "Nobody waited for the waiter."],
+        },
+    ],
+    ids=["untouched", "layers", "interventions"],
+)
+def test_statistics_are_those_of_the_maps_that_are_streamed(host: Host, model: str, changed: dict[str, Any]) -> None:
+    reply = describe(host, model=model, **changed)
+    streamed = attention.ExtractAttentionRequest(model=model, inputs=inputs(), **changed)
+    texts = read_maps(host.attention.ExtractAttention(streamed, timeout=CALL_SECONDS))
+    assert list(reply.layers) == list(texts[0].header.layers)
+    assert (reply.heads, reply.texts, reply.truncated_texts) == (4, len(TEXTS), 0)
+    assert reply.tokens == sum(len(text.header.tokens) for text in texts)
+    assert reply.provenance == texts[0].header.provenance
+    assert not reply.HasField("head_distances")
+    found = sums_of(reply)
+    for name, (count, sums) in found.items():
+        values = []
+        for text in texts:
+            which = [-1 if token.special else token.segment for token in text.header.tokens]
+            commas = [token.text.lstrip("Ġ▁") in (".", ",") for token in text.header.tokens]
+            maps = text.values.astype(np.float64).reshape(-1, *text.values.shape[2:])
+            one = [statistics(each, which, commas)[name] for each in maps]
+            if one[0] is not None:
+                values.append(np.array(one))
+        assert count == len(values)
+        np.testing.assert_allclose(sums[0], sum(values), rtol=1e-5, atol=1e-5 * count, err_msg=name)
+        np.testing.assert_allclose(sums[1], sum(map(np.square, values)), rtol=4e-5, atol=1e-5 * count, err_msg=name)
+    assert len(found) == 13
+
+
+def test_replies_of_several_calls_add_up(host: Host) -> None:
+    whole, parts = describe(host), [describe(host, inputs=inputs(TEXTS[begin : begin + 2])) for begin in (0, 2)]
+    assert sum(part.tokens for part in parts) == whole.tokens
+    for name, (count, sums) in sums_of(whole).items():
+        has = [sums_of(part)[name] for part in parts]
+        assert count == sum(texts for texts, _ in has)
+        np.testing.assert_allclose(sums, sum(numbers for _, numbers in has), rtol=1e-5, atol=1e-6)
+    for index, entry in enumerate(whole.patterns):
+        assert entry.pattern == index + 1
+        scores = np.sum([part.patterns[index].scores.sums for part in parts], axis=0)
+        np.testing.assert_allclose(entry.scores.sums, scores, rtol=1e-4, atol=1e-4)
+    assert np.sum([entry.texts for entry in whole.patterns], axis=0).tolist() == [len(TEXTS)] * 16
+
+
+def test_distances_between_heads(host: Host) -> None:
+    reply = describe(host, inputs=inputs(TEXTS[:2]), layers=[2, 0], head_distances=True)
+    streamed = attention.ExtractAttentionRequest(inputs=inputs(TEXTS[:2]), layers=[2, 0])
+    texts = read_maps(host.attention.ExtractAttention(streamed, timeout=CALL_SECONDS))
+    expected = np.zeros((8, 8))
+    for text in texts:
+        maps = text.values.astype(np.float64).reshape(8, *text.values.shape[2:])
+        expected += [[jensen_shannon(one, other) for other in maps] for one in maps]
+    assert reply.head_distances.texts == 2
+    np.testing.assert_allclose(np.reshape(reply.head_distances.sums, (8, 8)), expected, rtol=0, atol=2e-5)
+    assert sums_of(reply).keys() == sums_of(describe(host)).keys()
+
+
+def test_statistics_that_no_text_has_are_left_out(host: Host) -> None:
+    assert "OTHER_TEXT" not in sums_of(describe(host, inputs=inputs(TEXTS[:1])))
+    mixed = sums_of(describe(host))
+    assert (mixed["OTHER_TEXT"][0], mixed["SAME_TEXT"][0]) == (2, 4)
+
+
+def test_texts_that_are_cut_are_counted(host: Host) -> None:
+    reply = describe(host, inputs=[*inputs(TEXTS[:1]), common_pb2.TextInput(text="the cat " * 60)], truncate=True)
+    assert (reply.texts, reply.truncated_texts) == (2, 1)
+    assert reply.tokens > 64
+
+
+def test_a_model_without_attention(launch: Callable[..., Host], tmp_path: Path, checkpoints: dict[str, Path]) -> None:
+    """Token elimination drops tokens between layers."""
+    from bertscope_service.checkpoints.steps import EliminateTokens
+
+    from tests.support.compressed import made
+
+    folder = made(checkpoints["bert"], tmp_path / "short", EliminateTokens((1.0, 0.8, 0.6, 0.5)))
+    host = launch(model=[f"short={folder}"])
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        describe(host)
+    assert failures[0].info.reason == "NOT_OBSERVABLE"
