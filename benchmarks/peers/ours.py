@@ -31,8 +31,8 @@ class Bertscope:
 
     @contextlib.contextmanager
     def start(self, model: Written, environments: Path, scratch: Path) -> Iterator[Running]:
-        flags = ("--runtime", "onnx", "--threads", str(self.threads), "--cache-folder", str(scratch))
-        flags += ("--queue-seconds", str(QUEUE_SECONDS))
+        flags = ["--runtime", "onnx", "--threads", str(self.threads), "--cache-folder", str(scratch)]
+        flags += ["--queue-seconds", str(QUEUE_SECONDS)]
         with contextlib.ExitStack() as stack:
             # One after the other: the first one exports the checkpoint for all.
             servers = [
