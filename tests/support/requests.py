@@ -8,6 +8,7 @@ from typing import Any
 
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import compression_pb2 as compression
 from google.protobuf.message import Message
@@ -28,6 +29,10 @@ HEADS = [common_pb2.LayerHeads(layer=0, heads=[0])]
 SOME_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=0.2, texts=[SAID]))
 TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=1.5, texts=[SAID]))
 
+SPANS = [relations.CharacterSpan(start=0, end=3), relations.CharacterSpan(start=4, end=18)]
+LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordPair(source=1, target=0)])
+OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
+
 
 def infer(name: str, text: str) -> oip.ModelInferRequest:
     contents = oip.InferTensorContents(bytes_contents=[text.encode()])
@@ -46,6 +51,7 @@ def good(folder: Path) -> dict[str, Message]:
     return {
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
+        "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
         "DescribeAttention": attention_statistics.DescribeAttentionRequest(inputs=[INPUT], head_distances=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
@@ -77,6 +83,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[f"{WORD}🦖"])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
+    ("ScoreRelations", relations.ScoreRelationsRequest(texts=[OVERLAPPING], relations=[WORD])),
+    ("ScoreRelations", relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD, WORD])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT, LONG])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT], punctuation=[WORD])),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),

@@ -22,13 +22,14 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from bertscope.v1 import attention_relations_pb2 as bertscope_dot_v1_dot_attention__relations__pb2
 from bertscope.v1 import attention_statistics_pb2 as bertscope_dot_v1_dot_attention__statistics__pb2
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x62\x65rtscope/v1/attention.proto\x12\x0c\x62\x65rtscope.v1\x1a\'bertscope/v1/attention_statistics.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xa6\x02\n\x17\x45xtractAttentionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12\r\n\x05heads\x18\x04 \x03(\r\x12%\n\x05\x64type\x18\x05 \x01(\x0e\x32\x16.bertscope.v1.DataType\x12+\n\x05level\x18\x06 \x01(\x0e\x32\x1c.bertscope.v1.AttentionLevel\x12\x35\n\rinterventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x08 \x01(\x08\x12\x17\n\x0freference_texts\x18\t \x03(\t\"\x83\x01\n\x18\x45xtractAttentionResponse\x12/\n\x06header\x18\x01 \x01(\x0b\x32\x1d.bertscope.v1.AttentionHeaderH\x00\x12-\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1c.bertscope.v1.AttentionChunkH\x00\x42\x07\n\x05\x65vent\"\xdb\x01\n\x0f\x41ttentionHeader\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12#\n\x06tokens\x18\x02 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12\r\n\x05heads\x18\x04 \x03(\r\x12\'\n\tattention\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x18\n\x10truncated_tokens\x18\x06 \x01(\r\x12,\n\nprovenance\x18\x07 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"C\n\x0e\x41ttentionChunk\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c*f\n\x0e\x41ttentionLevel\x12\x1f\n\x1b\x41TTENTION_LEVEL_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41TTENTION_LEVEL_PIECE\x10\x01\x12\x18\n\x14\x41TTENTION_LEVEL_WORD\x10\x02\x32\x91\x03\n\x10\x41ttentionService\x12\xbb\x01\n\x10\x45xtractAttention\x12%.bertscope.v1.ExtractAttentionRequest\x1a&.bertscope.v1.ExtractAttentionResponse\"V\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x45\"%/v1/{model=models/*}:extractAttention:\x01*Z\x19\"\x14/v1:extractAttention:\x01*0\x01\x12\xbe\x01\n\x11\x44\x65scribeAttention\x12&.bertscope.v1.DescribeAttentionRequest\x1a\'.bertscope.v1.DescribeAttentionResponse\"X\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02G\"&/v1/{model=models/*}:describeAttention:\x01*Z\x1a\"\x15/v1:describeAttention:\x01*BI\n\x0c\x62\x65rtscope.v1B\x0e\x41ttentionProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x62\x65rtscope/v1/attention.proto\x12\x0c\x62\x65rtscope.v1\x1a&bertscope/v1/attention_relations.proto\x1a\'bertscope/v1/attention_statistics.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xa6\x02\n\x17\x45xtractAttentionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12\r\n\x05heads\x18\x04 \x03(\r\x12%\n\x05\x64type\x18\x05 \x01(\x0e\x32\x16.bertscope.v1.DataType\x12+\n\x05level\x18\x06 \x01(\x0e\x32\x1c.bertscope.v1.AttentionLevel\x12\x35\n\rinterventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x08 \x01(\x08\x12\x17\n\x0freference_texts\x18\t \x03(\t\"\x83\x01\n\x18\x45xtractAttentionResponse\x12/\n\x06header\x18\x01 \x01(\x0b\x32\x1d.bertscope.v1.AttentionHeaderH\x00\x12-\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1c.bertscope.v1.AttentionChunkH\x00\x42\x07\n\x05\x65vent\"\xdb\x01\n\x0f\x41ttentionHeader\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12#\n\x06tokens\x18\x02 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12\r\n\x05heads\x18\x04 \x03(\r\x12\'\n\tattention\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x18\n\x10truncated_tokens\x18\x06 \x01(\r\x12,\n\nprovenance\x18\x07 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"C\n\x0e\x41ttentionChunk\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c*f\n\x0e\x41ttentionLevel\x12\x1f\n\x1b\x41TTENTION_LEVEL_UNSPECIFIED\x10\x00\x12\x19\n\x15\x41TTENTION_LEVEL_PIECE\x10\x01\x12\x18\n\x14\x41TTENTION_LEVEL_WORD\x10\x02\x32\xc3\x04\n\x10\x41ttentionService\x12\xbb\x01\n\x10\x45xtractAttention\x12%.bertscope.v1.ExtractAttentionRequest\x1a&.bertscope.v1.ExtractAttentionResponse\"V\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x45\"%/v1/{model=models/*}:extractAttention:\x01*Z\x19\"\x14/v1:extractAttention:\x01*0\x01\x12\xbe\x01\n\x11\x44\x65scribeAttention\x12&.bertscope.v1.DescribeAttentionRequest\x1a\'.bertscope.v1.DescribeAttentionResponse\"X\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02G\"&/v1/{model=models/*}:describeAttention:\x01*Z\x1a\"\x15/v1:describeAttention:\x01*\x12\xaf\x01\n\x0eScoreRelations\x12#.bertscope.v1.ScoreRelationsRequest\x1a$.bertscope.v1.ScoreRelationsResponse\"R\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x41\"#/v1/{model=models/*}:scoreRelations:\x01*Z\x17\"\x12/v1:scoreRelations:\x01*BI\n\x0c\x62\x65rtscope.v1B\x0e\x41ttentionProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,16 +41,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ATTENTIONSERVICE'].methods_by_name['ExtractAttention']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002E\"%/v1/{model=models/*}:extractAttention:\001*Z\031\"\024/v1:extractAttention:\001*'
   _globals['_ATTENTIONSERVICE'].methods_by_name['DescribeAttention']._loaded_options = None
   _globals['_ATTENTIONSERVICE'].methods_by_name['DescribeAttention']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002G\"&/v1/{model=models/*}:describeAttention:\001*Z\032\"\025/v1:describeAttention:\001*'
-  _globals['_ATTENTIONLEVEL']._serialized_start=893
-  _globals['_ATTENTIONLEVEL']._serialized_end=995
-  _globals['_EXTRACTATTENTIONREQUEST']._serialized_start=172
-  _globals['_EXTRACTATTENTIONREQUEST']._serialized_end=466
-  _globals['_EXTRACTATTENTIONRESPONSE']._serialized_start=469
-  _globals['_EXTRACTATTENTIONRESPONSE']._serialized_end=600
-  _globals['_ATTENTIONHEADER']._serialized_start=603
-  _globals['_ATTENTIONHEADER']._serialized_end=822
-  _globals['_ATTENTIONCHUNK']._serialized_start=824
-  _globals['_ATTENTIONCHUNK']._serialized_end=891
-  _globals['_ATTENTIONSERVICE']._serialized_start=998
-  _globals['_ATTENTIONSERVICE']._serialized_end=1399
+  _globals['_ATTENTIONSERVICE'].methods_by_name['ScoreRelations']._loaded_options = None
+  _globals['_ATTENTIONSERVICE'].methods_by_name['ScoreRelations']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002A\"#/v1/{model=models/*}:scoreRelations:\001*Z\027\"\022/v1:scoreRelations:\001*'
+  _globals['_ATTENTIONLEVEL']._serialized_start=933
+  _globals['_ATTENTIONLEVEL']._serialized_end=1035
+  _globals['_EXTRACTATTENTIONREQUEST']._serialized_start=212
+  _globals['_EXTRACTATTENTIONREQUEST']._serialized_end=506
+  _globals['_EXTRACTATTENTIONRESPONSE']._serialized_start=509
+  _globals['_EXTRACTATTENTIONRESPONSE']._serialized_end=640
+  _globals['_ATTENTIONHEADER']._serialized_start=643
+  _globals['_ATTENTIONHEADER']._serialized_end=862
+  _globals['_ATTENTIONCHUNK']._serialized_start=864
+  _globals['_ATTENTIONCHUNK']._serialized_end=931
+  _globals['_ATTENTIONSERVICE']._serialized_start=1038
+  _globals['_ATTENTIONSERVICE']._serialized_end=1617
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from bertscope.v1 import attention_pb2 as bertscope_dot_v1_dot_attention__pb2
+from bertscope.v1 import attention_relations_pb2 as bertscope_dot_v1_dot_attention__relations__pb2
 from bertscope.v1 import attention_statistics_pb2 as bertscope_dot_v1_dot_attention__statistics__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -46,6 +47,11 @@ class AttentionServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionResponse.FromString,
                 _registered_method=True)
+        self.ScoreRelations = channel.unary_unary(
+                '/bertscope.v1.AttentionService/ScoreRelations',
+                request_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsResponse.FromString,
+                _registered_method=True)
 
 
 class AttentionServiceServicer(object):
@@ -77,6 +83,16 @@ class AttentionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScoreRelations(self, request, context):
+        """Scores how much attention linked words get from each other, in every head, beside chance at the same distance.
+
+        Weights are those of the maps that ExtractAttention streams.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AttentionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -89,6 +105,11 @@ def add_AttentionServiceServicer_to_server(servicer, server):
                     servicer.DescribeAttention,
                     request_deserializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionResponse.SerializeToString,
+            ),
+            'ScoreRelations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScoreRelations,
+                    request_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -146,6 +167,33 @@ class AttentionService(object):
             '/bertscope.v1.AttentionService/DescribeAttention',
             bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionRequest.SerializeToString,
             bertscope_dot_v1_dot_attention__statistics__pb2.DescribeAttentionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScoreRelations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.AttentionService/ScoreRelations',
+            bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsRequest.SerializeToString,
+            bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,6 +4,7 @@ isort:skip_file
 Attention maps of a hosted model."""
 
 from bertscope.v1 import attention_pb2 as _attention_pb2
+from bertscope.v1 import attention_relations_pb2 as _attention_relations_pb2
 from bertscope.v1 import attention_statistics_pb2 as _attention_statistics_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
@@ -51,6 +52,12 @@ class AttentionServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
     attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    ScoreRelations: _grpc.UnaryUnaryMultiCallable[_attention_relations_pb2.ScoreRelationsRequest, _attention_relations_pb2.ScoreRelationsResponse]
+    """Scores how much attention linked words get from each other, in every head, beside chance at the same distance.
+
+    Weights are those of the maps that ExtractAttention streams.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class AttentionServiceAsyncStub(AttentionServiceStub):
@@ -73,6 +80,12 @@ class AttentionServiceAsyncStub(AttentionServiceStub):
     1e-5, and replies for several calls add up.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
     attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    ScoreRelations: _aio.UnaryUnaryMultiCallable[_attention_relations_pb2.ScoreRelationsRequest, _attention_relations_pb2.ScoreRelationsResponse]  # type: ignore[assignment]
+    """Scores how much attention linked words get from each other, in every head, beside chance at the same distance.
+
+    Weights are those of the maps that ExtractAttention streams.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
 
 class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -105,6 +118,18 @@ class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
         1e-5, and replies for several calls add up.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (the model shows no
         attention), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def ScoreRelations(
+        self,
+        request: _attention_relations_pb2.ScoreRelationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_attention_relations_pb2.ScoreRelationsResponse, _abc.Awaitable[_attention_relations_pb2.ScoreRelationsResponse]]:
+        """Scores how much attention linked words get from each other, in every head, beside chance at the same distance.
+
+        Weights are those of the maps that ExtractAttention streams.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
 def add_AttentionServiceServicer_to_server(servicer: AttentionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -141,7 +141,7 @@ class ScoreRelationsRequest(_message.Message):
     @_builtins.property
     def relations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the relations, 1 to 1,000, none empty, none twice. One without a pair in these texts is no error: other calls may have
-        some.
+        some. Some text has a pair.
         """
 
     @_builtins.property
@@ -217,7 +217,8 @@ class DirectedScores(_message.Message):
     @_builtins.property
     def largest_weight_by_chance(self) -> _attention_statistics_pb2.HeadSums:
         """The same of chance: for each pair, the mean over all pairs of words of its text that are as far apart, in the same direction,
-        and not linked by this relation; then the largest over the pairs. The texts of which a pair has such others.
+        and not linked by this relation; then the largest over the pairs. The texts of which a pair has such others. In a pair of
+        texts, both words are of the same one, whichever that is.
         """
 
     @_builtins.property
@@ -317,7 +318,7 @@ class RelationDetail(_message.Message):
     """Index in ScoreRelationsRequest.relations."""
     @_builtins.property
     def offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Distance of each scored pair, in words, as in OffsetCount."""
+        """Distance of each scored pair, in words, as in OffsetCount, ascending."""
 
     @_builtins.property
     def forward_correct(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -361,7 +362,7 @@ class ScoreRelationsResponse(_message.Message):
     heads: _builtins.int
     """Heads of a layer."""
     texts: _builtins.int
-    """The texts scored."""
+    """The texts with a pair; the others are not run."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___RelationScores]:
         """The scores, in the order of the request."""

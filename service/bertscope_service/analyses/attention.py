@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.texts import read_input
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.analyses.word_maps import Word, by_word, words_of
+from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
@@ -117,26 +118,6 @@ def _map_watcher(layer: int, reads: Sequence[_Read]) -> MapWatcher:
     return watch
 
 
-def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:
-    """Converts maps by piece [heads, tokens, tokens] to maps by word [heads, words, words].
-
-    Attention to a split word is the sum over its pieces, attention from it their mean (Clark et al. 2019, section 4.1), so
-    rows still sum to 1. membership: [tokens, words], 1 where a token belongs to a word; every token belongs to exactly one.
-    """
-    received = maps.float() @ membership
-    return (membership / membership.sum(dim=0)).T @ received
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A row and column of a map by words: the word's text, its span, and its pieces."""
-
-    text: str
-    start: int
-    end: int
-    pieces: list[Piece]
-
-
 class TextPlan:
     """The plan to read one text's maps: its tokens, the shape of its tensor, and the steps in their order.
 
@@ -202,22 +183,3 @@ class AttentionPlan:
     def reply_bytes(self) -> int:
         """Size of the largest step, bytes: the most that waits in memory for a client that reads slowly."""
         return max((text.step_bytes for text in self.texts), default=0)
-
-
-def words_of(pieces: Sequence[Piece], tokenized: TokenizedText) -> tuple[NDArray[np.int64], list[Word]]:
-    """Groups tokens into words. Returns the number of each token's word [tokens], and the words in order.
-
-    Each special token is a word by itself.
-    """
-    membership, words = np.zeros(len(pieces), dtype=np.int64), list[Word]()
-    for index, piece in enumerate(pieces):
-        last = words[-1].pieces[-1] if words else None
-        if last is not None and piece.word is not None and (last.word, last.segment) == (piece.word, piece.segment):
-            word = words[-1]
-            text = tokenized.texts[piece.segment][word.start : piece.end]
-            words[-1] = Word(text, word.start, piece.end, [*word.pieces, piece])
-        else:
-            text = piece.text if piece.special else tokenized.texts[piece.segment][piece.start : piece.end]
-            words.append(Word(text or piece.text, piece.start, piece.end, [piece]))
-        membership[index] = len(words) - 1
-    return membership, words

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from bertscope.v1 import attention_pb2, attention_pb2_grpc, attention_statistics_pb2, common_pb2
+from bertscope.v1 import attention_pb2, attention_pb2_grpc, attention_relations_pb2, attention_statistics_pb2, common_pb2
 
 from bertscope_service.analyses.attention import (
     AttentionObserver,
@@ -16,11 +16,12 @@ from bertscope_service.analyses.attention import (
     AttentionStep,
     Maps,
     TextPlan,
-    Word,
 )
+from bertscope_service.analyses.word_maps import Word
 from bertscope_service.api.answer import Backend, Call, Context, answer
 from bertscope_service.api.attention_chunks import render_chunks
 from bertscope_service.api.attention_description import plan_description, render_description
+from bertscope_service.api.attention_relations import plan_relations, render_relations
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import RequestLimits
@@ -47,7 +48,7 @@ Response = attention_pb2.ExtractAttentionResponse | bytes
 
 
 class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
-    """Serves AttentionService: streams attention maps, and describes them."""
+    """Serves AttentionService: streams attention maps, describes them, and scores them."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -70,6 +71,13 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
     ) -> attention_statistics_pb2.DescribeAttentionResponse:
         return await answer(
             self._backend, request, context, plan_description, render_description, model=request.model, inline_bytes=0
+        )
+
+    async def ScoreRelations(
+        self, request: attention_relations_pb2.ScoreRelationsRequest, context: Context
+    ) -> attention_relations_pb2.ScoreRelationsResponse:
+        return await answer(
+            self._backend, request, context, plan_relations, render_relations, model=request.model, inline_bytes=0
         )
 
     async def _stream(self, plans: list[TextPlan], call: Call, gates: Gates | None) -> AsyncGenerator[Response, None]:

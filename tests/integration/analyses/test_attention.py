@@ -7,6 +7,7 @@ import pytest
 import torch
 from bertscope_service.analyses import attention
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
+from bertscope_service.analyses.word_maps import Word
 from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
@@ -165,9 +166,9 @@ def test_words_have_their_text_and_pieces(subject: Subject) -> None:
     plan = plans_of(subject, query_of([0], [0], words=True))[2]
     pieces = subject.tokenizer.encode(*INPUTS[2]).pieces(subject.tokenizer)
     assert [piece for word in plan.tokens for piece in getattr(word, "pieces", [])] == pieces
-    assert any(len(word.pieces) > 1 for word in plan.tokens if isinstance(word, attention.Word))
+    assert any(len(word.pieces) > 1 for word in plan.tokens if isinstance(word, Word))
     for word in plan.tokens:
-        assert isinstance(word, attention.Word)
+        assert isinstance(word, Word)
         first, last = word.pieces[0], word.pieces[-1]
         assert (word.start, word.end) == (first.start, last.end)
         text = INPUTS[2][first.segment]

@@ -8,6 +8,7 @@ import pytest
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import classification_pb2 as classification
@@ -140,6 +141,41 @@ CLASSIFIES = st.builds(
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
+)
+
+PLACES = mostly(st.integers(0, 12), NUMBERS)
+SPANS = st.builds(
+    relations.CharacterSpan,
+    start=PLACES,
+    end=PLACES.map(lambda end: min(end + 4, 2**32 - 1)),
+    segment=mostly(st.just(0), NUMBERS),
+)
+WORDS_IN_ORDER = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(
+    lambda sizes: [relations.CharacterSpan(start=3 * at, end=3 * at + size) for at, size in enumerate(sizes)]
+)
+SCORED = st.builds(
+    relations.ScoreRelationsRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    texts=some(
+        st.builds(
+            relations.RelationText,
+            input=st.builds(common_pb2.TextInput, text=mostly(st.just("The cat sat [MASK]."), TEXTS), text_pair=maybe(TEXTS)),
+            words=mostly(WORDS_IN_ORDER, lists(SPANS)),
+            pairs=some(
+                st.builds(
+                    relations.WordPair,
+                    relation=mostly(st.integers(0, 1), NUMBERS),
+                    source=mostly(st.integers(0, 2), NUMBERS),
+                    target=mostly(st.integers(0, 2), NUMBERS),
+                ),
+                2,
+            ),
+        )
+    ),
+    relations=mostly(st.just(["a", "b"]), lists(TEXTS)),
+    details=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
 )
 
 # Objectives; most of them good, so that what comes after them is reached.
@@ -374,6 +410,7 @@ RICH = {
     "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
     "FillMask": FILLS,
     "ExtractAttention": EXTRACTS,
+    "ScoreRelations": SCORED,
     "DescribeAttention": DESCRIPTIONS,
     "ListModels": LISTS,
     "GetModel": GETS,

@@ -1,0 +1,183 @@
+"""Reads, of every head, weights between chosen pairs of words, and the words that words attend to most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.word_maps import SPECIAL, Words, by_word
+from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.state import State, to_device
+
+Place = Callable[[NDArray[Any]], torch.Tensor]
+"""Copies an array to the device."""
+
+PART_BYTES = 32 * 1024 * 1024
+"""Rows are reduced together while their maps of a layer stay below this size; the reduction takes six times as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """The attention between words of a text, for n ordered pairs (from, to) of words and m offsets.
+
+    The weight between two words is the largest from a piece of the one to a piece of the other. A pair is hit if, of all words
+    but itself and special tokens, the first one attends to the second one most. The pairs of an offset are all (i, i + offset)
+    of which both words are of the same text of a pair.
+
+    weights, hits: [layers, n, heads], float32 and bool. offset_weights, offset_hits: sums over the pairs of each offset,
+    [layers, m, heads], float64 and int64.
+    """
+
+    weights: NDArray[np.float32]
+    hits: NDArray[np.bool_]
+    offset_weights: NDArray[np.float64]
+    offset_hits: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairObserver(Observer):
+    """Reads PairScores. pairs: int64 [n, 2], offsets: int64 [m], both of words in the order of `words`."""
+
+    words: Words
+    pairs: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        parts = list(_parts(observers, state.lengths, encoder))
+        layers: list[tuple[torch.Tensor, ...]] = []
+
+        def read(maps: torch.Tensor) -> None:
+            found = [part.read(maps[part.rows]) for part in parts]
+            layers.append(tuple(torch.cat(columns) for columns in zip(*found, strict=True)))
+
+        count = encoder.shape.layers
+        encoder.advance(state, count, gates, dict.fromkeys(range(count), read))
+        tensors = tuple(torch.stack(columns) for columns in zip(*layers, strict=True))
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[PairScores]:
+            pairs = _slices(len(observer.pairs) for observer in observers)
+            offsets = _slices(len(observer.offsets) for observer in observers)
+            weights, hits, offset_weights, offset_hits = arrays
+            return [
+                PairScores(weights[:, pair], hits[:, pair], offset_weights[:, offset], offset_hits[:, offset])
+                for pair, offset in zip(pairs, offsets, strict=True)
+            ]
+
+        return Readout(tensors, deal)
+
+
+def _slices(sizes: Iterable[int]) -> list[slice]:
+    return [slice(*ends) for ends in pairwise(accumulate(sizes, initial=0))]
+
+
+def _parts(observers: Sequence[PairObserver], lengths: Sequence[int], encoder: Encoder) -> Iterator[_Part]:
+    size = max(1, PART_BYTES // (4 * encoder.shape.heads * max(lengths) ** 2))
+    for begin in range(0, len(observers), size):
+        yield _Part(observers[begin : begin + size], slice(begin, begin + size), encoder.device)
+
+
+class _Part:
+    """Some rows of a batch: their words, pairs and offsets on the device."""
+
+    def __init__(self, observers: Sequence[PairObserver], rows: slice, device: torch.device) -> None:
+        self.rows = rows
+        words = [observer.words for observer in observers]
+        self.tokens = max(len(row.of_piece) for row in words)
+        self.count = max(len(row.segments) for row in words)
+
+        def place(array: NDArray[Any]) -> torch.Tensor:
+            return to_device(torch.from_numpy(array), device)
+
+        of_piece = place(_stacked([row.of_piece for row in words], self.tokens, -1))
+        self.numbers = torch.arange(self.count, dtype=torch.int64, device=device)
+        self.membership = (of_piece[:, :, None] == self.numbers).float()[:, None]
+        self.segments = place(_stacked([row.segments for row in words], self.count, SPECIAL))
+        barred = (self.segments == SPECIAL)[:, None, None, :] | torch.eye(self.count, dtype=torch.bool, device=device)
+        same = (self.segments[:, :, None] == self.segments[:, None, :]) & (self.segments != SPECIAL)[:, None, :]
+        self.barred, self.same = barred, same[:, None]
+        self.first, self.others = _pieces_by_word(words, self.count, place)
+        self.pairs = place(_flat([observer.pairs for observer in observers]))
+        columns = [observer.offsets[:, None] + self.count - 1 for observer in observers]
+        self.offsets = place(_flat(columns))
+
+    def read(self, maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Returns the fields of PairScores of all rows, one after the other, of a layer: [n, heads] twice, [m, heads] twice.
+
+        maps: [rows, heads, length, length].
+        """
+        maps = maps[..., : self.tokens, : self.tokens].float()
+        most = by_word(maps, self.membership).masked_fill_(self.barred, -1).argmax(dim=-1)
+        weights = self._largest(maps)
+        row, source, target = self.pairs.unbind(1)
+        hits = most[row, :, source] == target[:, None]
+        at, column = self.offsets.unbind(1)
+        sums = _diagonal_sums(weights * self.same)[at, :, column]
+        return weights[row, :, source, target], hits, sums, self._offset_hits(most)[at, :, column]
+
+    def _largest(self, maps: torch.Tensor) -> torch.Tensor:
+        """Returns the largest weight from a piece of a word to a piece of another, [rows, heads, words, words]."""
+        rows, heads = maps.shape[:2]
+        found = maps.gather(2, self.first[:, None, :, None].expand(rows, heads, -1, self.tokens))
+        for row, word, piece in self.others:
+            found[row, :, word] = torch.maximum(found[row, :, word], maps[row, :, piece])
+        whole = found.gather(3, self.first[:, None, None, :].expand(rows, heads, self.count, -1))
+        for row, word, piece in self.others:
+            whole[row, :, :, word] = torch.maximum(whole[row, :, :, word], found[row, :, :, piece])
+        return whole
+
+    def _offset_hits(self, most: torch.Tensor) -> torch.Tensor:
+        """Counts the hits of each offset from -(words - 1) on, int64 [rows, heads, 2 * words - 1]."""
+        segments = self.segments[:, None].expand_as(most)
+        inside = (segments.gather(2, most) == segments) & (segments != SPECIAL)
+        counts = torch.zeros((*most.shape[:2], 2 * self.count - 1), dtype=torch.int64, device=most.device)
+        return counts.scatter_add_(2, most - self.numbers + self.count - 1, inside.long())
+
+
+def _diagonal_sums(maps: torch.Tensor) -> torch.Tensor:
+    """Sums the diagonals of maps [..., n, n], from the lowest one on, in float64: [..., 2 * n - 1]."""
+    size = maps.shape[-1]
+    # Each row is shifted by one more than the row below it, so that a diagonal becomes a column.
+    shifted = torch.nn.functional.pad(maps.flip(-2), (0, size)).flatten(-2)[..., :-size]
+    return shifted.reshape(*maps.shape[:-2], size, 2 * size - 1).sum(dim=-2, dtype=torch.float64)
+
+
+def _pieces_by_word(words: Sequence[Words], count: int, place: Place) -> tuple[torch.Tensor, list[tuple[torch.Tensor, ...]]]:
+    """Returns the first piece of each word, int64 [rows, count], 0 for padding.
+
+    Also returns, for the second pieces, the third ones and so on, the rows, words and pieces of all words that have one.
+    """
+    first = np.zeros((len(words), count), dtype=np.int64)
+    found: list[NDArray[np.int64]] = []
+    for row, layout in enumerate(words):
+        order = np.argsort(layout.of_piece, kind="stable")
+        sorted_words = layout.of_piece[order]
+        starts = np.searchsorted(sorted_words, np.arange(len(layout.segments)))
+        first[row, : len(starts)] = order[starts]
+        rank = np.arange(len(order)) - starts[sorted_words]
+        found.append(np.stack([rank, np.full_like(order, row), sorted_words, order], axis=1))
+    table = np.concatenate(found)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    later = table[table[:, 0] > 0]
+    sizes = np.bincount(later[:, 0])[1:].tolist()
+    groups = place(np.ascontiguousarray(later[:, 1:])).split(sizes) if sizes else ()
+    return place(first), [group.unbind(1) for group in groups]
+
+
+def _stacked(rows: Sequence[NDArray[np.int64]], width: int, filler: int) -> NDArray[np.int64]:
+    stacked = np.full((len(rows), width), filler, dtype=np.int64)
+    for row, values in enumerate(rows):
+        stacked[row, : len(values)] = values
+    return stacked
+
+
+def _flat(rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Concatenates arrays [n, k], each with the number of its row before: [sum of n, 1 + k]."""
+    return np.concatenate([np.insert(values, 0, row, axis=1) for row, values in enumerate(rows)])

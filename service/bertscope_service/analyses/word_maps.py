@@ -1,0 +1,106 @@
+"""Attention between words: the words of a text, and maps by word from maps by piece (Clark et al. 2019, section 4.1)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.checkpoints.tokenizer import Piece, TokenizedText
+
+SPECIAL = -1
+"""The segment of special tokens in `Words.segments`."""
+
+NOWHERE = -1
+"""The place of a word without a piece of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A row and column of a map by words: the word's text, its span, and its pieces."""
+
+    text: str
+    start: int
+    end: int
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text, in code points; `segment` is 0, or 1 for the second text of a pair."""
+
+    start: int
+    end: int
+    segment: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words of a text, special tokens included, in the order of their first pieces.
+
+    of_piece: word of each piece, int64 [pieces]. segments: segment of each word, SPECIAL for a special token, int64 [words].
+    places: word for each span that the caller gave, NOWHERE for one without a piece.
+    """
+
+    of_piece: NDArray[np.int64]
+    segments: NDArray[np.int64]
+    places: tuple[int, ...]
+
+
+def words_of(pieces: Sequence[Piece], tokenized: TokenizedText) -> tuple[NDArray[np.int64], list[Word]]:
+    """Groups tokens into words. Returns the number of each token's word [tokens], and the words in order.
+
+    Each special token is a word by itself.
+    """
+    membership, words = np.zeros(len(pieces), dtype=np.int64), list[Word]()
+    for index, piece in enumerate(pieces):
+        last = words[-1].pieces[-1] if words else None
+        if last is not None and piece.word is not None and (last.word, last.segment) == (piece.word, piece.segment):
+            word = words[-1]
+            text = tokenized.texts[piece.segment][word.start : piece.end]
+            words[-1] = Word(text, word.start, piece.end, [*word.pieces, piece])
+        else:
+            text = piece.text if piece.special else tokenized.texts[piece.segment][piece.start : piece.end]
+            words.append(Word(text or piece.text, piece.start, piece.end, [piece]))
+        membership[index] = len(words) - 1
+    return membership, words
+
+
+def align(pieces: Sequence[Piece], spans: Sequence[Span]) -> Words:
+    """Assigns pieces to words: those of the caller, and the tokenizer's for all other pieces.
+
+    A piece belongs to the span that holds its first character. Neighbours outside all spans are one word if they are one of
+    the tokenizer's; each special token is a word by itself. spans: ascending by segment and start, none overlapping another.
+    """
+    starts = [(span.segment, span.start) for span in spans]
+    places = [NOWHERE] * len(spans)
+    of_piece, segments = np.zeros(len(pieces), dtype=np.int64), list[int]()
+    before: tuple[int, int] | None = None
+    for index, piece in enumerate(pieces):
+        found = NOWHERE if piece.special else bisect_right(starts, (piece.segment, piece.start)) - 1
+        if found != NOWHERE and (spans[found].segment != piece.segment or piece.start >= spans[found].end):
+            found = NOWHERE
+        own = (piece.segment, piece.word) if found == NOWHERE and piece.word is not None else None
+        known = places[found] if found != NOWHERE else len(segments) - 1 if own is not None and own == before else NOWHERE
+        if known == NOWHERE:
+            known = len(segments)
+            segments.append(SPECIAL if piece.special else piece.segment)
+        if found != NOWHERE:
+            places[found] = known
+        of_piece[index], before = known, own
+    return Words(of_piece, np.array(segments, dtype=np.int64), tuple(places))
+
+
+def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:
+    """Converts maps by piece [..., tokens, tokens] to maps by word [..., words, words].
+
+    Attention to a split word is the sum over its pieces, attention from it their mean (Clark et al. 2019, section 4.1), so
+    rows still sum to 1. membership: [..., tokens, words], 1 where a token belongs to a word; every token belongs to one, and
+    padding to none. A word without a token gets zeros.
+    """
+    received = maps.float() @ membership
+    return (membership / membership.sum(dim=-2, keepdim=True).clamp(min=1)).transpose(-2, -1) @ received

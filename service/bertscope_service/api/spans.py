@@ -1,0 +1,48 @@
+"""Checks of the marked parts of texts, and of the names they are listed under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertscope.v1 import attention_relations_pb2
+
+from bertscope_service.analyses.word_maps import Span
+from bertscope_service.errors import InvalidArgument
+
+
+def check_names(names: Sequence[str], field: str, limit: int) -> None:
+    """Checks that names are 1 to `limit`, none empty, none twice."""
+    if not names:
+        raise InvalidArgument(field, f"{field} is empty; name at least one", "EMPTY_NAME")
+    check_count(names, field, limit, "TOO_MANY_NAMES")
+    seen: set[str] = set()
+    for index, name in enumerate(names):
+        if not name or name.isspace():
+            raise InvalidArgument(f"{field}[{index}]", f"{field}[{index}] is empty; name it", "EMPTY_NAME")
+        if name in seen:
+            message = f"{field}[{index}] is {name!r}, which is listed twice; list each once"
+            raise InvalidArgument(f"{field}[{index}]", message, "DUPLICATE")
+        seen.add(name)
+
+
+def check_count(entries: Sequence[object], field: str, limit: int, reason: str) -> None:
+    """Checks that a list has at most `limit` entries."""
+    if len(entries) > limit:
+        message = f"{field} has {len(entries)} entries and may have {limit}; leave some out, or send them in parts"
+        raise InvalidArgument(field, message, reason, limit=limit)
+
+
+def check_span(span: attention_relations_pb2.CharacterSpan, field: str, texts: tuple[str, str | None]) -> Span:
+    """Checks that a span has a character and lies in its text. Returns it."""
+    text = texts[span.segment] if span.segment < len(texts) else None
+    if text is None:
+        count = "two texts" if texts[1] is not None else "one text"
+        message = f"{field}.segment is {span.segment} and the input has {count}; use 0, or 1 for the second text of a pair"
+        raise InvalidArgument(f"{field}.segment", message, "SEGMENT_OUT_OF_RANGE")
+    if span.end > len(text):
+        message = f"{field}.end is {span.end} and the text has {len(text)} code points; count code points, not bytes"
+        raise InvalidArgument(f"{field}.end", message, "SPAN_OUT_OF_RANGE")
+    if span.start >= span.end:
+        message = f"{field} goes from {span.start} to {span.end}, which is empty; end is one past the last code point"
+        raise InvalidArgument(field, message, "EMPTY_SPAN")
+    return Span(span.start, span.end, span.segment)
