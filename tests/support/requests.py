@@ -31,6 +31,7 @@ TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share
 
 SPANS = [relations.CharacterSpan(start=0, end=3), relations.CharacterSpan(start=4, end=18)]
 LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordPair(source=1, target=0)])
+MARKED = relations.FeatureText(input=INPUT, spans=[relations.MarkedSpan(span=span) for span in SPANS])
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -52,6 +53,7 @@ def good(folder: Path) -> dict[str, Message]:
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
+        "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
         "DescribeAttention": attention_statistics.DescribeAttentionRequest(inputs=[INPUT], head_distances=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
@@ -83,6 +85,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[f"{WORD}🦖"])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
+    ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED])),
+    ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED], features=["[CLS]"], special_tokens=True)),
     ("ScoreRelations", relations.ScoreRelationsRequest(texts=[OVERLAPPING], relations=[WORD])),
     ("ScoreRelations", relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD, WORD])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT, LONG])),

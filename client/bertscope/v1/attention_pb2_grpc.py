@@ -52,6 +52,11 @@ class AttentionServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsResponse.FromString,
                 _registered_method=True)
+        self.ScoreFeatures = channel.unary_unary(
+                '/bertscope.v1.AttentionService/ScoreFeatures',
+                request_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesResponse.FromString,
+                _registered_method=True)
 
 
 class AttentionServiceServicer(object):
@@ -93,6 +98,16 @@ class AttentionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScoreFeatures(self, request, context):
+        """Scores how much attention tokens with a feature get, in every head.
+
+        Weights are those of the maps that ExtractAttention streams.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AttentionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -110,6 +125,11 @@ def add_AttentionServiceServicer_to_server(servicer, server):
                     servicer.ScoreRelations,
                     request_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsResponse.SerializeToString,
+            ),
+            'ScoreFeatures': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScoreFeatures,
+                    request_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -194,6 +214,33 @@ class AttentionService(object):
             '/bertscope.v1.AttentionService/ScoreRelations',
             bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsRequest.SerializeToString,
             bertscope_dot_v1_dot_attention__relations__pb2.ScoreRelationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScoreFeatures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.AttentionService/ScoreFeatures',
+            bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesRequest.SerializeToString,
+            bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesResponse.FromString,
             options,
             channel_credentials,
             insecure,

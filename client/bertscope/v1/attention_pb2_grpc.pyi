@@ -58,6 +58,12 @@ class AttentionServiceStub:
     Weights are those of the maps that ExtractAttention streams.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    ScoreFeatures: _grpc.UnaryUnaryMultiCallable[_attention_relations_pb2.ScoreFeaturesRequest, _attention_relations_pb2.ScoreFeaturesResponse]
+    """Scores how much attention tokens with a feature get, in every head.
+
+    Weights are those of the maps that ExtractAttention streams.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class AttentionServiceAsyncStub(AttentionServiceStub):
@@ -83,6 +89,12 @@ class AttentionServiceAsyncStub(AttentionServiceStub):
     """
     ScoreRelations: _aio.UnaryUnaryMultiCallable[_attention_relations_pb2.ScoreRelationsRequest, _attention_relations_pb2.ScoreRelationsResponse]  # type: ignore[assignment]
     """Scores how much attention linked words get from each other, in every head, beside chance at the same distance.
+
+    Weights are those of the maps that ExtractAttention streams.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    ScoreFeatures: _aio.UnaryUnaryMultiCallable[_attention_relations_pb2.ScoreFeaturesRequest, _attention_relations_pb2.ScoreFeaturesResponse]  # type: ignore[assignment]
+    """Scores how much attention tokens with a feature get, in every head.
 
     Weights are those of the maps that ExtractAttention streams.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
@@ -127,6 +139,18 @@ class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_attention_relations_pb2.ScoreRelationsResponse, _abc.Awaitable[_attention_relations_pb2.ScoreRelationsResponse]]:
         """Scores how much attention linked words get from each other, in every head, beside chance at the same distance.
+
+        Weights are those of the maps that ExtractAttention streams.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def ScoreFeatures(
+        self,
+        request: _attention_relations_pb2.ScoreFeaturesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_attention_relations_pb2.ScoreFeaturesResponse, _abc.Awaitable[_attention_relations_pb2.ScoreFeaturesResponse]]:
+        """Scores how much attention tokens with a feature get, in every head.
 
         Weights are those of the maps that ExtractAttention streams.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).

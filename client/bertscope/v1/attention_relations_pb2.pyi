@@ -466,8 +466,8 @@ class ScoreFeaturesRequest(_message.Message):
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     special_tokens: _builtins.bool
-    """True: the first special token and the others are features, too; the reply names them after their vocabulary entries, as "[CLS]"
-    and "[SEP]".
+    """True: the first special token and the others together are features, too; the reply names them after their vocabulary entries,
+    as "[CLS]" and "[SEP]". Models without special tokens have no such features.
     """
     @_builtins.property
     def texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FeatureText]:
@@ -475,7 +475,9 @@ class ScoreFeaturesRequest(_message.Message):
 
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the features, at most 1,000, none empty, none twice."""
+        """Names of the features, at most 1,000, none empty, none twice; none is needed with `special_tokens`, and some text has a marked
+        part without it.
+        """
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
@@ -559,7 +561,7 @@ class ScoreFeaturesResponse(_message.Message):
     heads: _builtins.int
     """Heads of a layer."""
     texts: _builtins.int
-    """The texts scored."""
+    """The texts with a feature; the others are not run."""
     @_builtins.property
     def features(self) -> _containers.RepeatedCompositeFieldContainer[Global___FeatureScores]:
         """The scores, in the order of the request, then those of special tokens."""

@@ -21,6 +21,7 @@ from bertscope_service.analyses.word_maps import Word
 from bertscope_service.api.answer import Backend, Call, Context, answer
 from bertscope_service.api.attention_chunks import render_chunks
 from bertscope_service.api.attention_description import plan_description, render_description
+from bertscope_service.api.attention_features import plan_features, render_features
 from bertscope_service.api.attention_relations import plan_relations, render_relations
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.enums import meaning
@@ -78,6 +79,13 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
     ) -> attention_relations_pb2.ScoreRelationsResponse:
         return await answer(
             self._backend, request, context, plan_relations, render_relations, model=request.model, inline_bytes=0
+        )
+
+    async def ScoreFeatures(
+        self, request: attention_relations_pb2.ScoreFeaturesRequest, context: Context
+    ) -> attention_relations_pb2.ScoreFeaturesResponse:
+        return await answer(
+            self._backend, request, context, plan_features, render_features, model=request.model, inline_bytes=0
         )
 
     async def _stream(self, plans: list[TextPlan], call: Call, gates: Gates | None) -> AsyncGenerator[Response, None]:

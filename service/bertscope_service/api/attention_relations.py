@@ -20,16 +20,12 @@ from bertscope_service.analyses.relations import (
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.api.attention_description import render_sums
 from bertscope_service.api.checks import check_input, check_texts
-from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.limits import MAX_PAIRS, MAX_RELATIONS, MAX_WORDS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.api.spans import check_count, check_names, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-
-MAX_RELATIONS = 1000
-MAX_WORDS = 1000
-MAX_PAIRS = 10_000
 
 
 def plan_relations(request: relations_pb2.ScoreRelationsRequest, model: LoadedModel, limits: RequestLimits) -> RelationPlan:

@@ -177,6 +177,27 @@ SCORED = st.builds(
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),
 )
+MARKED = st.builds(
+    relations.ScoreFeaturesRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    texts=some(
+        st.builds(
+            relations.FeatureText,
+            input=st.builds(common_pb2.TextInput, text=mostly(st.just("The cat sat [MASK]."), TEXTS), text_pair=maybe(TEXTS)),
+            spans=lists(
+                st.builds(
+                    relations.MarkedSpan,
+                    feature=mostly(st.integers(0, 1), NUMBERS),
+                    span=mostly(st.sampled_from([relations.CharacterSpan(start=4, end=7)]), SPANS),
+                )
+            ),
+        )
+    ),
+    features=mostly(st.just(["a", "b"]), lists(TEXTS)),
+    special_tokens=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+)
 
 # Objectives; most of them good, so that what comes after them is reached.
 PLAIN = st.sampled_from(["The cat sat.", "A dog ran near the house.", "Nobody waited for the waiter."])
@@ -411,6 +432,7 @@ RICH = {
     "FillMask": FILLS,
     "ExtractAttention": EXTRACTS,
     "ScoreRelations": SCORED,
+    "ScoreFeatures": MARKED,
     "DescribeAttention": DESCRIPTIONS,
     "ListModels": LISTS,
     "GetModel": GETS,

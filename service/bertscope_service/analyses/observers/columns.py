@@ -1,0 +1,64 @@
+"""Reads, of every head, how much chosen tokens of a text are attended to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.state import State, to_device
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnScores:
+    """The attention to n chosen tokens of a text, float32 [layers, n, heads].
+
+    means: the mean of a token's column over all rows of the text. from_source: the weight from the source token.
+    """
+
+    means: NDArray[np.float32]
+    from_source: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnObserver(Observer):
+    """Reads ColumnScores. places: the chosen tokens, int64 [n]; source: the token whose weights are read, too."""
+
+    places: NDArray[np.int64]
+    source: int
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        lengths, device = state.lengths, encoder.device
+        counts = [len(observer.places) for observer in observers]
+        shares = np.zeros((len(lengths), 1, 1, max(lengths)), dtype=np.float32)
+        for number, length in enumerate(lengths):
+            shares[number, ..., :length] = 1 / length
+        rows = np.repeat(np.arange(len(observers)), counts)
+        sources = np.array([observer.source for observer in observers], dtype=np.int64)[rows]
+        places = np.concatenate([observer.places for observer in observers])
+        index = to_device(torch.from_numpy(np.stack([rows, sources, places])), device)
+        row, source, place = index.unbind(0)
+        weights = to_device(torch.from_numpy(shares), device)
+        layers: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+        def read(maps: torch.Tensor) -> None:
+            maps = maps.float()
+            layers.append(((weights @ maps)[row, :, 0, place], maps[row, :, source, place]))
+
+        count = encoder.shape.layers
+        encoder.advance(state, count, gates, dict.fromkeys(range(count), read))
+
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[ColumnScores]:
+            means, from_source = arrays
+            parts = [slice(*ends) for ends in pairwise(accumulate(counts, initial=0))]
+            return [ColumnScores(means[:, part], from_source[:, part]) for part in parts]
+
+        return Readout(tuple(torch.stack(columns) for columns in zip(*layers, strict=True)), deal)
