@@ -57,6 +57,11 @@ class AttentionServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesResponse.FromString,
                 _registered_method=True)
+        self.CompareAttention = channel.unary_unary(
+                '/bertscope.v1.AttentionService/CompareAttention',
+                request_serializer=bertscope_dot_v1_dot_attention__statistics__pb2.CompareAttentionRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_attention__statistics__pb2.CompareAttentionResponse.FromString,
+                _registered_method=True)
 
 
 class AttentionServiceServicer(object):
@@ -108,6 +113,18 @@ class AttentionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompareAttention(self, request, context):
+        """Compares the maps of two models with the same vocabulary, layers and heads, or of one model with and without interventions.
+
+        Both models read the same texts; the maps never leave their devices.
+        Errors: INVALID_ARGUMENT (also if the models don't fit together; the message says in what they differ), NOT_FOUND,
+        FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (a model shows no attention), RESOURCE_EXHAUSTED (try again
+        after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AttentionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -130,6 +147,11 @@ def add_AttentionServiceServicer_to_server(servicer, server):
                     servicer.ScoreFeatures,
                     request_deserializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesResponse.SerializeToString,
+            ),
+            'CompareAttention': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareAttention,
+                    request_deserializer=bertscope_dot_v1_dot_attention__statistics__pb2.CompareAttentionRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_attention__statistics__pb2.CompareAttentionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -241,6 +263,33 @@ class AttentionService(object):
             '/bertscope.v1.AttentionService/ScoreFeatures',
             bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesRequest.SerializeToString,
             bertscope_dot_v1_dot_attention__relations__pb2.ScoreFeaturesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareAttention(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.AttentionService/CompareAttention',
+            bertscope_dot_v1_dot_attention__statistics__pb2.CompareAttentionRequest.SerializeToString,
+            bertscope_dot_v1_dot_attention__statistics__pb2.CompareAttentionResponse.FromString,
             options,
             channel_credentials,
             insecure,

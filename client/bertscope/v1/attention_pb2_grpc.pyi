@@ -64,6 +64,14 @@ class AttentionServiceStub:
     Weights are those of the maps that ExtractAttention streams.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    CompareAttention: _grpc.UnaryUnaryMultiCallable[_attention_statistics_pb2.CompareAttentionRequest, _attention_statistics_pb2.CompareAttentionResponse]
+    """Compares the maps of two models with the same vocabulary, layers and heads, or of one model with and without interventions.
+
+    Both models read the same texts; the maps never leave their devices.
+    Errors: INVALID_ARGUMENT (also if the models don't fit together; the message says in what they differ), NOT_FOUND,
+    FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (a model shows no attention), RESOURCE_EXHAUSTED (try again
+    after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class AttentionServiceAsyncStub(AttentionServiceStub):
@@ -98,6 +106,14 @@ class AttentionServiceAsyncStub(AttentionServiceStub):
 
     Weights are those of the maps that ExtractAttention streams.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    CompareAttention: _aio.UnaryUnaryMultiCallable[_attention_statistics_pb2.CompareAttentionRequest, _attention_statistics_pb2.CompareAttentionResponse]  # type: ignore[assignment]
+    """Compares the maps of two models with the same vocabulary, layers and heads, or of one model with and without interventions.
+
+    Both models read the same texts; the maps never leave their devices.
+    Errors: INVALID_ARGUMENT (also if the models don't fit together; the message says in what they differ), NOT_FOUND,
+    FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (a model shows no attention), RESOURCE_EXHAUSTED (try again
+    after the RetryInfo delay).
     """
 
 class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -154,6 +170,20 @@ class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Weights are those of the maps that ExtractAttention streams.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def CompareAttention(
+        self,
+        request: _attention_statistics_pb2.CompareAttentionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_attention_statistics_pb2.CompareAttentionResponse, _abc.Awaitable[_attention_statistics_pb2.CompareAttentionResponse]]:
+        """Compares the maps of two models with the same vocabulary, layers and heads, or of one model with and without interventions.
+
+        Both models read the same texts; the maps never leave their devices.
+        Errors: INVALID_ARGUMENT (also if the models don't fit together; the message says in what they differ), NOT_FOUND,
+        FAILED_PRECONDITION (also if attention is not finite), UNIMPLEMENTED (a model shows no attention), RESOURCE_EXHAUSTED (try again
+        after the RetryInfo delay).
         """
 
 def add_AttentionServiceServicer_to_server(servicer: AttentionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -157,23 +157,8 @@ class DescriptionPlan:
         compared: Sequence[NDArray[np.float32]] = results[len(self.texts) :]
         numbers, uniform = (np.stack(parts) for parts in zip(*((one.numbers, one.uniform) for one in texts), strict=True))
         check_finite([numbers, *compared])
-        has = self._has()
-        statistics = {one: HeadSums.of(numbers[has[one], :, :, one]) for one in Statistic if has[one].any()}
+        statistics = statistic_sums(numbers, self.kinds)
         return Description(statistics, pattern_sums(numbers, uniform), self._distances(compared) if compared else None)
-
-    def _has(self) -> Mapping[Statistic, NDArray[np.bool_]]:
-        """Returns whether each text has each statistic."""
-        special = np.array([(kinds.texts == SPECIAL).sum() for kinds in self.kinds])
-        pairs = np.array([bool((kinds.texts == 1).any()) for kinds in self.kinds])
-        needs = {
-            Statistic.FIRST_SPECIAL: special > 0,
-            Statistic.FIRST_SPECIAL_ENTROPY: special > 0,
-            Statistic.SEPARATORS: special > 1,
-            Statistic.LARGEST_SEPARATOR: special > 1,
-            Statistic.OTHER_TEXT: pairs,
-        }
-        every = np.ones(len(self.kinds), dtype=np.bool_)
-        return {one: needs.get(one, every) for one in Statistic}
 
     def _distances(self, compared: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns the sums over texts of the mean divergences over rows."""
@@ -183,6 +168,24 @@ class DescriptionPlan:
             for _ in self._parts(text):
                 found += next(results).astype(np.float64) / len(text)
         return found
+
+
+def statistic_sums(numbers: NDArray[np.float32], kinds: Sequence[TokenKinds]) -> dict[Statistic, HeadSums]:
+    """Sums each statistic over the texts that have it.
+
+    numbers: [texts, layers, heads, MapNumber]. kinds: of the tokens of each text.
+    """
+    special = np.array([(one.texts == SPECIAL).sum() for one in kinds])
+    has = {
+        Statistic.FIRST_SPECIAL: special > 0,
+        Statistic.FIRST_SPECIAL_ENTROPY: special > 0,
+        Statistic.SEPARATORS: special > 1,
+        Statistic.LARGEST_SEPARATOR: special > 1,
+        Statistic.OTHER_TEXT: np.array([bool((one.texts == 1).any()) for one in kinds]),
+    }
+    every = np.ones(len(kinds), dtype=np.bool_)
+    chosen = {one: has.get(one, every) for one in Statistic}
+    return {one: HeadSums.of(numbers[which, :, :, one]) for one, which in chosen.items() if which.any()}
 
 
 def pattern_sums(numbers: NDArray[np.float32], uniform: NDArray[np.float32]) -> dict[Pattern, PatternSums]:

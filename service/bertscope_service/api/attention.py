@@ -20,6 +20,7 @@ from bertscope_service.analyses.attention import (
 from bertscope_service.analyses.word_maps import Word
 from bertscope_service.api.answer import Backend, Call, Context, answer
 from bertscope_service.api.attention_chunks import render_chunks
+from bertscope_service.api.attention_comparison import compare_attention
 from bertscope_service.api.attention_description import plan_description, render_description
 from bertscope_service.api.attention_features import plan_features, render_features
 from bertscope_service.api.attention_relations import plan_relations, render_relations
@@ -87,6 +88,11 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
         return await answer(
             self._backend, request, context, plan_features, render_features, model=request.model, inline_bytes=0
         )
+
+    async def CompareAttention(
+        self, request: attention_statistics_pb2.CompareAttentionRequest, context: Context
+    ) -> attention_statistics_pb2.CompareAttentionResponse:
+        return await compare_attention(self._backend, request, context)
 
     async def _stream(self, plans: list[TextPlan], call: Call, gates: Gates | None) -> AsyncGenerator[Response, None]:
         """Yields headers and chunks, text by text; texts run ahead of their reader within its window."""

@@ -76,6 +76,11 @@ def text_input(text: str, pair: str | None = None) -> common_pb2.TextInput:
     return common_pb2.TextInput(text=text, text_pair=pair)
 
 
+def compare(host: Host, **fields: Any) -> None:
+    fields = {"inputs": [common_pb2.TextInput(text="The cat sat.")], "other_model": "models/headless"} | fields
+    host.attention.CompareAttention(attention_statistics.CompareAttentionRequest(**fields), timeout=CALL_SECONDS)
+
+
 BAD_INPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "no text": ("inputs", "give at least one text", {"inputs": []}),
     "empty": ("inputs[1].text", "write some text", {"inputs": [text_input("a"), text_input("")]}),
@@ -144,7 +149,21 @@ BAD_INTERVENTIONS: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("ask", [fill, extract, describe])
+BAD_COMPARISONS = {name: bad for name, bad in BAD_DESCRIPTIONS.items() if "layers" not in bad[2]} | {
+    "itself": ("other_model", "compared with itself", {"other_model": ""}),
+    "other vocabulary": ("other_model", "vocabulary entries", {"other_model": "models/roberta"}),
+}
+
+
+@pytest.mark.parametrize(("field", "words", "fields"), BAD_COMPARISONS.values(), ids=BAD_COMPARISONS)
+def test_compare_attention(host: Host, field: str, words: str, fields: dict[str, Any]) -> None:
+    with refused(INVALID) as failures:
+        compare(host, **fields)
+    assert failures[0].fields == [field]
+    assert words in failures[0].message
+
+
+@pytest.mark.parametrize("ask", [fill, extract, describe, compare])
 @pytest.mark.parametrize(("field", "words", "plan"), BAD_INTERVENTIONS.values(), ids=BAD_INTERVENTIONS)
 def test_interventions(host: Host, ask: Any, field: str, words: str, plan: list[dict[str, Any]]) -> None:
     texts = {"texts": [GOOD]} if ask is fill else {}

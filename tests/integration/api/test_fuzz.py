@@ -213,6 +213,16 @@ DESCRIPTIONS = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+COMPARISONS = st.builds(
+    attention_statistics.CompareAttentionRequest,
+    model=mostly(st.just(""), MODELS),
+    other_model=mostly(st.just("models/headless"), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(PLAIN))), INPUTS),
+    punctuation=mostly(st.just([]), lists(TEXTS | st.sampled_from([".", ",", "cat"]))),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
 
 
@@ -434,6 +444,7 @@ RICH = {
     "ScoreRelations": SCORED,
     "ScoreFeatures": MARKED,
     "DescribeAttention": DESCRIPTIONS,
+    "CompareAttention": COMPARISONS,
     "ListModels": LISTS,
     "GetModel": GETS,
     "UnloadModel": UNLOADS,
