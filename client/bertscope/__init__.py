@@ -30,7 +30,7 @@ from bertscope.benchmark.reports import (
     Speed,
 )
 from bertscope.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-from bertscope.choices import DataType, Metric, Mode, Order, Others, Precision, Runtime, Scope, Scoring
+from bertscope.choices import DataType, Metric, Mode, Order, Others, Precision, Quantity, Runtime, Scope, Scoring
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
 from bertscope.client.ablation import HeadSweep
@@ -132,6 +132,7 @@ __all__ = [
     "Prediction",
     "Provenance",
     "Published",
+    "Quantity",
     "Ratio",
     "ResourceExhausted",
     "Retries",

@@ -16,11 +16,11 @@ from google.protobuf.message import Message
 
 from bertscope import _validation
 from bertscope._validation import TextOrPair
-from bertscope.choices import DataType, Mode, Runtime
+from bertscope.choices import DataType, Mode, Quantity, Runtime
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.interventions import HeadIntervention
 from bertscope.results import AppliedStep, Provenance, Token
-from bertscope.v1 import common_pb2, compression_pb2
+from bertscope.v1 import attention_statistics_pb2, common_pb2, compression_pb2
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -51,6 +51,7 @@ def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:
 
 
 DATA_TYPES = values(DataType, common_pb2.DataType, "DATA_TYPE_")
+QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity, "ATTENTION_QUANTITY_")
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,

@@ -25,3 +25,7 @@ DataType = Literal["float32", "float16"]
 """Number formats of tensors in replies."""
 Others = Literal["wait", "refuse"]
 """The treatment of calls for a device that a benchmark has for itself."""
+Quantity = Literal[
+    "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual", "value_zeroing"
+]
+"""Numbers of attention for each pair of tokens."""

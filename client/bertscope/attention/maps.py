@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bertscope import _validation
 from bertscope._display import MAX_WEIGHTS, data_frame, page_html, short_repr
-from bertscope._messages import DATA_TYPES, Interventions, Numbers, head_interventions
+from bertscope._messages import DATA_TYPES, QUANTITIES, Interventions, Numbers, head_interventions
 from bertscope.attention.page import attention_page
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Token
@@ -19,6 +19,10 @@ from bertscope.v1 import attention_pb2
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+BY_HEAD = ("weights", "norms")
+"""Quantities that each head has; a layer has the others once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +40,37 @@ class AttentionMaps:
     tokens: tuple[Token, ...]
     """Tokens of the rows and columns, L of them."""
     attention: npt.NDArray[np.floating[Any]]
-    """[layers, heads, L, L], float32 or float16; row i is the attention of token i to every token and sums to 1."""
+    """[layers, heads, L, L], float32 or float16; row i is the attention of token i to every token. Rows of weights sum to 1."""
     layers: tuple[int, ...]
     """Layer of each slice along the first dimension."""
     heads: tuple[int, ...]
-    """Head of each slice along the second dimension."""
+    """Head of each slice along the second dimension; (0,) for a quantity that a layer has once."""
     truncated_tokens: int
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
     """Provenance of the maps."""
+    quantity: str = "weights"
+    """The numbers of the maps, as `extract_attention` names them."""
 
     def _repr_html_(self) -> str | None:
         """Returns the interactive page of `attention_page`; None, which shows text, for very many weights."""
         if self.attention.size > MAX_WEIGHTS:
             return None
         return page_html(attention_page(self))
+
+    @property
+    def by_head(self) -> bool:
+        """True if each head has maps of its own, False if a layer has one map."""
+        return self.quantity in BY_HEAD
+
+    def layer(self, layer: int) -> npt.NDArray[np.floating[Any]]:
+        """Returns the map of a quantity that a layer has once, [L, L].
+
+        Raises KeyError for a layer that the call did not request, ValueError for a quantity of heads.
+        """
+        if self.by_head:
+            raise ValueError(f"heads have {self.quantity} of their own; name one: head({layer}, 0)")
+        return self.head(layer, 0)
 
     def head(self, layer: int, head: int) -> npt.NDArray[np.floating[Any]]:
         """Returns the map of one head, [L, L], by the numbers of its layer and head (not by their place in the array).
@@ -87,6 +107,7 @@ def extract_attention_request(
     heads: Numbers | None,
     words: bool,
     dtype: str,
+    quantity: str,
     interventions: Interventions,
     reference_texts: str | Iterable[str],
     truncate: bool,
@@ -98,6 +119,7 @@ def extract_attention_request(
         layers=_validation.uint32s("layers", layers),
         heads=_validation.uint32s("heads", heads),
         dtype=_validation.choice("dtype", dtype, DATA_TYPES),
+        quantity=_validation.choice("quantity", quantity, QUANTITIES),
         level=level or attention_pb2.ATTENTION_LEVEL_PIECE,
         interventions=head_interventions(interventions),
         reference_texts=_validation.texts("reference_texts", reference_texts),

@@ -26,19 +26,25 @@ Choice = int | Iterable[int] | None
 def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> str:
     """Returns one HTML page that shows any layer and head, and the weight under the pointer. It loads nothing.
 
-    `layer` and `head` choose the contents of the page; weights are rounded to 1/65535. Raises ValueError for more than 2**25
-    weights (layers x heads x L x L) or none, and KeyError for a layer or head that the maps don't hold.
+    `layer` and `head` choose the contents of the page; numbers are rounded to 1/65535 of the largest, weights of 1. Raises
+    ValueError for more than 2**25 weights (layers x heads x L x L) or none, and KeyError for a layer or head that the maps
+    don't hold.
     """
     layers, heads = choose(maps.layers, layer, "layer"), choose(maps.heads, head, "head")
     slices = np.ix_([maps.layers.index(value) for value in layers], [maps.heads.index(value) for value in heads])
     weights: npt.NDArray[np.floating[Any]] = maps.attention[slices]
     if weights.size > MAX_PAGE_WEIGHTS:
         raise ValueError(f"{weights.size} weights are too many for a page, {MAX_PAGE_WEIGHTS} at most: choose layers")
-    quantized = np.rint(weights.astype(np.float32).clip(0, 1) * 65535).astype("<u2")
+    numbers = np.nan_to_num(weights.astype(np.float32)).clip(0)
+    largest = 1.0 if maps.quantity == "weights" else max(float(numbers.max(initial=0.0)), 1e-30)
+    quantized = np.rint((numbers / largest).clip(0, 1) * 65535).astype("<u2")
     shown = heading(maps) if title is None else title
     data = {
         "title": shown,
         "model": maps.provenance.model,
+        "quantity": name_of(maps),
+        "by_head": maps.by_head,
+        "largest": largest,
         "tokens": [token.text for token in maps.tokens],
         "layers": layers,
         "heads": heads,
@@ -62,6 +68,16 @@ def choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:
         if value not in held:
             raise KeyError(f"{what} {value} is not among those of the maps: {list(held)}")
     return chosen
+
+
+def name_of(maps: AttentionMaps) -> str:
+    """Returns what the numbers of the maps are, in words."""
+    return "attention" if maps.quantity == "weights" else maps.quantity.replace("_", " ")
+
+
+def place_of(maps: AttentionMaps, layer: int, head: int) -> str:
+    """Returns the name of one of the maps."""
+    return f"layer {layer}, head {head}" if maps.by_head else f"layer {layer}"
 
 
 def heading(maps: AttentionMaps) -> str:

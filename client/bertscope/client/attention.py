@@ -12,7 +12,7 @@ from bertscope._rpc.splitting import Parts
 from bertscope._rpc.threads import sleep
 from bertscope.attention.maps import AttentionMaps, extract_attention_request
 from bertscope.attention.resumption import Extractions
-from bertscope.choices import DataType
+from bertscope.choices import DataType, Quantity
 from bertscope.client.connection import Connection
 from bertscope.errors import BertscopeError
 from bertscope.models import Model
@@ -30,6 +30,7 @@ class AttentionCalls(Connection):
         layers: Numbers | None = None,
         heads: Numbers | None = None,
         words: bool = False,
+        quantity: Quantity = "weights",
         dtype: DataType = "float32",
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
@@ -42,6 +43,11 @@ class AttentionCalls(Connection):
         choose and order the slices, all unless set; `words` joins pieces to words; `dtype` is "float32" or "float16" (half the
         bytes). Maps are [layers, heads, L, L], one array for each text and no more memory than that.
 
+        `quantity` is what the numbers are: "weights"; "norms" of weighted vectors (Kobayashi et al. 2020); "layer_norms", those
+        of their sum over heads, and "layer_output_norms", with residual connection and layer normalisation (2021); "rollout"
+        and "rollout_without_residual" (Abnar & Zuidema 2020); "value_zeroing" (Mohebbi et al. 2023). All but the first two are
+        of whole layers: they take no `heads`, and have one map for each layer, `maps.layer(3)`.
+
         The call begins when the first maps are requested; more texts than a call takes go in one after the other, within one
         `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
         from another server if there is one.
@@ -51,6 +57,7 @@ class AttentionCalls(Connection):
             layers=layers,
             heads=heads,
             words=words,
+            quantity=quantity,
             dtype=dtype,
             interventions=interventions,
             reference_texts=reference_texts,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.attention.maps import AttentionMaps
-from bertscope.attention.page import COLORS, Choice, attention_page, choose, heading
+from bertscope.attention.page import COLORS, Choice, attention_page, choose, heading, name_of, place_of
 from bertscope.plots.figures import (
     FIGURE_FORMATS,
     INK,
@@ -60,7 +60,7 @@ def plot_attention(maps: AttentionMaps, layer: Choice = None, head: Choice = Non
     title = shown(heading(maps) if title is None else title)
     if len(places) == 1:
         return _large(maps, *places[0], title)
-    columns = len(heads) if len(layers) > 1 else min(len(heads), COLUMNS)
+    columns = len(heads) if len(layers) > 1 and maps.by_head else min(len(places), COLUMNS)
     return _grid(maps, places, columns, title)
 
 
@@ -93,10 +93,10 @@ def _large(maps: AttentionMaps, layer: int, head: int, heading: str) -> Figure:
     axes = figure.subplots()
     weights = maps.head(layer, head)
     image = _draw(axes, maps, weights, weights.max(), font=min(10.0, max(6.0, 260 / length)), labels=MAX_LABELS)
-    axes.set_xlabel("attended to", color=INK)
+    axes.set_xlabel("attended to" if maps.quantity == "weights" else "of", color=INK)
     axes.set_ylabel("from", color=INK)
-    set_title(figure, f"{heading}\nlayer {layer}, head {head}")
-    add_colorbar(figure, image, axes, "attention")
+    set_title(figure, f"{heading}\n{place_of(maps, layer, head)}")
+    add_colorbar(figure, image, axes, name_of(maps))
     return figure
 
 
@@ -122,10 +122,10 @@ def _grid(maps: AttentionMaps, places: list[tuple[int, int]], columns: int, head
         # Maps in a row or a column share the tokens' names: names on the outside leave room for the maps.
         named = index + columns >= len(places), index % columns == 0
         image = _draw(axes, maps, maps.head(*places[index]), largest, font=6, labels=MAX_SMALL_LABELS, named=named)
-        axes.set_title(f"layer {places[index][0]}, head {places[index][1]}", fontsize=8, color=INK, pad=4)
+        axes.set_title(place_of(maps, *places[index]), fontsize=8, color=INK, pad=4)
     set_title(figure, heading, y=1 - 0.12 / height)
     tall = min(0.6, 6 / height)
-    add_colorbar(figure, image, None, "attention", cax=figure.add_axes((1 - 1.1 / width, 0.5 - tall / 2, 0.14 / width, tall)))
+    add_colorbar(figure, image, None, name_of(maps), cax=figure.add_axes((1 - 1.1 / width, 0.5 - tall / 2, 0.14 / width, tall)))
     return figure
 
 

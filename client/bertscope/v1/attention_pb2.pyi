@@ -3,6 +3,7 @@
 isort:skip_file
 Attention maps of a hosted model."""
 
+from bertscope.v1 import attention_statistics_pb2 as _attention_statistics_pb2
 from bertscope.v1 import common_pb2 as _common_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -32,7 +33,7 @@ class _AttentionLevelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Attent
     """One piece of the vocabulary each, special tokens included."""
     ATTENTION_LEVEL_WORD: _AttentionLevel.ValueType  # 2
     """One word each, special tokens included: attention to a split word is the sum over its pieces, attention from it their
-    mean (Clark et al. 2019, section 4.1); rows still sum to 1.
+    mean (Clark et al. 2019, section 4.1); rows still sum to 1. Other quantities are summed and averaged alike.
     """
 
 class AttentionLevel(_AttentionLevel, metaclass=_AttentionLevelEnumTypeWrapper):
@@ -44,7 +45,7 @@ ATTENTION_LEVEL_PIECE: AttentionLevel.ValueType  # 1
 """One piece of the vocabulary each, special tokens included."""
 ATTENTION_LEVEL_WORD: AttentionLevel.ValueType  # 2
 """One word each, special tokens included: attention to a split word is the sum over its pieces, attention from it their
-mean (Clark et al. 2019, section 4.1); rows still sum to 1.
+mean (Clark et al. 2019, section 4.1); rows still sum to 1. Other quantities are summed and averaged alike.
 """
 Global___AttentionLevel: _TypeAlias = AttentionLevel  # noqa: Y015
 
@@ -63,6 +64,7 @@ class ExtractAttentionRequest(_message.Message):
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     dtype: _common_pb2.DataType.ValueType
@@ -71,6 +73,8 @@ class ExtractAttentionRequest(_message.Message):
     """Whether rows and columns are pieces or words."""
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and say so in the header. False: such a text is an error."""
+    quantity: _attention_statistics_pb2.AttentionQuantity.ValueType
+    """The numbers of the maps. A quantity that a layer has once, and not for each head, takes no `heads`."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:
         """Texts or pairs, 1 to the server's limit (256 unless set otherwise)."""
@@ -107,10 +111,11 @@ class ExtractAttentionRequest(_message.Message):
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        quantity: _attention_statistics_pb2.AttentionQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "heads", b"heads", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "level", b"level", "model", b"model", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "heads", b"heads", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "level", b"level", "model", b"model", "quantity", b"quantity", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -161,10 +166,13 @@ class AttentionHeader(_message.Message):
     ATTENTION_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
     input_index: _builtins.int
     """Index in ExtractAttentionRequest.inputs."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
+    quantity: _attention_statistics_pb2.AttentionQuantity.ValueType
+    """The numbers of the maps, never unspecified."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
         """The tokens of rows and columns, in order: pieces or words."""
@@ -175,7 +183,7 @@ class AttentionHeader(_message.Message):
 
     @_builtins.property
     def heads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Head of each slice along the second."""
+        """Head of each slice along the second; 0 alone for a quantity that a layer has once."""
 
     @_builtins.property
     def attention(self) -> _common_pb2.Tensor:
@@ -195,10 +203,11 @@ class AttentionHeader(_message.Message):
         attention: _common_pb2.Tensor | None = ...,
         truncated_tokens: _builtins.int = ...,
         provenance: _common_pb2.Provenance | None = ...,
+        quantity: _attention_statistics_pb2.AttentionQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "provenance", b"provenance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "heads", b"heads", "input_index", b"input_index", "layers", b"layers", "provenance", b"provenance", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attention", b"attention", "heads", b"heads", "input_index", b"input_index", "layers", b"layers", "provenance", b"provenance", "quantity", b"quantity", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -71,11 +71,13 @@ class AttentionServiceServicer(object):
     def ExtractAttention(self, request, context):
         """Streams the attention maps of texts: for each text a header, then its maps in chunks of at most 1 MiB.
 
-        A map's row i holds the attention of token i to every token; rows sum to 1. Padding is never part of a map. The maps
-        are those the model used: under interventions too they are the softmax weights A, before a head's context is replaced.
+        A map's row i holds the attention of token i to every token, or another `quantity`; rows of weights sum to 1. Padding is never
+        part of a map. The maps are those the model used: under interventions too they are the softmax weights A, before a head's context
+        is replaced.
         A slow reader pauses the server between layers; it holds at most 48 MiB of finished maps (or one layer of a text, if that is
         more) and never the device while it does.
-        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED (the model has no such quantity), RESOURCE_EXHAUSTED (try
+        again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

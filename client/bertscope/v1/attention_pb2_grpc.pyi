@@ -38,11 +38,13 @@ class AttentionServiceStub:
     ExtractAttention: _grpc.UnaryStreamMultiCallable[_attention_pb2.ExtractAttentionRequest, _attention_pb2.ExtractAttentionResponse]
     """Streams the attention maps of texts: for each text a header, then its maps in chunks of at most 1 MiB.
 
-    A map's row i holds the attention of token i to every token; rows sum to 1. Padding is never part of a map. The maps
-    are those the model used: under interventions too they are the softmax weights A, before a head's context is replaced.
+    A map's row i holds the attention of token i to every token, or another `quantity`; rows of weights sum to 1. Padding is never
+    part of a map. The maps are those the model used: under interventions too they are the softmax weights A, before a head's context
+    is replaced.
     A slow reader pauses the server between layers; it holds at most 48 MiB of finished maps (or one layer of a text, if that is
     more) and never the device while it does.
-    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED (the model has no such quantity), RESOURCE_EXHAUSTED (try
+    again after the RetryInfo delay).
     """
     DescribeAttention: _grpc.UnaryUnaryMultiCallable[_attention_statistics_pb2.DescribeAttentionRequest, _attention_statistics_pb2.DescribeAttentionResponse]
     """Describes what heads attend to: statistics of their maps and pattern classes, summed over texts.
@@ -81,11 +83,13 @@ class AttentionServiceAsyncStub(AttentionServiceStub):
     ExtractAttention: _aio.UnaryStreamMultiCallable[_attention_pb2.ExtractAttentionRequest, _attention_pb2.ExtractAttentionResponse]  # type: ignore[assignment]
     """Streams the attention maps of texts: for each text a header, then its maps in chunks of at most 1 MiB.
 
-    A map's row i holds the attention of token i to every token; rows sum to 1. Padding is never part of a map. The maps
-    are those the model used: under interventions too they are the softmax weights A, before a head's context is replaced.
+    A map's row i holds the attention of token i to every token, or another `quantity`; rows of weights sum to 1. Padding is never
+    part of a map. The maps are those the model used: under interventions too they are the softmax weights A, before a head's context
+    is replaced.
     A slow reader pauses the server between layers; it holds at most 48 MiB of finished maps (or one layer of a text, if that is
     more) and never the device while it does.
-    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED (the model has no such quantity), RESOURCE_EXHAUSTED (try
+    again after the RetryInfo delay).
     """
     DescribeAttention: _aio.UnaryUnaryMultiCallable[_attention_statistics_pb2.DescribeAttentionRequest, _attention_statistics_pb2.DescribeAttentionResponse]  # type: ignore[assignment]
     """Describes what heads attend to: statistics of their maps and pattern classes, summed over texts.
@@ -127,11 +131,13 @@ class AttentionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_attention_pb2.ExtractAttentionResponse], _abc.AsyncIterator[_attention_pb2.ExtractAttentionResponse]]:
         """Streams the attention maps of texts: for each text a header, then its maps in chunks of at most 1 MiB.
 
-        A map's row i holds the attention of token i to every token; rows sum to 1. Padding is never part of a map. The maps
-        are those the model used: under interventions too they are the softmax weights A, before a head's context is replaced.
+        A map's row i holds the attention of token i to every token, or another `quantity`; rows of weights sum to 1. Padding is never
+        part of a map. The maps are those the model used: under interventions too they are the softmax weights A, before a head's context
+        is replaced.
         A slow reader pauses the server between layers; it holds at most 48 MiB of finished maps (or one layer of a text, if that is
         more) and never the device while it does.
-        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNIMPLEMENTED (the model has no such quantity), RESOURCE_EXHAUSTED (try
+        again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

@@ -24,6 +24,74 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _AttentionQuantity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AttentionQuantityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AttentionQuantity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ATTENTION_QUANTITY_UNSPECIFIED: _AttentionQuantity.ValueType  # 0
+    """Means ATTENTION_QUANTITY_WEIGHTS."""
+    ATTENTION_QUANTITY_WEIGHTS: _AttentionQuantity.ValueType  # 1
+    """A[i,j], the softmax weights, for each head; 0 to 1, rows sum to 1."""
+    ATTENTION_QUANTITY_NORMS: _AttentionQuantity.ValueType  # 2
+    """||A[i,j] f(x_j)||, for each head, with f(x_j) = (x_j W_V + b_V) W_O of the head: the length of what it adds at i because of j
+    (Kobayashi et al. 2020). 0 and more; rows have no fixed sum. The output projection's bias belongs to no token.
+    """
+    ATTENTION_QUANTITY_LAYER_NORMS: _AttentionQuantity.ValueType  # 3
+    """||sum over heads of A[i,j] f(x_j)||, for each layer. 0 and more; rows have no fixed sum."""
+    ATTENTION_QUANTITY_LAYER_OUTPUT_NORMS: _AttentionQuantity.ValueType  # 4
+    """The same after residual connection and layer normalisation (Kobayashi et al. 2021), for each layer:
+    ||(v - mean of v) / deviation * gamma|| with v = sum over heads of A[i,j] f(x_j), and x_i added where i = j; the deviation is
+    that of the vector which the layer normalises at i, and beta belongs to no token. 0 and more; rows have no fixed sum.
+    UNIMPLEMENTED for architectures that don't normalise x + attention(x).
+    """
+    ATTENTION_QUANTITY_ROLLOUT: _AttentionQuantity.ValueType  # 5
+    """Attention rollout (Abnar & Zuidema 2020), for each layer: (W + I) / 2 with W the mean of A over heads, rows divided by their
+    sums, multiplied up from layer 0. 0 to 1, rows sum to 1.
+    """
+    ATTENTION_QUANTITY_ROLLOUT_WITHOUT_RESIDUAL: _AttentionQuantity.ValueType  # 6
+    """The same of W alone, without the residual connection. 0 to 1, rows sum to 1."""
+    ATTENTION_QUANTITY_VALUE_ZEROING: _AttentionQuantity.ValueType  # 7
+    """Value zeroing (Mohebbi et al. 2023), for each layer: 1 - cos(h_i, h_i') of the layer's output at i, and its output if the value
+    vectors of token j are zero in all heads; rows divided by their sums. 0 to 1, rows sum to 1, or to 0 where no value matters.
+    Takes time proportional to the square of a text's tokens: a request may have as many pairs of tokens as it may have tokens.
+    """
+
+class AttentionQuantity(_AttentionQuantity, metaclass=_AttentionQuantityEnumTypeWrapper):
+    """A number for each pair of tokens, (i, j): how much token i takes from token j. Under interventions, A stands
+    for keep * A + uniform / L, except in weights and rollouts, and the mean that replaces a head belongs to no token.
+    """
+
+ATTENTION_QUANTITY_UNSPECIFIED: AttentionQuantity.ValueType  # 0
+"""Means ATTENTION_QUANTITY_WEIGHTS."""
+ATTENTION_QUANTITY_WEIGHTS: AttentionQuantity.ValueType  # 1
+"""A[i,j], the softmax weights, for each head; 0 to 1, rows sum to 1."""
+ATTENTION_QUANTITY_NORMS: AttentionQuantity.ValueType  # 2
+"""||A[i,j] f(x_j)||, for each head, with f(x_j) = (x_j W_V + b_V) W_O of the head: the length of what it adds at i because of j
+(Kobayashi et al. 2020). 0 and more; rows have no fixed sum. The output projection's bias belongs to no token.
+"""
+ATTENTION_QUANTITY_LAYER_NORMS: AttentionQuantity.ValueType  # 3
+"""||sum over heads of A[i,j] f(x_j)||, for each layer. 0 and more; rows have no fixed sum."""
+ATTENTION_QUANTITY_LAYER_OUTPUT_NORMS: AttentionQuantity.ValueType  # 4
+"""The same after residual connection and layer normalisation (Kobayashi et al. 2021), for each layer:
+||(v - mean of v) / deviation * gamma|| with v = sum over heads of A[i,j] f(x_j), and x_i added where i = j; the deviation is
+that of the vector which the layer normalises at i, and beta belongs to no token. 0 and more; rows have no fixed sum.
+UNIMPLEMENTED for architectures that don't normalise x + attention(x).
+"""
+ATTENTION_QUANTITY_ROLLOUT: AttentionQuantity.ValueType  # 5
+"""Attention rollout (Abnar & Zuidema 2020), for each layer: (W + I) / 2 with W the mean of A over heads, rows divided by their
+sums, multiplied up from layer 0. 0 to 1, rows sum to 1.
+"""
+ATTENTION_QUANTITY_ROLLOUT_WITHOUT_RESIDUAL: AttentionQuantity.ValueType  # 6
+"""The same of W alone, without the residual connection. 0 to 1, rows sum to 1."""
+ATTENTION_QUANTITY_VALUE_ZEROING: AttentionQuantity.ValueType  # 7
+"""Value zeroing (Mohebbi et al. 2023), for each layer: 1 - cos(h_i, h_i') of the layer's output at i, and its output if the value
+vectors of token j are zero in all heads; rows divided by their sums. 0 to 1, rows sum to 1, or to 0 where no value matters.
+Takes time proportional to the square of a text's tokens: a request may have as many pairs of tokens as it may have tokens.
+"""
+Global___AttentionQuantity: _TypeAlias = AttentionQuantity  # noqa: Y015
+
 class _AttentionStatistic:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.observers.quantities import Quantity, run_quantity
+from bertscope_service.analyses.observers.rollout import stack_products
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.analyses.word_maps import Word, by_word, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
-from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher
+from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
 
@@ -23,7 +25,8 @@ STEP_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """An ExtractAttention request; `layers` and `heads` are in the requested order, never empty; `itemsize` is 4 or 2 bytes."""
+    """An ExtractAttention request; `layers` and `heads` are in the requested order, never empty; `itemsize` is 4 or 2 bytes.
+    `heads` is (0,) for a quantity that a layer has once."""
 
     inputs: tuple[tuple[str, str | None], ...]
     layers: tuple[int, ...]
@@ -31,6 +34,7 @@ class AttentionQuery:
     itemsize: int
     words: bool
     truncate: bool
+    quantity: Quantity = Quantity.WEIGHTS
 
 
 Maps = NDArray[np.float32] | NDArray[np.float16]
@@ -40,11 +44,13 @@ Maps = NDArray[np.float32] | NDArray[np.float16]
 class AttentionStep:
     """The maps of the requested layers in [start, stop), and the row's state after them (None after the last step).
 
-    maps: [layers, heads, tokens, tokens], layers in ascending order; rows sum to 1.
+    maps: [layers, heads, tokens, tokens], layers in ascending order; rows of weights sum to 1. product: of a rollout so far,
+    float32 [length, length] on the device; None for other quantities, and after the last step.
     """
 
     maps: Maps
     state: State | None
+    product: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +59,7 @@ class AttentionObserver:
     `last`.
 
     words: number of the word of each token [tokens], to read maps by word (Clark et al. 2019, section 4.1); None for pieces.
+    product: as in `AttentionStep`, after the step before.
     """
 
     start: int
@@ -62,20 +69,40 @@ class AttentionObserver:
     dtype: torch.dtype
     words: NDArray[np.int64] | None
     last: bool
+    quantity: Quantity = Quantity.WEIGHTS
+    product: torch.Tensor | None = None
 
     @property
     def group(self) -> Hashable:
-        return self.start, self.stop
+        # Value zeroing takes as long for one text as other quantities do for hundreds.
+        alone = id(self) if self.quantity is Quantity.VALUE_ZEROING else None
+        return self.start, self.stop, self.quantity, alone
+
+    def after(self, product: torch.Tensor | None) -> AttentionObserver:
+        """Returns this observer, to continue from the product of the step before."""
+        return self if product is None else replace(self, product=product)
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         reads = [_Read(observer, length, encoder.device) for observer, length in zip(observers, state.lengths, strict=True)]
-        watch = {layer: _map_watcher(layer, reads) for observer in observers for layer in observer.layers}
-        encoder.advance(state, observers[0].stop, gates, watch)
-        states = [None if observer.last else state.row(row) for row, observer in enumerate(observers)]
+
+        def see(layer: int, maps: torch.Tensor) -> None:
+            for row, read in enumerate(reads):
+                read.take(layer, maps[row])
+
+        layers = {layer for observer in observers for layer in observer.layers}
+        quantity, stop = observers[0].quantity, observers[0].stop
+        product = stack_products([observer.product for observer in observers])
+        rollout = run_quantity(quantity, encoder, state, stop, gates, layers, see, product)
+        states: list[State | None] = [None] * len(reads)
+        products: list[torch.Tensor | None] = [None] * len(reads)
+        for row, read in enumerate(reads):
+            if not read.observer.last:
+                states[row] = state.row(row)
+                products[row] = None if rollout is None else rollout.row(row, read.length)
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[AttentionStep]:
-            return [AttentionStep(array, kept) for array, kept in zip(arrays, states, strict=True)]
+            return [AttentionStep(*parts) for parts in zip(arrays, states, products, strict=True)]
 
         return Readout(tuple(read.maps for read in reads), deal)
 
@@ -108,14 +135,6 @@ class _Read:
         if self.membership is not None:
             chosen = by_word(chosen, self.membership)
         self.maps[self.observer.layers.index(layer)] = chosen
-
-
-def _map_watcher(layer: int, reads: Sequence[_Read]) -> MapWatcher:
-    def watch(maps: torch.Tensor) -> None:
-        for row, read in enumerate(reads):
-            read.take(layer, maps[row])
-
-    return watch
 
 
 class TextPlan:
@@ -155,13 +174,16 @@ class TextPlan:
     def _steps(self) -> Iterator[AttentionObserver]:
         """Yields the observer of each step; every step continues from the state that the one before left."""
         layers = sorted(self.query.layers)
-        many = max(1, STEP_BYTES // self.layer_bytes)
+        zeroing = self.query.quantity is Quantity.VALUE_ZEROING
+        many = 1 if zeroing else max(1, STEP_BYTES // self.layer_bytes)
         parts = [tuple(layers[begin : begin + many]) for begin in range(0, len(layers), many)]
         dtype = torch.float32 if self.query.itemsize == 4 else torch.float16
         start = 0
         for part in parts:
             stop = part[-1] + 1
-            yield AttentionObserver(start, stop, part, self.query.heads, dtype, self._membership, part is parts[-1])
+            last = part is parts[-1]
+            words, quantity = self._membership, self.query.quantity
+            yield AttentionObserver(start, stop, part, self.query.heads, dtype, words, last, quantity)
             start = stop
 
     def offset(self, layer: int) -> int:

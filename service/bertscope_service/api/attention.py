@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, attention_relations_pb2, attention_statistics_pb2, common_pb2
 
@@ -23,6 +24,7 @@ from bertscope_service.api.attention_chunks import render_chunks
 from bertscope_service.api.attention_comparison import compare_attention
 from bertscope_service.api.attention_description import plan_description, render_description
 from bertscope_service.api.attention_features import plan_features, render_features
+from bertscope_service.api.attention_quantities import QUANTITIES, QUANTITY_NUMBERS, check_pairs, require_quantity
 from bertscope_service.api.attention_relations import plan_relations, render_relations
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.enums import meaning
@@ -33,7 +35,11 @@ from bertscope_service.checkpoints.tokenizer import Piece
 from bertscope_service.encoders.base import Gates, Shape
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
+from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
+
+if TYPE_CHECKING:
+    import torch
 
 WINDOW_BYTES = 48 * 1024 * 1024
 """Maximum size of the tensors that are computed ahead of one reader, bytes. The text that is read now is always computed."""
@@ -134,7 +140,7 @@ class _TextRun:
         self.plan = plan
         self._call = call
         self._gates = gates
-        self._first = asyncio.create_task(self._step(0, None, admitted=admitted))
+        self._first = asyncio.create_task(self._step(0, None, None, admitted=admitted))
         # Retrieves the error of a step that fails after its client is gone.
         self._first.add_done_callback(lambda done: done.cancelled() or done.exception())
 
@@ -142,13 +148,13 @@ class _TextRun:
         """Yields each step's observer and maps."""
         step = await self._first
         del self._first
-        state = step.state
+        state, product = step.state, step.product
         yield self.plan.steps[0], step.maps
         for number, observer in enumerate(self.plan.steps[1:], start=1):
             del step
             # Only the first step can be rejected.
-            step = await self._step(number, state, admitted=True)
-            state = step.state
+            step = await self._step(number, state, product, admitted=True)
+            state, product = step.state, step.product
             yield observer, step.maps
 
     def cancel(self) -> None:
@@ -156,8 +162,9 @@ class _TextRun:
         if hasattr(self, "_first"):
             self._first.cancel()
 
-    async def _step(self, number: int, state: State | None, *, admitted: bool) -> AttentionStep:
-        row = Row(self._call.model.encoder, self.plan.sequence, self.plan.steps[number], self._gates, state)
+    async def _step(self, number: int, state: State | None, product: torch.Tensor | None, *, admitted: bool) -> AttentionStep:
+        observer = self.plan.steps[number].after(product)
+        row = Row(self._call.model.encoder, self.plan.sequence, observer, self._gates, state)
         (step,) = await self._call.run([row], admitted=admitted)
         found: AttentionStep = step
         return found
@@ -168,7 +175,11 @@ def plan_extract_attention(
 ) -> AttentionPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model whose attention can't be observed."""
     require_observable(model)
-    return AttentionPlan(parse_extract_attention(request, model.encoder.shape, limits, model.name), model.tokenizer)
+    query = parse_extract_attention(request, model.encoder.shape, limits, model.name)
+    require_quantity(model, query.quantity)
+    plan = AttentionPlan(query, model.tokenizer)
+    check_pairs(query.quantity, (text.sequence for text in plan.texts), limits)
+    return plan
 
 
 def parse_extract_attention(
@@ -178,13 +189,18 @@ def parse_extract_attention(
     inputs = check_inputs(request.inputs, limits)
     item_size = meaning(ITEM_SIZES, request.dtype, "dtype", "DATA_TYPE_FLOAT32 or DATA_TYPE_FLOAT16", "UNKNOWN_DTYPE")
     words = meaning(BY_WORD, request.level, "level", "ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD", "UNKNOWN_LEVEL")
+    quantity = meaning(QUANTITIES, request.quantity, "quantity", "one that AttentionQuantity names", "UNKNOWN_QUANTITY")
+    if request.heads and not quantity.by_head:
+        message = f"a layer has {quantity.value} once, not for each head; leave heads out, or ask for weights or norms"
+        raise InvalidArgument("heads", message, "HEADS_UNUSED")
     return AttentionQuery(
         inputs,
         check_numbers(request.layers, "layers", "layer", shape.layers, model),
-        check_numbers(request.heads, "heads", "head", shape.heads, model),
+        check_numbers(request.heads, "heads", "head", shape.heads, model) if quantity.by_head else (0,),
         item_size,
         words,
         request.truncate,
+        quantity,
     )
 
 
@@ -197,6 +213,7 @@ def render_header(index: int, plan: TextPlan, model: LoadedModel) -> attention_p
         attention=common_pb2.Tensor(dtype=DATA_TYPES[plan.query.itemsize], shape=plan.shape),
         truncated_tokens=plan.truncated,
         provenance=render_provenance(model),
+        quantity=QUANTITY_NUMBERS[plan.query.quantity],
     )
     return attention_pb2.ExtractAttentionResponse(header=header)
 

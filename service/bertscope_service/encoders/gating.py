@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
+from bertscope_service.encoders.state import State
 
 
 @dataclass(slots=True)
@@ -21,7 +22,8 @@ class LayerRun:
     head_size], added to the context; None if no row has one. average: [rows, 1, length, 1], 1/L at real tokens and 0 at
     padding, to take the mean of V with; set if `uniform` is. on_maps, on_context: receive the maps and the contexts; if
     `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
-    batch; see `torch.exact_attention`.
+    batch; see `torch.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
+    attention, [rows, length, heads, head_size]. Only PyTorch has the last two.
     """
 
     keep: torch.Tensor | None = None
@@ -31,6 +33,8 @@ class LayerRun:
     on_maps: MapWatcher | None = None
     on_context: ContextWatcher | None = None
     exact: bool = False
+    on_values: ContextWatcher | None = None
+    given: torch.Tensor | None = None
 
     @classmethod
     def of(
@@ -104,3 +108,12 @@ def place_gates(
 def pick(tensor: torch.Tensor, only: torch.Tensor | None) -> torch.Tensor:
     """Returns [rows, length, ...] at some positions of each row, [rows, n, ...]; all of them if `only` is None."""
     return tensor if only is None else tensor[torch.arange(len(tensor), dtype=torch.int64, device=tensor.device)[:, None], only]
+
+
+def average_of(state: State) -> torch.Tensor:
+    """Returns 1/L at each row's real tokens, 0 at its padding, in the format of its hidden states: [rows, 1, length, 1]."""
+    if state.valid is None:
+        length = state.hidden.shape[1]
+        return state.hidden.new_full((len(state.lengths), 1, length, 1), 1.0 / length)
+    real = state.valid.to(torch.float32)
+    return (real / real.sum(dim=1, keepdim=True)).to(state.hidden.dtype)[:, None, :, None]

@@ -7,6 +7,7 @@ import pytest
 import torch
 from bertscope_service.analyses import attention
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
+from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.word_maps import Word
 from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.state import State
@@ -198,7 +199,7 @@ def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.Mo
         query_of([2, 1, 0], [2]),
     ]
     plans = [TextPlan(query, index, subject.tokenizer) for index, query in enumerate(asked)]
-    assert {plan.steps[0].group for plan in plans} == {(0, 3)}
+    assert {plan.steps[0].group for plan in plans} == {(0, 3, Quantity.WEIGHTS, None)}
     steps = run_step(subject, [(plan, plan.steps[0], None) for plan in plans])
     for plan, step in zip(plans, steps, strict=True):
         order = [plan.steps[0].layers.index(layer) for layer in plan.query.layers]

@@ -101,6 +101,7 @@ EXTRACTS = st.builds(
     heads=st.just([]) | lists(NUMBERS),
     dtype=st.sampled_from([0, 1, 2]) | ENUMS,
     level=st.sampled_from([0, 1, 2]) | ENUMS,
+    quantity=st.integers(0, 8) | ENUMS,
     interventions=st.just([]) | INTERVENTIONS,
     truncate=st.booleans(),
 )

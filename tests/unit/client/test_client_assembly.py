@@ -7,7 +7,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.attention.assembly import AttentionAssembler, Coverage
-from bertscope.v1 import attention_pb2, common_pb2
+from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -179,3 +179,35 @@ def test_bytes_outside_the_tensor(offset, data):
     assembler.add(header(0, example(2)))
     with pytest.raises(bertscope.InvalidReply):
         assembler.add(chunk(0, offset, data))
+
+
+def of(quantity: int) -> attention_pb2.ExtractAttentionRequest:
+    found = request(1)
+    found.quantity = quantity
+    return found
+
+
+def test_a_layer_may_have_one_map():
+    array = example(2)[:, :1]
+    assembler = AttentionAssembler(of(attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT))
+    assembler.add(header(0, array, heads=[0], quantity=attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT))
+    (maps,) = receive(assembler, [chunk(0, 0, array.tobytes())])
+    assert (maps.quantity, maps.by_head, maps.heads) == ("rollout", False, (0,))
+    np.testing.assert_array_equal(maps.layer(1), array[1, 0])
+    with pytest.raises(KeyError):
+        maps.layer(5)
+
+
+def test_heads_have_weights_of_their_own():
+    array = example(2)
+    (maps,) = receive(AttentionAssembler(request(1)), [header(0, array), chunk(0, 0, array.tobytes())])
+    assert (maps.quantity, maps.by_head) == ("weights", True)
+    with pytest.raises(ValueError, match="head"):
+        maps.layer(0)
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2, 99])
+def test_an_older_server_sends_weights_whatever_it_is_asked_for(sent):
+    assembler = AttentionAssembler(of(attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT))
+    with pytest.raises(bertscope.InvalidReply, match="and not rollout; it may be older"):
+        assembler.add(header(0, example(2), quantity=sent))

@@ -24,7 +24,7 @@ def fill_mask(texts: Any = "[MASK]", **arguments: Any) -> Any:
 
 
 def extract_attention(inputs: Any = "a", **arguments: Any) -> Any:
-    defaults = {"model": None, "layers": None, "heads": None, "words": False, "dtype": "float32"}
+    defaults = {"model": None, "layers": None, "heads": None, "words": False, "dtype": "float32", "quantity": "weights"}
     request = extract_attention_request(**(defaults | UNTOUCHED | arguments))
     return with_items(request, "inputs", asked_inputs(inputs).items)
 
@@ -163,6 +163,7 @@ def test_examples_in_docstrings():
         ("layers", lambda: extract_attention(layers="0")),
         ("heads[0]", lambda: extract_attention(heads=[np.bool_(True)])),
         ("dtype", lambda: extract_attention(dtype="float64")),
+        ("quantity", lambda: extract_attention(quantity="gradients")),
         ("words", lambda: extract_attention(words="yes")),
         ("name", lambda: unload_model_request(None)),
         ("name", lambda: unload_model_request("")),

@@ -1,10 +1,11 @@
 """`bertscope attention`: the attention maps of a text, as a digest, a table, a plot or JSON."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import typer
 
+from bertscope.choices import Quantity
 from bertscope.cli import options
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
@@ -14,6 +15,8 @@ from bertscope.cli.views import files as output_files
 from bertscope.cli.views.attention import document, print_maps
 from bertscope.cli.views.output import console, print_json
 from bertscope.plots.attention import PAGE_FORMAT, save_attention
+
+QUANTITIES: dict[str, Quantity] = {name.replace("_", "-"): name for name in get_args(Quantity)}
 
 
 @grouped
@@ -25,6 +28,12 @@ def attention(
     layer: Annotated[list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0; all unless set.")] = None,
     head: Annotated[list[str] | None, typer.Option("--head", metavar="H[,H]", help="Heads, from 0; all unless set.")] = None,
     words: Annotated[bool, typer.Option("--words", help="Whole words instead of pieces.")] = False,
+    quantity: Annotated[
+        Literal[
+            "weights", "norms", "layer-norms", "layer-output-norms", "rollout", "rollout-without-residual", "value-zeroing"
+        ],
+        typer.Option("--quantity", help="The numbers to show."),
+    ] = "weights",
     fp16: Annotated[bool, typer.Option("--fp16", help="Half the bytes, three digits.")] = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .html (interactive), .png, .svg or .pdf.")
@@ -43,6 +52,7 @@ def attention(
             layers=specifications.numbers("--layer", layer),
             heads=specifications.numbers("--head", head),
             words=words,
+            quantity=QUANTITIES[quantity],
             dtype="float16" if fp16 else "float32",
             interventions=base.interventions(),
             reference_texts=base.reference_texts(),

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscope.attention.maps import AttentionMaps
+from bertscope.attention.page import name_of, place_of
 from bertscope.cli.views.output import printable, table, titled
 from bertscope.cli.views.patterns import attention_patterns, entropy_nats
 
@@ -33,6 +34,9 @@ def print_maps(screen: Console, maps: AttentionMaps) -> None:
     """Prints maps. One head: its map, or its strongest pairs. One layer: a row for each head. More: a row for each layer."""
     if maps.truncated_tokens:
         screen.print(f"{maps.truncated_tokens} tokens were cut away", style="yellow")
+    if maps.quantity != "weights":
+        screen.print(f"{name_of(maps)}; each row divided by its sum", style="dim", soft_wrap=True)
+        maps = shares(maps)
     if len(maps.layers) == len(maps.heads) == 1:
         widths = [printable(token.text).cell_len for token in maps.tokens]
         width = max(widths) + 1 + sum(max(MIN_CELL, width) + 1 for width in widths)
@@ -43,16 +47,28 @@ def print_maps(screen: Console, maps: AttentionMaps) -> None:
         screen.print(layers_table(maps))
 
 
+def shares(maps: AttentionMaps) -> AttentionMaps:
+    """Returns the maps with each row divided by its sum, in float32."""
+    numbers = maps.attention.astype(np.float32)
+    total = numbers.sum(axis=-1, keepdims=True)
+    return dataclasses.replace(maps, attention=numbers / np.where(total > 0, total, 1))
+
+
 def layers_table(maps: AttentionMaps) -> Group:
     """Returns, for each layer, the head that attends most to each place, and its mean weight there."""
     patterns = attention_patterns(maps)
-    title = "in each layer, the head that attends most to each place, and its mean weight there"
+    title = (
+        "in each layer, the head that attends most to each place, and its mean weight there"
+        if maps.by_head
+        else "mean at each place"
+    )
     result = table(["layer#", *(f"{name}#" for name in patterns)])
     for index, layer in enumerate(maps.layers):
         cells = []
         for weights in patterns.values():
             best = int(weights[index].argmax())
-            cells.append(shade(f"{maps.heads[best]}  {weights[index, best]:.2f}", weights[index, best]))
+            weight = weights[index, best]
+            cells.append(shade(f"{maps.heads[best]}  {weight:.2f}" if maps.by_head else f"{weight:.2f}", weight))
         result.add_row(str(layer), *cells)
     return titled(title, result)
 
@@ -71,7 +87,7 @@ def heads_table(maps: AttentionMaps) -> Group:
 
 def map_table(maps: AttentionMaps) -> Group:
     """Returns the whole map of one head: a row attends to the columns."""
-    title = f"layer {maps.layers[0]}, head {maps.heads[0]}: each row attends to the columns"
+    title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: each row attends to the columns"
     names = [printable(token.text) for token in maps.tokens]
     result = Table(box=None, padding=(0, 1, 0, 0))
     result.add_column("", no_wrap=True)
@@ -87,7 +103,7 @@ def pairs_table(maps: AttentionMaps) -> Group:
     """Returns the strongest weights of one head, for a map that does not fit the screen."""
     weights = maps.attention[0, 0]
     order = np.argsort(weights, axis=None)[::-1][:STRONGEST_PAIRS]
-    title = f"layer {maps.layers[0]}, head {maps.heads[0]}: strongest weights (the whole map is wider than the screen)"
+    title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: strongest weights (the whole map is wider than the screen)"
     result = table(["from", "#", "to", "#", "weight#"])
     for row, column in zip(*np.unravel_index(order, weights.shape), strict=True):
         weight = float(weights[row, column])

@@ -19,7 +19,9 @@ class Architecture:
 
     `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
     `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` is true if `projections` and
-    `finish` exist, so that a layer can be run in two parts. `kept` names the remaining heads of layers that lost some.
+    `finish` exist, so that a layer can be run in two parts. `output` and `norm` are the paths, below a layer, of its output
+    projection and of the layer normalisation of x + attention(x), None without one. `kept` names the remaining heads of layers
+    that lost some.
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
@@ -29,6 +31,8 @@ class Architecture:
     reads_segments = True
     reads_weights: frozenset[str] = frozenset()
     in_parts = True
+    output = "attention.output.dense"
+    norm: str | None = "attention.output.LayerNorm"
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -72,6 +76,14 @@ class Architecture:
         """Runs the rest of a layer after its heads: context [rows, n, heads * head_size], hidden as at the layer's start."""
         layer = self.layers[index]
         return layer.feed_forward_chunk(layer.attention.output(context, hidden))
+
+    def output_projection(self, index: int) -> Any:
+        """Returns the output projection of a layer's heads, [..., heads * head_size] -> [..., size]."""
+        return self.layers[index].get_submodule(self.output)
+
+    def norm_after_heads(self, index: int) -> Any:
+        """Returns the layer normalisation of x + attention(x), if the architecture has one."""
+        return self.layers[index].get_submodule(self.norm)
 
     @property
     def head_size(self) -> int:
@@ -120,6 +132,8 @@ class DistilBert(Architecture):
     masked_lm = transformers.DistilBertForMaskedLM
     sequence_classification = transformers.DistilBertForSequenceClassification
     base = "distilbert"
+    output = "attention.out_lin"
+    norm = "sa_layer_norm"
     reads_segments = False
 
     def find_layers(self) -> list[Any]:
@@ -148,6 +162,8 @@ class Albert(Architecture):
     masked_lm = transformers.AlbertForMaskedLM
     sequence_classification = transformers.AlbertForSequenceClassification
     base = "albert"
+    output = "attention.dense"
+    norm = "attention.LayerNorm"
     head = "predictions"
 
     def find_layers(self) -> list[Any]:
@@ -197,6 +213,7 @@ class MobileBert(Architecture):
     base = "mobilebert"
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
     in_parts = False
+    norm = None
 
     @property
     def head_size(self) -> int:
@@ -219,6 +236,8 @@ class ModernBert(Architecture):
     base = "model"
     reads_segments = False
     in_parts = False
+    norm = None
+    output = "attn.Wo"
 
     def find_layers(self) -> list[Any]:
         return list(self.encoder.layers)

@@ -20,11 +20,12 @@ from bertscope_service.encoders.base import (
     TokenSequence,
     place_rows,
 )
-from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.gating import LayerRun, average_of, pick, place_gates
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
 from bertscope_service.encoders.torch.attention import gated_attention
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
+from bertscope_service.encoders.torch.decomposition import TorchDecomposition
 from bertscope_service.encoders.torch.int8 import settle_precision, use_integers
 from bertscope_service.encoders.torch.packing import can_pack, pack_linears
 from bertscope_service.encoders.torch.pruning import PARTS, remaining
@@ -170,18 +171,12 @@ class TorchEncoder:
                 raise ValueError("a model that drops tokens takes neither gates nor watchers")
             if only is not None:
                 state.kept_tokens = protect(state.kept_tokens, only)
-        average = self._average(state) if gates is not None and gates.uniform_layers else None
         while state.layer < stop:
             layer = state.layer
             chosen = only if layer == stop - 1 else None
             if chosen is None and state.kept_tokens is not None and self._drop(state, state.kept_tokens):
                 continue
-            run = LayerRun.of(layer, gates, watch, taps)
-            run.exact = self._exact
-            if run.uniform is not None:
-                run.average = average
-            if layer in self.architecture.kept:
-                run = run.without_pruned(self._kept[layer], self.shape.heads)
+            run = self.layer_run(state, gates, watch, taps)
             if chosen is not None and state.kept_tokens is not None:
                 chosen = find(state.kept_tokens, chosen)
             state.hidden = self._run_layer(state, run, chosen)
@@ -189,6 +184,21 @@ class TorchEncoder:
             state.layer += 1
         if only is not None:
             state.kept_tokens = None
+
+    def layer_run(
+        self,
+        state: State,
+        gates: BatchGates | None,
+        watch: Mapping[int, MapWatcher] | None = None,
+        taps: Mapping[int, ContextWatcher] | None = None,
+    ) -> LayerRun:
+        """Returns the run of the state's layer, for its remaining heads."""
+        run = LayerRun.of(state.layer, gates, watch, taps)
+        run.exact = self._exact
+        if run.uniform is not None:
+            run.average = average_of(state)
+        kept = self._kept.get(state.layer)
+        return run if kept is None else run.without_pruned(kept, self.shape.heads)
 
     def _drop(self, state: State, kept_tokens: KeptTokens) -> bool:
         """Runs a layer that drops tokens, between its two parts if it has them. Returns False, and does nothing, if it drops
@@ -241,6 +251,15 @@ class TorchEncoder:
                 layer: to_device(torch.tensor(heads, dtype=torch.int64, device="cpu"), self.device) for layer, heads in kept
             }
 
+    def heads_of(self, layer: int) -> tuple[int, ...]:
+        """Returns the heads that a layer's weights have."""
+        return self.architecture.kept.get(layer, tuple(range(self.shape.heads)))
+
+    @cached_property
+    def decomposition(self) -> TorchDecomposition:
+        """Takes its layers apart."""
+        return TorchDecomposition(self)
+
     def _in_parts(self, layer: int) -> bool:
         return self.architecture.in_parts and bool(self.architecture.kept.get(layer, (0,)))
 
@@ -264,15 +283,7 @@ class TorchEncoder:
             return
         query, key, value = self._project(state.layer, state.hidden, state.hidden)
         own = gated_attention(query, key, value, self._mask(state), run=LayerRun(exact=self._exact))
-        state.context = Context(own, (value * self._average(state)).sum(dim=2))
-
-    def _average(self, state: State) -> torch.Tensor:
-        """Returns 1/L at each row's real tokens, 0 at its padding: [rows, 1, length, 1]."""
-        if state.valid is None:
-            length = state.hidden.shape[1]
-            return state.hidden.new_full((len(state.lengths), 1, length, 1), 1.0 / length)
-        real = state.valid.to(torch.float32)
-        return (real / real.sum(dim=1, keepdim=True)).to(self.dtype)[:, None, :, None]
+        state.context = Context(own, (value * average_of(state)).sum(dim=2))
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         if state.kept_tokens is None:

@@ -1,0 +1,125 @@
+"""Quantities beyond weights through gRPC, and what is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bertscope_service.analyses.attention
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_statistics_pb2 as statistics
+from bertscope.v1 import common_pb2
+from numpy.typing import NDArray
+
+from tests.support.harness import CALL_SECONDS, Host, Maps, read_maps, refused
+from tests.support.tiny import write_checkpoint
+
+Quantity = statistics.AttentionQuantity
+INVALID, UNIMPLEMENTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED
+TEXTS = ("The cat sat.", "The nurse told the doctor that her patient had been waiting.", "The old man and his dog walked.")
+OF_HEADS = (statistics.ATTENTION_QUANTITY_WEIGHTS, statistics.ATTENTION_QUANTITY_NORMS)
+OF_LAYERS = tuple(number for number in Quantity.values() if number and number not in OF_HEADS)
+
+
+def extract(host: Host, model: str = "bert", **fields: Any) -> list[Maps]:
+    fields.setdefault("inputs", [common_pb2.TextInput(text=text) for text in TEXTS])
+    request = attention.ExtractAttentionRequest(model=f"models/{model}", **fields)
+    return read_maps(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+
+
+def rolled_out(weights: NDArray[Any]) -> NDArray[np.float64]:
+    product, found = np.eye(weights.shape[-1]), []
+    for maps in weights.astype(np.float64):
+        mixed = (maps.mean(axis=0) + np.eye(len(product))) / 2
+        product = mixed / mixed.sum(axis=1, keepdims=True) @ product
+        found.append(product)
+    return np.stack(found)[:, None]
+
+
+@pytest.mark.parametrize("model", ["bert", "roberta", "headless"])
+@pytest.mark.parametrize("quantity", OF_LAYERS)
+def test_a_layer_has_one_map(host: Host, model: str, quantity: int) -> None:
+    for maps in extract(host, model, quantity=quantity, layers=[3, 1]):
+        length = len(maps.header.tokens)
+        assert list(maps.header.attention.shape) == [2, 1, length, length]
+        assert (list(maps.header.layers), list(maps.header.heads)) == ([3, 1], [0])
+        assert maps.header.quantity == quantity
+        assert np.isfinite(maps.values).all()
+
+
+@pytest.mark.parametrize("quantity", [0, *OF_HEADS])
+def test_each_head_has_its_own(host: Host, quantity: int) -> None:
+    for maps in extract(host, quantity=quantity, heads=[2, 0]):
+        assert list(maps.header.heads) == [2, 0]
+        assert maps.header.quantity == (quantity or statistics.ATTENTION_QUANTITY_WEIGHTS)
+
+
+@pytest.mark.parametrize("step_bytes", [1, 1 << 24])
+def test_a_rollout_goes_on_from_step_to_step(host: Host, monkeypatch: pytest.MonkeyPatch, step_bytes: int) -> None:
+    monkeypatch.setattr(bertscope_service.analyses.attention, "STEP_BYTES", step_bytes)
+    found = extract(host, quantity=statistics.ATTENTION_QUANTITY_ROLLOUT)
+    for maps, weights in zip(found, extract(host), strict=True):
+        np.testing.assert_allclose(maps.values, rolled_out(weights.values), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(maps.values.sum(-1), 1, rtol=0, atol=1e-5)
+
+
+def test_words_get_the_sum_of_the_norms_of_their_pieces(host: Host) -> None:
+    text = [common_pb2.TextInput(text="The unplayable song.")]
+    asked: dict[str, Any] = {"inputs": text, "quantity": statistics.ATTENTION_QUANTITY_NORMS}
+    (pieces,), (words,) = extract(host, **asked), extract(host, **asked, level=attention.ATTENTION_LEVEL_WORD)
+    start, groups = 0, []
+    for token in words.header.tokens:
+        groups.append(list(range(start, start + max(1, len(token.pieces)))))
+        start = groups[-1][-1] + 1
+    assert any(len(group) > 1 for group in groups)
+    received = np.stack([pieces.values[..., group].sum(-1) for group in groups], axis=-1)
+    expected = np.stack([received[..., group, :].mean(-2) for group in groups], axis=-2)
+    np.testing.assert_allclose(words.values, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("quantity", OF_LAYERS)
+def test_heads_of_what_a_layer_has_once(host: Host, quantity: int) -> None:
+    with refused(INVALID) as failures:
+        extract(host, quantity=quantity, heads=[0])
+    assert (failures[0].fields, failures[0].info.reason) == (["heads"], "HEADS_UNUSED")
+    assert "leave heads out" in failures[0].message
+
+
+def test_an_unknown_quantity(host: Host) -> None:
+    with refused(INVALID) as failures:
+        extract(host, quantity=99)
+    assert (failures[0].fields, failures[0].info.reason) == (["quantity"], "UNKNOWN_QUANTITY")
+
+
+def test_value_zeroing_of_too_many_pairs_of_tokens(launch: Callable[..., Host]) -> None:
+    host = launch(max_request_tokens=600)
+    zeroing = statistics.ATTENTION_QUANTITY_VALUE_ZEROING
+    inputs = [common_pb2.TextInput(text="The cat sat.")] * 40
+    extract(host, inputs=inputs)
+    extract(host, inputs=inputs[:4], quantity=zeroing)
+    with refused(INVALID) as failures:
+        extract(host, inputs=inputs, quantity=zeroing)
+    assert (failures[0].fields, failures[0].info.reason) == (["inputs"], "TOO_MANY_TOKENS")
+    assert "in parts" in failures[0].message
+
+
+@pytest.mark.parametrize(
+    ("architecture", "precision", "quantity"),
+    [
+        ("modernbert", "fp32", statistics.ATTENTION_QUANTITY_LAYER_OUTPUT_NORMS),
+        ("mobilebert", "fp32", statistics.ATTENTION_QUANTITY_LAYER_OUTPUT_NORMS),
+        ("bert", "bf16", statistics.ATTENTION_QUANTITY_VALUE_ZEROING),
+    ],
+)
+def test_what_a_model_lacks(
+    launch: Callable[..., Host], tmp_path: Path, architecture: str, precision: str, quantity: int
+) -> None:
+    folder = write_checkpoint(architecture, tmp_path / architecture)
+    host = launch(model=[f"other={folder}"], precision=precision, runtime="torch")
+    with refused(UNIMPLEMENTED) as failures:
+        extract(host, "other", quantity=quantity)
+    assert failures[0].info.reason == "QUANTITY_UNSUPPORTED"
+    assert failures[0].info.metadata["quantity"] == Quantity.Name(quantity).removeprefix("ATTENTION_QUANTITY_").lower()
+    extract(host, "other", quantity=statistics.ATTENTION_QUANTITY_NORMS)

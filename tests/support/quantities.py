@@ -1,0 +1,175 @@
+"""Quantities of attention from their definitions: transformers in float64, every vector A[i,j] f(x_j) built."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from bertscope_service.encoders.base import TokenSequence
+from numpy.typing import NDArray
+
+from tests.support.reference import Edits, Reference, Subject
+
+Numbers = NDArray[np.float64]
+PATHS: dict[str, tuple[str, str, str | None]] = {
+    "albert": ("attention.value", "attention.dense", "attention.LayerNorm"),
+    "distilbert": ("attention.v_lin", "attention.out_lin", "sa_layer_norm"),
+    "mobilebert": ("attention.self.value", "attention.output.dense", None),
+    "modernbert": ("attn.Wqkv", "attn.Wo", None),
+}
+"""Below a layer: what makes values, what projects contexts, and what normalises their sum with the layer's input."""
+BERT = ("attention.self.value", "attention.output.dense", "attention.output.LayerNorm")
+
+
+@dataclass
+class Captured:
+    """One layer of one text: values [L, heads * head_size], the layer's input and the input of its normalisation [L, size], the
+    output of its projection [L, size], and the map [heads, L, L] after its edits."""
+
+    values: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    before: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    summed: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    projected: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    maps: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    weights: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+class Definitions:
+    """The quantities of an architecture's checkpoint, one text at a time."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.reference: Reference = copy.copy(subject.reference)
+        self.reference.model = copy.deepcopy(subject.reference.model).double()
+        self.architecture = subject.architecture
+        self.layers, self.heads = subject.encoder.shape.layers, subject.encoder.shape.heads
+        model = self.reference.model
+        parts = [getattr(model.base_model, name) for name in ("encoder", "transformer") if hasattr(model.base_model, name)]
+        body = parts[0] if parts else model.base_model
+        if self.architecture == "albert":
+            self.modules = [body.albert_layer_groups[0].albert_layers[0]] * self.layers
+        else:
+            self.modules = list(body.layer if hasattr(body, "layer") else body.layers)
+        self.value, self.dense, self.norm = PATHS.get(self.architecture, BERT)
+
+    def capture(self, sequence: TokenSequence, edits: Edits) -> list[Captured]:
+        """Every layer of a text."""
+        found = [Captured() for _ in range(self.layers)]
+        with self._counted(self.value) as values, self._counted(self.dense) as dense:
+            values.append(lambda layer, given, made: self._note_values(found[layer], given, made))
+            dense.append(lambda layer, _, made: setattr(found[layer], "projected", made[0].clone()))
+            if self.norm is None:
+                maps = self.reference.run_edited(sequence, edits).maps
+            else:
+                with self._counted(self.norm) as norms:
+                    norms.append(lambda layer, given, _: setattr(found[layer], "summed", given[0].clone()))
+                    maps = self.reference.run_edited(sequence, edits).maps
+        for layer, one in enumerate(found):
+            one.maps = maps[layer][0]
+            one.weights = one.maps.clone()
+            for (place, head), (keep, uniform) in edits.items():
+                if place == layer:
+                    one.weights[head] = keep * one.maps[head] + uniform / len(sequence)
+        return found
+
+    def _note_values(self, one: Captured, given: torch.Tensor, made: torch.Tensor) -> None:
+        one.before = given[0].clone()
+        one.values = self._values_of(made)[0].clone()
+
+    def _values_of(self, made: torch.Tensor) -> torch.Tensor:
+        return made.chunk(3, dim=-1)[2] if self.architecture == "modernbert" else made
+
+    @contextmanager
+    def _counted(self, path: str) -> Iterator[list[Callable[[int, torch.Tensor, torch.Tensor], Any]]]:
+        """Calls functions with the layer, the input and the output of a module of every layer."""
+        told: list[Callable[[int, torch.Tensor, torch.Tensor], Any]] = []
+        calls = iter(range(self.layers))
+
+        def hook(_: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> Any:
+            layer = next(calls)
+            answers = [tell(layer, given[0], made) for tell in told]
+            return next((answer for answer in answers if answer is not None), None)
+
+        modules = {id(layer): layer.get_submodule(path) for layer in self.modules}
+        handles = [module.register_forward_hook(hook) for module in modules.values()]
+        try:
+            yield told
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def vectors(self, one: Captured, layer: int) -> torch.Tensor:
+        """[heads, L, size]: (x_j W_V + b_V) W_O of each head."""
+        weight = self.modules[layer].get_submodule(self.dense).weight
+        size = one.values.shape[1] // self.heads
+        parts = [slice(head * size, (head + 1) * size) for head in range(self.heads)]
+        return torch.stack([one.values[:, part] @ weight[:, part].T for part in parts])
+
+    def contributions(self, one: Captured, layer: int) -> torch.Tensor:
+        """[heads, L, L, size]: A[i,j] f(x_j)."""
+        return one.weights[..., None] * self.vectors(one, layer)[:, None]
+
+    @torch.inference_mode()
+    def norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+        """[layers, heads, L, L]"""
+        found = [self.contributions(one, layer).norm(dim=-1) for layer, one in enumerate(self.capture(sequence, edits))]
+        return torch.stack(found).numpy()
+
+    @torch.inference_mode()
+    def layer_norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+        """[layers, 1, L, L]"""
+        found = [
+            self.contributions(one, layer).sum(0).norm(dim=-1)[None] for layer, one in enumerate(self.capture(sequence, edits))
+        ]
+        return torch.stack(found).numpy()
+
+    @torch.inference_mode()
+    def layer_output_norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+        """[layers, 1, L, L]"""
+        assert self.norm is not None
+        found = []
+        for layer, one in enumerate(self.capture(sequence, edits)):
+            norm = self.modules[layer].get_submodule(self.norm)
+            vectors = self.contributions(one, layer).sum(0)
+            for token in range(len(sequence)):
+                vectors[token, token] += one.before[token]
+            deviation = (one.summed.var(dim=-1, correction=0) + norm.eps).sqrt()
+            scaled = (vectors - vectors.mean(-1, keepdim=True)) / deviation[:, None, None] * norm.weight
+            found.append(scaled.norm(dim=-1)[None])
+        return torch.stack(found).numpy()
+
+    def rollout(self, sequence: TokenSequence, edits: Edits, *, residual: bool = True) -> Numbers:
+        """[layers, 1, L, L]"""
+        product, found = np.eye(len(sequence)), []
+        for one in self.capture(sequence, edits):
+            mixed = one.maps.numpy().mean(axis=0)
+            if residual:
+                mixed = (mixed + np.eye(len(sequence))) / 2
+            product = mixed / mixed.sum(axis=1, keepdims=True) @ product
+            found.append(product[None])
+        return np.stack(found)
+
+    @torch.inference_mode()
+    def value_zeroing(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+        """[layers, 1, L, L]; the model runs again for every layer and token."""
+        plain, length = self.reference.run_edited(sequence, edits).hidden, len(sequence)
+        found = np.zeros((self.layers, 1, length, length))
+        for layer in range(self.layers):
+            for token in range(length):
+
+                def zero(at: int, _: torch.Tensor, made: torch.Tensor, layer: int = layer, token: int = token) -> Any:
+                    if at == layer:
+                        changed = made.clone()
+                        self._values_of(changed)[0, token] = 0
+                        return changed
+                    return None
+
+                with self._counted(self.value) as told:
+                    told.append(zero)
+                    changed = self.reference.run_edited(sequence, edits).hidden[layer + 1][0]
+                found[layer, 0, :, token] = 1 - torch.cosine_similarity(plain[layer + 1][0], changed, dim=-1).numpy()
+        found = np.where(found < 1e-12, 0, found)  # rounding
+        total = found.sum(axis=-1, keepdims=True)
+        return found / np.where(total > 0, total, 1)
