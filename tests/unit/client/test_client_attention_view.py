@@ -11,7 +11,7 @@ from bertscope.attention.page import place_of
 from bertscope.cli.views.attention import document, print_maps, shares
 from rich.console import Console
 
-from tests.unit.client.test_client_plots import Page, maps_of
+from tests.support.drawn import Page, maps_of
 
 TOKENS = ["[CLS]", "the", "cat", "[SEP]"]
 
