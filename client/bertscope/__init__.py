@@ -16,8 +16,17 @@ from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, Sweep
 from bertscope.aio import AsyncClient
 from bertscope.aio.ablation import AsyncHeadSweep
 from bertscope.aio.benchmark import AsyncStudyBenchmark
+from bertscope.attention.best_heads import BestHead, BestHeads
+from bertscope.attention.bootstrap import Interval
+from bertscope.attention.description import AttentionDescription, PatternSums
+from bertscope.attention.feature_scores import FeatureScore, FeatureScores
+from bertscope.attention.head_distances import HeadDistances
 from bertscope.attention.maps import AttentionMaps
+from bertscope.attention.marked_texts import FeatureText, RelationText
 from bertscope.attention.page import attention_page
+from bertscope.attention.relation_scores import DirectedSums, Direction, RelationScore, RelationScores, TextScore
+from bertscope.attention.sums import HeadSums
+from bertscope.attention.treebanks import read_conllu, read_conllu_features, read_propbank
 from bertscope.benchmark.reports import (
     Agreement,
     BenchmarkProgress,
@@ -30,7 +39,7 @@ from bertscope.benchmark.reports import (
     Speed,
 )
 from bertscope.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-from bertscope.choices import DataType, Metric, Mode, Order, Others, Precision, Quantity, Runtime, Scope, Scoring
+from bertscope.choices import DataType, Metric, Mode, Order, Others, Picture, Precision, Quantity, Runtime, Scope, Scoring
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
 from bertscope.client.ablation import HeadSweep
@@ -71,9 +80,11 @@ from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
 from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
 from bertscope.plots.attention import plot_attention, save_attention
+from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
+from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
-from bertscope.results import AppliedStep, Provenance, Token
+from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 
 __all__ = [
     "Agreement",
@@ -82,10 +93,13 @@ __all__ = [
     "AsyncClient",
     "AsyncHeadSweep",
     "AsyncStudyBenchmark",
+    "AttentionDescription",
     "AttentionMaps",
     "BenchmarkProgress",
     "BenchmarkReport",
     "BertscopeError",
+    "BestHead",
+    "BestHeads",
     "Bootstrap",
     "Cancelled",
     "ClassifiedText",
@@ -96,20 +110,28 @@ __all__ = [
     "CurvePoint",
     "DataType",
     "DeadlineExceeded",
+    "DirectedSums",
+    "Direction",
     "Disturbances",
     "Divergence",
     "FailedPrecondition",
+    "FeatureScore",
+    "FeatureScores",
+    "FeatureText",
     "FieldViolation",
     "FilledMask",
     "FilledText",
     "FilledTexts",
     "Greedy",
+    "HeadDistances",
     "HeadEffect",
     "HeadIntervention",
     "HeadRanking",
+    "HeadSums",
     "HeadSweep",
     "Health",
     "InternalError",
+    "Interval",
     "InvalidArgument",
     "InvalidReply",
     "LabelPrediction",
@@ -127,13 +149,18 @@ __all__ = [
     "NotFound",
     "Order",
     "Others",
+    "PatternSums",
     "PermissionDenied",
+    "Picture",
     "Precision",
     "Prediction",
     "Provenance",
     "Published",
     "Quantity",
     "Ratio",
+    "RelationScore",
+    "RelationScores",
+    "RelationText",
     "ResourceExhausted",
     "Retries",
     "Runtime",
@@ -150,6 +177,8 @@ __all__ = [
     "SweepStart",
     "SweepSummary",
     "SweepTable",
+    "TextScore",
+    "TextsProgress",
     "Tls",
     "Token",
     "Unauthenticated",
@@ -166,19 +195,28 @@ __all__ = [
     "onnx",
     "plot_attention",
     "plot_benchmark",
+    "plot_description",
+    "plot_features",
     "plot_ranking",
+    "plot_relations",
     "plot_sweep",
+    "read_conllu",
+    "read_conllu_features",
     "read_inputs",
     "read_labelled",
     "read_pairs",
     "read_prompts",
+    "read_propbank",
     "read_texts",
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
     "save_attention",
     "save_benchmark",
+    "save_description",
+    "save_features",
     "save_ranking",
+    "save_relations",
     "save_sweep",
     "scale",
     "uniform",

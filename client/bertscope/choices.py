@@ -29,3 +29,5 @@ Quantity = Literal[
     "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual", "value_zeroing"
 ]
 """Numbers of attention for each pair of tokens."""
+Picture = Literal["patterns", "statistics", "clusters"]
+"""Pictures of a description of attention."""

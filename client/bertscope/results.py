@@ -74,6 +74,16 @@ class AppliedStep:
     """The effect in numbers, by name; shares are 0 to 1, sizes bytes."""
 
 
+@dataclass(frozen=True)
+class TextsProgress:
+    """The progress of a method that takes any number of texts."""
+
+    done: int
+    """The texts answered."""
+    total: int | None
+    """All texts; None until an iterator of them ends."""
+
+
 class Results(tuple[T, ...]):
     """A tuple whose slices keep its class, and so its `to_pandas`."""
 

@@ -25,7 +25,7 @@ from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer, add_ClozeServiceSe
 from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
 from grpc_health.v1 import health, health_pb2_grpc
 
-from tests.support import reports
+from tests.support import descriptions, reports
 
 LAYERS, HEADS, CHUNK_BYTES = 3, 4, 1000
 PROVENANCE = common_pb2.Provenance(
@@ -200,6 +200,11 @@ class FakeServer(
         context.add_callback(self.ended.set)
         self._begin(request, context)
         yield from self.stream(self._attention(request))
+
+    def DescribeAttention(self, request, context):
+        self._begin(request, context)
+        numbers = descriptions.Numbers(len(request.inputs), LAYERS, HEADS, seed=len(request.inputs[0].text))
+        return descriptions.description(numbers, pairs=False, distances=request.head_distances)
 
     def Classify(self, request, context):
         self._begin(request, context)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
 from bertscope._rpc.logs import logger
-from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, FieldViolation, ResourceExhausted
+from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, FieldViolation, InvalidArgument, ResourceExhausted
 
 Item = TypeVar("Item")
 
@@ -27,6 +27,10 @@ SHORT_SECONDS, LONG_SECONDS = 0.5, 5.0
 
 TOO_LARGE = ("TOO_MANY_TEXTS", "TOO_MANY_TOKENS", "TOO_MANY_PREDICTIONS", "REQUEST_TOO_LARGE")
 NOT_OURS = "reference_texts"
+TEXT_FIELD = re.compile(r"(texts|inputs)\[(\d+)\]")
+
+OnRejected = Callable[[int, InvalidArgument], object]
+"""Takes the index of a text that the server rejected, and the error."""
 
 
 class Limit:
@@ -54,8 +58,18 @@ class Part(Generic[Item]):
 class Parts(Generic[Item]):
     """The calls still to be made. A list that fits into one call is one; any other begins with calls of 64."""
 
-    def __init__(self, items: Iterator[Item], total: int | None, limit: Limit, *, large: bool = False) -> None:
-        """`total` is the number of items, if known; `large` calls are worth more than quick ones."""
+    def __init__(
+        self,
+        items: Iterator[Item],
+        total: int | None,
+        limit: Limit,
+        *,
+        large: bool = False,
+        on_rejected: OnRejected | None = None,
+    ) -> None:
+        """`total` is the number of items, if known; `large` calls are worth more than quick ones. Texts that the server rejects
+        are left out if `on_rejected` is to be told about them."""
+        self._on_rejected = on_rejected
         self._items, self._total = items, total
         self._limit = limit
         self._size = FIRST_SIZE if not large and (total is None or total > limit.texts) else limit.texts
@@ -108,6 +122,19 @@ class Parts(Generic[Item]):
             )
         self._weights = weights
 
+    def without_rejected(self, part: Part[Item], error: BertscopeError) -> list[Part[Item]] | None:
+        """Returns the parts to send in place of a call of which one text was rejected; None if texts are not left out, or the
+        error is another one."""
+        place = _rejected(error)
+        size = len(part.items)
+        if self._on_rejected is None or place is None or place >= size or (size > 1 and _too_large(error)):
+            return None
+        rejected = located(error, part.numbers)
+        assert isinstance(rejected, InvalidArgument)  # noqa: S101  # `_rejected` has seen to it
+        self._on_rejected(part.start + place, rejected)
+        rest = Part(part.start, part.items[:place]), Part(part.start + place + 1, part.items[place + 1 :])
+        return [each for each in rest if each.items]
+
     def refused(self, part: Part[Item], error: BertscopeError, attempts: int) -> tuple[list[Part[Item]], float]:
         """Returns the parts to send in place of a failed call, and the seconds to wait before.
 
@@ -149,7 +176,7 @@ def located(error: BertscopeError, numbers: Sequence[int]) -> BertscopeError:
 
     violations, message = [], error.message
     for violation in error.field_violations:
-        begin = re.match(r"(texts|inputs)\[(\d+)\]", violation.field)
+        begin = TEXT_FIELD.match(violation.field)
         if begin is None:
             violations.append(violation)
             continue
@@ -160,6 +187,15 @@ def located(error: BertscopeError, numbers: Sequence[int]) -> BertscopeError:
     error.message = message
     error.args = (message,)
     return error
+
+
+def _rejected(error: BertscopeError) -> int | None:
+    """Returns the index, in its call, of the one text that an error is about."""
+    if not isinstance(error, InvalidArgument):
+        return None
+    fields = [TEXT_FIELD.match(violation.field) for violation in error.field_violations]
+    places = {None if field is None else int(field[2]) for field in fields}
+    return places.pop() if len(places) == 1 else None
 
 
 def _too_large(error: BertscopeError) -> bool:

@@ -1,26 +1,28 @@
 # Generated from bertscope/aio/attention.py. Do not edit: change that file, and run `make client`.
-"""Calls for attention maps: `extract_attention`."""
+"""Calls for attention: `extract_attention`, `describe_attention`."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing
+from functools import partial
 
-from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs
+from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs, with_items
 from bertscope._rpc.channel import deadline
-from bertscope._rpc.splitting import Parts
+from bertscope._rpc.splitting import OnRejected, Parts
 from bertscope._rpc.threads import sleep
+from bertscope.attention.description import AttentionDescription, describe_attention_request, read_description
 from bertscope.attention.maps import AttentionMaps, extract_attention_request
 from bertscope.attention.resumption import Extractions
 from bertscope.choices import DataType, Quantity
-from bertscope.client.connection import Connection
+from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.errors import BertscopeError
 from bertscope.models import Model
-from bertscope.v1 import attention_pb2, common_pb2
+from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 
 
-class AttentionCalls(Connection):
-    """The methods of `Client` that extract attention."""
+class AttentionCalls(ManyTexts):
+    """The methods of `Client` that extract and describe attention."""
 
     def extract_attention(
         self,
@@ -64,6 +66,52 @@ class AttentionCalls(Connection):
             truncate=truncate,
         )
         return self._extract_attention(request, asked_inputs(inputs), timeout)
+
+    def describe_attention(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        punctuation: str | Iterable[str] | None = None,
+        head_distances: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AttentionDescription:
+        """Describes what every head attends to: statistics, pattern classes and, if requested, distances between heads.
+
+        The maps stay on the server, which sends sums over texts. A tuple of two strings is one pair of texts; a list or a
+        generator is any number of texts or pairs, asked as in `fill_mask`. `layers` are all unless given, `punctuation` "." and
+        "," (vocabulary entries as texts write them). `head_distances` takes time proportional to the square of the number of
+        heads.
+
+        `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
+        error, unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        request = describe_attention_request(
+            model=model,
+            layers=layers,
+            punctuation=punctuation,
+            head_distances=head_distances,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        asked, large = asked_inputs(inputs), bool(request.reference_texts)
+        answers = self._answers(
+            asked,
+            partial(with_items, request, "inputs"),
+            attention_statistics_pb2.DescribeAttentionResponse,
+            lambda _, reply: [read_description(reply)],
+            timeout,
+            large=large,
+            on_rejected=on_rejected,
+        )
+        return self._sum(answers, AttentionDescription.merge, asked.total, on_progress)
 
     def _extract_attention(
         self, request: attention_pb2.ExtractAttentionRequest, asked: Asked[common_pb2.TextInput], timeout: float | None

@@ -5,17 +5,31 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from contextlib import closing
+from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from bertscope._messages import Asked
-from bertscope._rpc.splitting import CALLS_UNDER_WAY, Part, Parts
+from bertscope._rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
 from bertscope._rpc.threads import Call, cancel_all, sleep
 from bertscope.client.connection import Connection
-from bertscope.errors import BertscopeError
+from bertscope.errors import BertscopeError, invalid_argument
+from bertscope.results import TextsProgress
+
+OnTexts = Callable[[TextsProgress], object]
+
+
+class CountsTexts(Protocol):
+    """A result that says how many texts it is about."""
+
+    @property
+    def texts(self) -> int:
+        """The texts."""
+
 
 Item = TypeVar("Item")
+Summand = TypeVar("Summand", bound=CountsTexts)
 Answer = TypeVar("Answer")
 Reply = TypeVar("Reply", bound=Message)
 """A message with a field `provenance`."""
@@ -46,7 +60,11 @@ class _Running(Generic[Item, Reply]):
             parts.check_weights(part.start, sourced.provenance.weights_digest)
         except BertscopeError as error:
             self._calls.popleft()
-            self._repeat(parts, *parts.refused(part, error, attempts))
+            rest = parts.without_rejected(part, error)
+            if rest is None:
+                self._repeat(parts, *parts.refused(part, error, attempts))
+            else:
+                self._begin_first(rest)
             return None
         self._calls.popleft()
         parts.answered(call.seconds)
@@ -57,12 +75,17 @@ class _Running(Generic[Item, Reply]):
         if len(pieces) == 1:  # The server is too busy: only the running calls continue.
             self._width = max(1, len(self._calls))
             sleep(seconds)
-            self._calls.appendleft((pieces[0], self._call(pieces[0].items)))
-            self._calls[0][1].begin()
+            self._begin_first(pieces)
             return
         self.cancel()  # They are as large.
         parts.put_back([*pieces, *(later for later, _ in self._calls)])
         self._calls.clear()
+
+    def _begin_first(self, pieces: Sequence[Part[Item]]) -> None:
+        """Begins calls that come before those that run."""
+        for piece in reversed(pieces):
+            self._calls.appendleft((piece, self._call(piece.items)))
+            self._calls[0][1].begin()
 
     def cancel(self) -> None:
         """Cancels all calls."""
@@ -81,20 +104,22 @@ class ManyTexts(Connection):
         timeout: float | None,
         *,
         large: bool,
+        on_rejected: OnRejected | None = None,
     ) -> Generator[Answer, None, None]:
         """Yields the answers to all texts, in order. However it ends, no call stays under way.
 
         `build` makes the request about some texts, and `read` the answers of its reply. `large` calls are worth more than quick
-        ones.
+        ones. Texts that the server rejects are left out if `on_rejected` is to be told about them.
         """
-        parts = Parts(asked.items, asked.total, self._limit, large=large)
+        parts = Parts(asked.items, asked.total, self._limit, large=large, on_rejected=on_rejected)
         attempts = self._retries.attempts
         only = parts.only()
         if only is not None:
             try:
                 response = self._call(build(only.items), reply, timeout)
             except BertscopeError as error:
-                parts.put_back(parts.refused(only, error, attempts)[0])
+                rest = parts.without_rejected(only, error)
+                parts.put_back(parts.refused(only, error, attempts)[0] if rest is None else rest)
             else:
                 for answer in read(only.items, response):
                     yield answer
@@ -110,3 +135,21 @@ class ManyTexts(Connection):
             parts.end()
         finally:
             running.cancel()
+
+    def _sum(
+        self,
+        answers: Generator[Summand, None, None],
+        merge: Callable[[Sequence[Summand]], Summand],
+        total: int | None,
+        on_progress: OnTexts | None,
+    ) -> Summand:
+        """Returns the sum of all answers, one for each call; reports the number of texts, of `total`, after each."""
+        whole: Summand | None = None
+        with closing(answers):
+            for part in answers:
+                whole = part if whole is None else merge([whole, part])
+                if on_progress is not None:
+                    on_progress(TextsProgress(whole.texts, total))
+        if whole is None:
+            raise invalid_argument("inputs", "every text was rejected; correct what `on_rejected` was told")
+        return whole

@@ -1,21 +1,29 @@
-"""Draws attention maps, sweeps, rankings and benchmarks.
+"""Draws attention maps and what they have in common, sweeps, rankings and benchmarks.
 
 matplotlib, the extra `plot`, is imported only when a figure is drawn.
 """
 
 from bertscope.attention.page import attention_page
 from bertscope.plots.attention import plot_attention, save_attention
+from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
+from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 
 __all__ = [
     "attention_page",
     "plot_attention",
     "plot_benchmark",
+    "plot_description",
+    "plot_features",
     "plot_ranking",
+    "plot_relations",
     "plot_sweep",
     "save_attention",
     "save_benchmark",
+    "save_description",
+    "save_features",
     "save_ranking",
+    "save_relations",
     "save_sweep",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,25 @@ CHARACTERS_PER_INCH = 11
 """Characters of a title per inch; longer titles are broken into lines."""
 
 
-def new_figure(width: float, height: float, *, solved: bool = True) -> Figure:
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a figure."""
+
+    page: str
+    """The background."""
+    ink: str
+    """Text and marks."""
+    faint: str
+    """Frames and grids."""
+    none_to_much: tuple[str, ...]
+    """The colours of a scale from 0 to the most, the first one close to the page's."""
+
+
+LIGHT = Theme("white", INK, FAINT, ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f"))
+DARK = Theme("#11181f", "#dde5ec", "#3d4a57", ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc"))
+
+
+def new_figure(width: float, height: float, *, solved: bool = True, theme: Theme = LIGHT) -> Figure:
     """Returns an empty figure, inches. Raises ImportError, naming it, without matplotlib."""
     try:
         from matplotlib.figure import Figure
@@ -31,13 +50,13 @@ def new_figure(width: float, height: float, *, solved: bool = True) -> Figure:
         raise ImportError("figures need matplotlib: pip install matplotlib") from error
     # `solved`: matplotlib computes the layout; otherwise the caller places the parts.
     dots = min(DOTS_PER_INCH, max(80, int(MAX_SIDE_DOTS / max(width, height))))
-    return Figure(figsize=(width, height), dpi=dots, layout="constrained" if solved else None, facecolor="white")
+    return Figure(figsize=(width, height), dpi=dots, layout="constrained" if solved else None, facecolor=theme.page)
 
 
-def set_title(figure: Figure, heading: str, y: float | None = None) -> None:
+def set_title(figure: Figure, heading: str, y: float | None = None, theme: Theme = LIGHT) -> None:
     """Sets a title, broken into lines if it is wider than the figure; `y` is its top, a share of the height."""
     place: dict[str, Any] = {} if y is None else {"y": y}  # With a given position, matplotlib's layout does not move it.
-    figure.suptitle(fitted(heading, figure.get_figwidth(), TITLE_SIZE), color=INK, fontsize=TITLE_SIZE, **place)
+    figure.suptitle(fitted(heading, figure.get_figwidth(), TITLE_SIZE), color=theme.ink, fontsize=TITLE_SIZE, **place)
 
 
 def fitted(text: str, width: float, size: float) -> str:
@@ -46,18 +65,18 @@ def fitted(text: str, width: float, size: float) -> str:
     return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, characters))
 
 
-def add_colorbar(figure: Figure, image: Any, axes: Any, label: str, cax: Any = None) -> None:
+def add_colorbar(figure: Figure, image: Any, axes: Any, label: str, cax: Any = None, theme: Theme = LIGHT) -> None:
     """Adds a colour bar beside the axes, or in the place of `cax`."""
     bar = figure.colorbar(image, cax=cax) if cax else figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02)
-    bar.set_label(label, color=INK, fontsize=9)
-    bar.ax.tick_params(labelsize=8, color=FAINT, labelcolor=INK)
-    bar.outline.set_edgecolor(FAINT)  # type: ignore[operator, unused-ignore]  # the stub declares it as the patch's colour
+    bar.set_label(label, color=theme.ink, fontsize=9)
+    bar.ax.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
+    bar.outline.set_edgecolor(theme.faint)  # type: ignore[operator, unused-ignore]  # the stub declares it as the patch's colour
 
 
-def outline(axes: Axes) -> None:
+def outline(axes: Axes, theme: Theme = LIGHT) -> None:
     """Draws a faint frame."""
     for spine in axes.spines.values():
-        spine.set_color(FAINT)
+        spine.set_color(theme.faint)
 
 
 def shown(text: str) -> str:

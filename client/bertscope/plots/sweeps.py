@@ -13,14 +13,24 @@ import numpy.typing as npt
 from bertscope.ablation.effects import BETTER, UNITS, MetricEffect
 from bertscope.ablation.ranking import HeadRanking
 from bertscope.ablation.sweeps import SweepTable
-from bertscope.plots.figures import FAINT, INK, add_colorbar, new_figure, outline, require_format, set_title, shown, write
+from bertscope.plots.figures import (
+    FAINT,
+    INK,
+    LIGHT,
+    add_colorbar,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WORSE_TO_BETTER = ("#8c2d04", "#e6753a", "#fbd3b4", "#f7f7f7", "#b8d9ee", "#4292c6", "#0b4a8f")
-NONE_TO_MUCH = ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f")
 MISSING = "#c3cad2"
 WORSE, BETTER_INK, UNDECIDED = "#d1571c", "#2371b0", "#9aa7b4"
 INCHES_PER_CELL = 0.42
@@ -52,7 +62,7 @@ def plot_sweep(table: SweepTable, metric: str | None = None, *, title: str | Non
 def plot_ranking(ranking: HeadRanking, *, title: str | None = None) -> Figure:
     """Draws a heat map of gradient importance: a row for each layer, the last one on top, a column for each head."""
     figure, axes = _grid(ranking.importance.shape)
-    image = _draw(axes, ranking.importance, NONE_TO_MUCH, 0, float(ranking.importance.max()) or 1)
+    image = _draw(axes, ranking.importance, LIGHT.none_to_much, 0, float(ranking.importance.max()) or 1)
     add_colorbar(figure, image, axes, "importance (l2-normalised within each layer)")
     default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g} nats, {ranking.items} items"
     set_title(figure, shown(default if title is None else title))
@@ -80,7 +90,7 @@ def _heat_map(table: SweepTable, metric: str, title: str | None) -> Figure:
         colors = WORSE_TO_BETTER if BETTER[metric] > 0 else WORSE_TO_BETTER[::-1]
         image = _draw(axes, differences, colors, -largest, largest)
     else:
-        image = _draw(axes, differences, NONE_TO_MUCH, 0, largest)
+        image = _draw(axes, differences, LIGHT.none_to_much, 0, largest)
     image.set_alpha(_opacity(table, metric, differences))
     for effect in table.effects:
         # Every divergence is above 0: marking that would mark every head.

@@ -1,4 +1,4 @@
-"""`bertscope attention`: the attention maps of a text, as a digest, a table, a plot or JSON."""
+"""`bertscope attention`: the attention maps of a text, or a description of heads over many texts."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -7,13 +7,15 @@ import typer
 
 from bertscope.choices import Quantity
 from bertscope.cli import options
+from bertscope.cli.commands.describe import describe_texts
 from bertscope.cli.options import specifications
+from bertscope.cli.options.describing import DescribeOptions
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.attention import document, print_maps
-from bertscope.cli.views.output import console, print_json
+from bertscope.cli.views.output import UsageError, console, print_json
 from bertscope.plots.attention import PAGE_FORMAT, save_attention
 
 QUANTITIES: dict[str, Quantity] = {name.replace("_", "-"): name for name in get_args(Quantity)}
@@ -23,7 +25,10 @@ QUANTITIES: dict[str, Quantity] = {name.replace("_", "-"): name for name in get_
 def attention(
     server: ServerOptions,
     base: InterventionOptions,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text.")],
+    describing: DescribeOptions,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="The text; with --describe texts, or lines of stdin.")
+    ] = None,
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
     layer: Annotated[list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0; all unless set.")] = None,
     head: Annotated[list[str] | None, typer.Option("--head", metavar="H[,H]", help="Heads, from 0; all unless set.")] = None,
@@ -43,19 +48,44 @@ def attention(
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
-    """Show what the heads of a model attend to in a text."""
+    """Show what the heads of a model attend to in a text or, with --describe, over many texts."""
+    layers = specifications.numbers("--layer", layer)
+    interventions, reference_texts = base.interventions(), base.reference_texts()
+    if describing.describe:
+        other = quantity != "weights"
+        for option, given in (("--head", head), ("--words", words), ("--quantity", other), ("--fp16", fp16)):
+            if given:
+                raise UsageError(f"{option} does not go with --describe")
+        describe_texts(
+            server,
+            describing,
+            describing.source(text or [], pair),
+            plot,
+            timeout,
+            json=json,
+            model=model,
+            layers=layers,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        return
+    describing.require_describe()
+    if len(text or []) != 1:
+        raise UsageError("give one TEXT, or many with --describe")
     output_files.require_plot(plot, pages=(PAGE_FORMAT,))
+    (only,) = text or []
     with server.connect(timeout) as client:
         (maps,) = client.extract_attention(
-            text if pair is None else (text, pair),
+            only if pair is None else (only, pair),
             model=model,
-            layers=specifications.numbers("--layer", layer),
+            layers=layers,
             heads=specifications.numbers("--head", head),
             words=words,
             quantity=QUANTITIES[quantity],
             dtype="float16" if fp16 else "float32",
-            interventions=base.interventions(),
-            reference_texts=base.reference_texts(),
+            interventions=interventions,
+            reference_texts=reference_texts,
             truncate=truncate,
             timeout=timeout,
         )

@@ -22,6 +22,7 @@ from bertscope.cli.views.output import console
 from bertscope.client.ablation import HeadSweep
 from bertscope.compression.messages import CompressionProgress
 from bertscope.models import LoadProgress
+from bertscope.results import TextsProgress
 
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 COUNTED = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
@@ -78,6 +79,18 @@ def loading() -> Iterator[Callable[[LoadProgress], None]]:
         def show(event: LoadProgress) -> None:
             description = f"{event.stage.replace('_', ' ')} {event.detail}".strip()
             progress.update(task, description=description, completed=event.done_bytes, total=event.total_bytes or None)
+
+        yield show
+
+
+@contextmanager
+def answering(what: str) -> Iterator[Callable[[TextsProgress], None]]:
+    """Shows how many texts are answered."""
+    with _progress(*COUNTED) as progress:
+        task = progress.add_task(what, total=None)
+
+        def show(event: TextsProgress) -> None:
+            progress.update(task, completed=event.done, total=event.total)
 
         yield show
 

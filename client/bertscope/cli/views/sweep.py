@@ -169,14 +169,14 @@ def heat_map(sweep: SweepTable, metric: str, width: int) -> Group:
     return titled(f"each head: {title}", layer_grid(rows))
 
 
-def layer_grid(rows: Sequence[Sequence[Text]]) -> Table:
-    """Returns cells of all heads, the last layer on top as papers have it."""
+def layer_grid(rows: Sequence[Sequence[Text]], layers: Sequence[int] | None = None) -> Table:
+    """Returns cells of all heads, the last layer on top as papers have it; `layers` are those of the rows, all unless given."""
     grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     grid.add_column("")
     width = max(cell.cell_len for row in rows for cell in row)
     for head in range(len(rows[0])):
         grid.add_column(str(head), justify="right", no_wrap=True, min_width=width)
-    for layer, row in reversed(list(enumerate(rows))):
+    for layer, row in reversed(list(zip(range(len(rows)) if layers is None else layers, rows, strict=True))):
         grid.add_row(Text(f"layer {layer}", style="dim"), *row)
     return grid
 

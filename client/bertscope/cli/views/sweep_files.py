@@ -1,6 +1,5 @@
 """Writes the files of sweeps: effects, and the state from which another sweep can resume."""
 
-import csv
 import hashlib
 import json
 from pathlib import Path
@@ -8,9 +7,9 @@ from pathlib import Path
 from bertscope.ablation.sweeps import SweepTable, document, sweep_rows
 from bertscope.cli.views.files import written
 from bertscope.cli.views.output import Failure, json_text
+from bertscope.cli.views.table_files import DELIMITERS, write_table
 from bertscope.errors import InvalidArgument
 
-DELIMITERS = {".tsv": "\t", ".csv": ","}
 OUTPUT_FORMATS = (*DELIMITERS, ".jsonl", ".json")
 
 
@@ -21,12 +20,7 @@ def write_effects(table: SweepTable, path: Path) -> None:
             file.write(json_text(document(table)))
         return
     columns, rows = sweep_rows(table)
-    with written(path) as file:
-        if path.suffix.lower() in DELIMITERS:
-            writer = csv.writer(file, delimiter=DELIMITERS[path.suffix.lower()], lineterminator="\n")
-            writer.writerows([columns, *rows])
-        else:
-            file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows)
+    write_table(columns, rows, path)
 
 
 def write_partial(table: SweepTable, output: Path | None) -> tuple[list[Path], Path]:

@@ -1,0 +1,83 @@
+"""Computes intervals of ratios of sums over texts, such as pairs found to pairs scored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope import _validation
+from bertscope.errors import invalid_argument
+
+RESAMPLES = 10_000
+MIN_TEXTS = 5
+MIN_CONFIDENCE, MAX_CONFIDENCE = 0.5, 0.999
+MAX_DEGENERATE = 0.01
+"""The largest share of resamples without a spread; above it, a spread can't be estimated."""
+CELLS = 2**22
+"""Counts of resamples that are in memory at a time."""
+
+Values = npt.NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """An interval of a number."""
+
+    low: float
+    """Its lower end."""
+    high: float
+    """Its upper end."""
+
+
+def ratio_interval(
+    found: Values,
+    of: Values,
+    bounds: tuple[float, float],
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval | None:
+    """Returns the interval of sum(found) / sum(of) over texts, within `bounds`; None where the texts are too few or too alike.
+
+    It is a studentized bootstrap (Efron and Tibshirani 1993, section 12.5): texts are drawn with replacement, and the error of
+    each resample's ratio is divided by its own standard error. Raises InvalidArgument for a confidence outside 0.5 to 0.999.
+    """
+    level = _validation.finite_number("confidence", confidence)
+    if not MIN_CONFIDENCE <= level <= MAX_CONFIDENCE:
+        raise invalid_argument("confidence", f"must be {MIN_CONFIDENCE} to {MAX_CONFIDENCE}, not {level:g}")
+    count = _validation.positive("resamples", resamples)
+    if len(found) < MIN_TEXTS or not of.sum():
+        return None
+    # Texts with the same numbers are drawn together: there are few different ones.
+    (found, of), times = np.unique(np.stack([found, of]), axis=1, return_counts=True)
+    texts = int(times.sum())
+    ratio, error = (float(values[0]) for values in _ratios(times[None].astype(np.float64), found, of))
+    if not error:
+        return None
+    generator = np.random.default_rng(_validation.uint64("seed", seed))
+    step = max(1, CELLS // len(found))
+    parts = []
+    for start in range(0, count, step):
+        drawn = generator.multinomial(texts, times / texts, min(step, count - start))
+        parts.append(_ratios(drawn.astype(np.float64), found, of))
+    ratios, errors = (np.concatenate(values) for values in zip(*parts, strict=True))
+    spread = errors > 0
+    if np.mean(~spread) > MAX_DEGENERATE:
+        return None
+    scaled = (ratios[spread] - ratio) / errors[spread]
+    below, above = np.quantile(scaled, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.clip([ratio - above * error, ratio - below * error], *bounds)
+    return Interval(float(low), float(high))
+
+
+def _ratios(drawn: Values, found: Values, of: Values) -> tuple[Values, Values]:
+    """Returns, for each row of how often texts are drawn, the ratio of the sums and its standard error, by linearisation."""
+    texts = drawn.sum(1)
+    base = np.maximum(drawn @ of, 1)
+    ratios = drawn @ found / base
+    squares = drawn @ found**2 - 2 * ratios * (drawn @ (found * of)) + ratios**2 * (drawn @ of**2)
+    errors = np.sqrt(np.maximum(squares, 0) * texts / (texts - 1)) / base
+    # Rounding leaves a little of a spread of 0.
+    return ratios, np.where(errors > 1e-12, errors, 0.0)

@@ -1,0 +1,226 @@
+"""Describes texts with marked words: linked pairs of words, and words with a feature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple, cast
+
+from bertscope import _validation
+from bertscope._display import short_repr
+from bertscope._messages import Interventions, head_interventions, text_input
+from bertscope._validation import TextOrPair
+from bertscope.errors import invalid_argument
+from bertscope.models import Model, model_name
+from bertscope.v1 import attention_relations_pb2 as relations_pb2
+
+UNNAMED = "no relation"
+"""The name that a call sends which has no linked words: it must send one."""
+
+
+class Span(NamedTuple):
+    """A part of a text: code points, as Python counts them."""
+
+    start: int
+    """The first."""
+    end: int
+    """One past the last."""
+    segment: int = 0
+    """0 for the text, 1 for the second text of a pair."""
+
+
+class WordPair(NamedTuple):
+    """A link between two words of a text."""
+
+    relation: str
+    """Name of the relation."""
+    source: int
+    """Index of the first word among the text's words: of a verb and its subject, the verb."""
+    target: int
+    """Index of the second word: the subject."""
+
+
+class Mark(NamedTuple):
+    """A part of a text that has a feature."""
+
+    feature: str
+    """Name of the feature."""
+    start: int
+    """First code point."""
+    end: int
+    """One past the last code point."""
+    segment: int = 0
+    """0 for the text, 1 for the second text of a pair."""
+
+
+@dataclass(frozen=True)
+class RelationText:
+    """A text with linked words.
+
+    >>> RelationText("The cat sleeps.", [("nsubj", 2, 1), ("det", 1, 0)]).words
+    (Span(start=0, end=3, segment=0), Span(start=4, end=7, segment=0), Span(start=8, end=15, segment=0))
+    """
+
+    __repr__ = short_repr
+
+    text: TextOrPair
+    """The text, or a pair (text, text_pair)."""
+    pairs: Sequence[tuple[str, int, int]]
+    """The linked words: (relation, source, target), where source and target are indices of words."""
+    words: Sequence[tuple[int, int] | tuple[int, int, int]] | None = None
+    """The words in ascending order: (start, end) or (start, end, segment), code points; the parts between white space unless
+    given."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
+        text = _validation.text_or_pair("text", self.text)
+        given = whitespace_words(text) if self.words is None else self.words
+        pairs = (_triple(f"pairs[{index}]", value) for index, value in enumerate(_listed("pairs", self.pairs)))
+        words = tuple(_span(f"words[{index}]", value) for index, value in enumerate(_listed("words", given)))
+        object.__setattr__(self, "pairs", tuple(pairs))
+        object.__setattr__(self, "words", words)
+
+
+@dataclass(frozen=True)
+class FeatureText:
+    """A text with marked words.
+
+    >>> FeatureText("The cat sleeps.", [("noun", 4, 7)]).marks
+    (Mark(feature='noun', start=4, end=7, segment=0),)
+    """
+
+    __repr__ = short_repr
+
+    text: TextOrPair
+    """The text, or a pair (text, text_pair)."""
+    marks: Sequence[tuple[str, int, int] | tuple[str, int, int, int]]
+    """The marked parts: (feature, start, end) or (feature, start, end, segment), code points. All pieces of the vocabulary that
+    begin in a part have the feature."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
+        _validation.text_or_pair("text", self.text)
+        marks = (_mark(f"marks[{index}]", value) for index, value in enumerate(_listed("marks", self.marks)))
+        object.__setattr__(self, "marks", tuple(marks))
+
+
+def whitespace_words(text: TextOrPair) -> list[Span]:
+    """Returns the parts of a text, or of both texts of a pair, between white space."""
+    found = []
+    for segment, part in enumerate([text] if isinstance(text, str) else text):
+        end = 0
+        for word in part.split():
+            start = part.index(word, end)
+            end = start + len(word)
+            found.append(Span(start, end, segment))
+    return found
+
+
+def relation_message(text: RelationText, relations: Mapping[str, int]) -> relations_pb2.RelationText:
+    """Returns a text whose pairs have the indices of their relations; pairs of other relations are left out."""
+    words, pairs = cast("tuple[Span, ...]", text.words), cast("tuple[WordPair, ...]", text.pairs)
+    message = relations_pb2.RelationText(input=text_input(text.text))
+    for start, end, segment in words:
+        message.words.add(start=start, end=end, segment=segment)
+    for relation, source, target in pairs:
+        if relation in relations:
+            message.pairs.add(relation=relations[relation], source=source, target=target)
+    return message
+
+
+def feature_message(text: FeatureText, features: Mapping[str, int]) -> relations_pb2.FeatureText:
+    """Returns a text whose marked parts have the indices of their features; other features are left out."""
+    message = relations_pb2.FeatureText(input=text_input(text.text))
+    for feature, start, end, segment in cast("tuple[Mark, ...]", text.marks):
+        if feature in features:
+            span = relations_pb2.CharacterSpan(start=start, end=end, segment=segment)
+            message.spans.add(feature=features[feature], span=span)
+    return message
+
+
+def score_relations_request(
+    *,
+    model: str | Model | None,
+    details: bool,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+) -> relations_pb2.ScoreRelationsRequest:
+    """Returns the request of ScoreRelations, without its texts and relations."""
+    return relations_pb2.ScoreRelationsRequest(
+        model=model_name("model", model),
+        details=_validation.flag("details", details),
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+    )
+
+
+def score_features_request(
+    *,
+    model: str | Model | None,
+    special_tokens: bool,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+) -> relations_pb2.ScoreFeaturesRequest:
+    """Returns the request of ScoreFeatures, without its texts and features."""
+    return relations_pb2.ScoreFeaturesRequest(
+        model=model_name("model", model),
+        special_tokens=_validation.flag("special_tokens", special_tokens),
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+    )
+
+
+def with_relation_texts(
+    request: relations_pb2.ScoreRelationsRequest, relations: Sequence[str] | None, texts: Sequence[RelationText]
+) -> relations_pb2.ScoreRelationsRequest:
+    """Returns the request with some texts. Without `relations` it names those of these texts: replies merge by name."""
+    names = _indexed(relations, (pair[0] for pair in chain.from_iterable(text.pairs for text in texts))) or {UNNAMED: 0}
+    result = relations_pb2.ScoreRelationsRequest()
+    result.CopyFrom(request)
+    result.relations.extend(names)
+    result.texts.extend(relation_message(text, names) for text in texts)
+    return result
+
+
+def with_feature_texts(
+    request: relations_pb2.ScoreFeaturesRequest, features: Sequence[str] | None, texts: Sequence[FeatureText]
+) -> relations_pb2.ScoreFeaturesRequest:
+    """Returns the request with some texts. Without `features` it names those of these texts: replies merge by name."""
+    names = _indexed(features, (mark[0] for mark in chain.from_iterable(text.marks for text in texts)))
+    result = relations_pb2.ScoreFeaturesRequest()
+    result.CopyFrom(request)
+    result.features.extend(names)
+    result.texts.extend(feature_message(text, names) for text in texts)
+    return result
+
+
+def _indexed(given: Sequence[str] | None, found: Iterable[str]) -> dict[str, int]:
+    names = dict.fromkeys(found if given is None else given)
+    return {name: index for index, name in enumerate(names)}
+
+
+def _listed(field: str, values: object) -> Iterable[object]:
+    return _validation.many(field, values, "tuples")
+
+
+def _parts(field: str, value: object, sizes: tuple[int, ...], wanted: str) -> tuple[Any, ...]:
+    if not isinstance(value, (tuple, list)) or len(value) not in sizes:
+        raise invalid_argument(field, f"must be a tuple {wanted}, not {value!r}")
+    return tuple(value)
+
+
+def _triple(field: str, value: object) -> WordPair:
+    name, source, target = _parts(field, value, (3,), "(relation, source, target)")
+    name = _validation.text(f"{field}'s relation", name)
+    return WordPair(name, _validation.uint32(f"{field}'s source", source), _validation.uint32(f"{field}'s target", target))
+
+
+def _span(field: str, value: object) -> Span:
+    parts = _parts(field, value, (2, 3), "(start, end) or (start, end, segment)")
+    return Span(*(_validation.uint32(field, part) for part in parts))
+
+
+def _mark(field: str, value: object) -> Mark:
+    name, *parts = _parts(field, value, (3, 4), "(feature, start, end) or (feature, start, end, segment)")
+    return Mark(_validation.text(f"{field}'s feature", name), *(_validation.uint32(field, part) for part in parts))

@@ -1,0 +1,111 @@
+"""Holds numbers of heads as sums over texts, so that the replies of several calls add up to the reply of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope._display import short_repr
+from bertscope.errors import CLIENT_SIDE, FailedPrecondition, InvalidReply, invalid_argument
+from bertscope.results import Provenance
+from bertscope.v1 import attention_statistics_pb2
+
+Summand = TypeVar("Summand")
+
+PerHead = npt.NDArray[np.float64]
+"""[layers, heads]."""
+Counts = npt.NDArray[np.int64]
+"""[layers, heads]."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSums:
+    """A number of each head, summed over texts. Compared by identity, as numpy arrays have no single truth value."""
+
+    __repr__ = short_repr
+
+    texts: int
+    """The texts that have this number."""
+    sums: PerHead
+    """[layers, heads], the sums over these texts."""
+    squares: PerHead
+    """[layers, heads], the sums of the squares."""
+
+    def mean(self) -> PerHead:
+        """Returns [layers, heads]: the means over the texts; NaN without a text."""
+        return divided(self.sums, self.texts)
+
+    def standard_error(self) -> PerHead:
+        """Returns [layers, heads]: the standard errors of the means; NaN with fewer than two texts."""
+        if self.texts < 2:
+            return np.full(self.sums.shape, math.nan)
+        # Rounding can make a variance of 0 slightly negative.
+        variance = np.maximum(self.squares - self.sums**2 / self.texts, 0) / (self.texts - 1)
+        return np.asarray(np.sqrt(variance / self.texts))
+
+    def __add__(self, other: HeadSums) -> HeadSums:
+        return HeadSums(self.texts + other.texts, self.sums + other.sums, self.squares + other.squares)
+
+
+def divided(sums: npt.NDArray[Any], number: float) -> PerHead:
+    """Returns sums divided by a number; NaN where it is 0."""
+    return np.asarray(sums / number, np.float64) if number else np.full(sums.shape, math.nan)
+
+
+def head_sums(message: attention_statistics_pb2.HeadSums, shape: tuple[int, ...], what: str) -> HeadSums:
+    """Returns the sums of a message. Raises InvalidReply, saying `what` they are of, unless they are of this shape."""
+    return HeadSums(message.texts, numbers(message.sums, shape, what), numbers(message.squares, shape, what))
+
+
+def numbers(values: Sequence[float], shape: tuple[int, ...], what: str) -> PerHead:
+    """Returns a field of doubles as an array. Raises InvalidReply unless it has this shape."""
+    return _shaped(np.array(values, np.float64), shape, what)
+
+
+def counts(values: Sequence[int], shape: tuple[int, ...], what: str) -> Counts:
+    """Returns a field of whole numbers as an array. Raises InvalidReply unless it has this shape."""
+    return _shaped(np.array(values, np.int64), shape, what)
+
+
+def total(parts: Iterable[Summand]) -> Summand:
+    """Returns the sum of one or more."""
+    return reduce(add, parts)
+
+
+def same_weights(sources: Iterable[Provenance]) -> Provenance:
+    """Returns the provenance that parts share. Raises FailedPrecondition if their models have different weights, and
+    InvalidArgument without a part."""
+    first: Provenance | None = None
+    for source in sources:
+        first = first or source
+        if source.weights_digest != first.weights_digest:
+            raise FailedPrecondition(
+                f"the parts come from models with other weights, {first.model} and {source.model}; merge parts of one model",
+                reason=CLIENT_SIDE,
+                metadata={"first": first.weights_digest, "other": source.weights_digest},
+            )
+    if first is None:
+        raise invalid_argument("parts", "is empty; give one part or more")
+    return first
+
+
+def require_same(parts: Sequence[Any], names: Sequence[str]) -> None:
+    """Raises InvalidArgument unless all parts have the same values of some attributes."""
+    for name in names:
+        found = [getattr(part, name) for part in parts]
+        for index, value in enumerate(found):
+            if value != found[0]:
+                raise invalid_argument(f"parts[{index}]", f"has {name} {value}, and parts[0] {found[0]}; only equal ones merge")
+
+
+def _shaped(values: npt.NDArray[Any], shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
+    if values.size != math.prod(shape):
+        raise InvalidReply(f"the server sent {values.size} numbers of {what} where {math.prod(shape)} belong")
+    return values.reshape(shape)

@@ -1,0 +1,87 @@
+"""Defines the options of `bertscope attention --describe`, and reads its texts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from bertscope import files
+from bertscope._validation import TextOrPair
+from bertscope.attention.treebanks import read_conllu
+from bertscope.cli.options import specifications
+from bertscope.cli.options.sources import Source, source_of
+from bertscope.cli.options.texts import read_texts
+from bertscope.cli.views.output import UsageError
+
+TREEBANK = ".conllu"
+
+
+@dataclass(frozen=True)
+class DescribeOptions:
+    """The texts to describe, and how."""
+
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Describe heads over many texts: statistics and pattern classes.")
+    ] = False
+    texts: Annotated[
+        Path | None,
+        typer.Option(
+            "--texts",
+            metavar="FILE",
+            help='With --describe: .txt, .conllu, or columns "text", maybe "text_pair" of a table.',
+        ),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+    ] = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts of the file.")] = None
+    punctuation: Annotated[
+        list[str] | None,
+        typer.Option("--punctuation", metavar="PIECE", help='Counts as punctuation; "." and "," unless set. Repeatable.'),
+    ] = None
+    head_distances: Annotated[bool, typer.Option("--distances", help="Also compute how differently heads attend.")] = False
+    picture: Annotated[
+        Literal["patterns", "statistics", "clusters"] | None,
+        typer.Option("--picture", help="What --plot draws; patterns unless set. clusters implies --distances."),
+    ] = None
+    dark: Annotated[bool, typer.Option("--dark", help="With --describe: draw on a dark page.")] = False
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each head: .csv, .tsv, .jsonl or .parquet.")
+    ] = None
+
+    def require_describe(self) -> None:
+        """Raises UsageError for an option that means nothing without --describe."""
+        given: Mapping[str, Any] = {
+            "--texts": self.texts,
+            "--columns": self.columns,
+            "--limit": self.limit,
+            "--punctuation": self.punctuation,
+            "--distances": self.head_distances,
+            "--picture": self.picture,
+            "--dark": self.dark,
+            "--output": self.output,
+        }
+        for option, value in given.items():
+            if value:
+                raise UsageError(f"{option} goes with --describe")
+
+    def source(self, texts: list[str], pair: str | None) -> Source[TextOrPair]:
+        """Returns the texts or pairs: of arguments, of a file, or of the lines of stdin."""
+        path = self.texts
+        if path is None:
+            if self.columns or self.limit:
+                raise UsageError("--columns and --limit go with --texts")
+            if pair is not None and (len(texts) != 1 or texts == ["-"]):
+                raise UsageError("--pair goes with exactly one TEXT")
+            read = [*read_texts(texts)]
+            places = [f"TEXT {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
+            return Source([text if pair is None else (text, pair) for _, text in read], places)
+        if texts or pair is not None:
+            raise UsageError("give either TEXT or --texts FILE")
+        if path.suffix.lower() == TREEBANK:
+            sentences = source_of(path, lambda: read_conllu(path, limit=self.limit))
+            return Source([sentence.text for sentence in sentences.items], sentences.places, sentences.left_out)
+        names = specifications.columns("--columns", self.columns)
+        return source_of(path, lambda: files.read_inputs(path, columns=names, limit=self.limit))

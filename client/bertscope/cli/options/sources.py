@@ -1,0 +1,70 @@
+"""Holds the texts of a command with the names of their places, and reports those that are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from rich.console import Console
+
+from bertscope.attention.treebanks import Sentences
+from bertscope.cli.views.output import Failure, plural, printable
+from bertscope.cli.views.wording import in_options
+from bertscope.errors import CLIENT_SIDE, BertscopeError, InvalidArgument
+from bertscope.files import Items
+
+T = TypeVar("T")
+
+MAX_REPORTED = 10
+"""The most texts that are named; of the others, the number is."""
+
+
+@dataclass
+class Source(Generic[T]):
+    """The texts of a command."""
+
+    items: Sequence[T]
+    """The texts."""
+    places: Sequence[str]
+    """The name of each one's place: "FILE, line 3"."""
+    left_out: list[str] = field(default_factory=list)
+    """A line for each text that can't be read, or that the server rejected."""
+
+    def reject(self, index: int, error: BertscopeError) -> None:
+        """Notes a text that the server rejected: an `on_rejected`."""
+        why = error.field_violations[0].description if error.field_violations else error.message
+        why = re.sub(r"^(?:texts|inputs)\[\d+\][\w.]*:? *", "", why)
+        self.left_out.append(f"{self.places[index]}: {in_options(why)}")
+
+    @contextmanager
+    def some_left(self) -> Iterator[None]:
+        """Turns the client's error that every text was rejected into a line that names the first."""
+        try:
+            yield
+        except InvalidArgument as error:
+            if error.reason == CLIENT_SIDE and len(self.left_out) >= len(self.items):
+                raise Failure(f"every text was left out; {self.left_out[0]}") from error
+            raise
+
+    def print_left_out(self, screen: Console) -> None:
+        """Prints the texts that were left out, the first ones by their places."""
+        if self.left_out:
+            screen.print(f"left out: {plural(len(self.left_out), 'text')}", style="yellow")
+            for line in self.left_out[:MAX_REPORTED]:
+                screen.print(printable(f"  {line}"), style="yellow", soft_wrap=True)
+            if len(self.left_out) > MAX_REPORTED:
+                screen.print(f"  and {len(self.left_out) - MAX_REPORTED} more", style="yellow")
+
+
+def source_of(path: Path, read: Callable[[], Items[T]]) -> Source[T]:
+    """Returns the texts of a file. Raises Failure for one that can't be read."""
+    try:
+        items = read()
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error
+    problems: list[InvalidArgument] = items.problems if isinstance(items, Sentences) else []
+    return Source(items, [f"{path}, line {line}" for line in items.lines], [str(problem) for problem in problems])

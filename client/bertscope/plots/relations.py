@@ -1,0 +1,136 @@
+"""Draws the best heads of relations beside their baselines, and the attention of heads to features.
+
+Needs the extra "plot", and imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope.attention.best_heads import BestHead
+from bertscope.attention.feature_scores import FeatureScores
+from bertscope.attention.relation_scores import Direction, RelationScores
+from bertscope.errors import invalid_argument
+from bertscope.plots.attention_statistics import panel_grid
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+BEATS, BEATEN, OFFSET, CHANCE = "#2f7fc1", "#98a3ae", "#dd6b20", "#8a63b8"
+ROW, MARGIN = 0.24, 2.0
+"""Inches: the height of a relation, and of the title, the axis and the legend together."""
+MAX_RELATIONS = 60
+"""The most relations of a figure; of more, those with most pairs are shown."""
+MAX_NAME = 28
+
+
+def plot_relations(
+    scores: RelationScores, direction: Direction | None = None, *, dark: bool = False, title: str | None = None
+) -> Figure:
+    """Draws a row for each relation, most pairs first: the accuracy of its best head with its interval, of the best fixed
+    offset, and of chance; `dark` on a dark page.
+
+    A head is grey unless it beats the offset, by the interval of their difference, where there are intervals. The head is named
+    as "layer-head" with the direction, the better one unless given. Raises InvalidArgument without a pair, and ImportError
+    without matplotlib.
+    """
+    theme = DARK if dark else LIGHT
+    found = sorted(scores.best_heads(direction), key=lambda best: -best.pairs)
+    if not found:
+        raise invalid_argument("scores", "have no relation with a pair; there is nothing to draw")
+    best = found[:MAX_RELATIONS]
+    figure = new_figure(8.2, MARGIN + ROW * len(best), theme=theme)
+    axes = figure.subplots()
+    for row, each in enumerate(best):
+        _draw(axes, row, each, theme)
+    _frame(figure, axes, best, theme)
+    left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
+    default = f"the best head of each relation\n{scores.provenance.model}, {scores.texts} texts{left}"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_relations(
+    scores: RelationScores,
+    path: str | PathLike[str],
+    direction: Direction | None = None,
+    *,
+    dark: bool = False,
+    title: str | None = None,
+) -> None:
+    """Writes `plot_relations` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_relations(scores, direction, dark=dark, title=title), Path(path))
+
+
+def plot_features(scores: FeatureScores, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a heat map of the attention to each feature, a row for each layer, the last one on top, and a column for each head;
+    `dark` on a dark page (Kovaleva et al. 2019, section 4.4).
+
+    Raises InvalidArgument if no text has a feature, and ImportError without matplotlib.
+    """
+    theme = DARK if dark else LIGHT
+    panels = {name: score.attention.mean() for name, score in scores.features.items() if score.attention.texts}
+    if not panels:
+        raise invalid_argument("scores", "have no feature that a text has; there is nothing to draw")
+    figure = panel_grid(panels, range(scores.layers), theme)
+    default = f"the largest mean attention to a token with the feature\n{scores.provenance.model}, {scores.texts} texts"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_features(scores: FeatureScores, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
+    """Writes `plot_features` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_features(scores, dark=dark, title=title), Path(path))
+
+
+def _draw(axes: Axes, row: int, best: BestHead, theme: Theme) -> None:
+    first = "_" if row else ""  # A label that begins so is not in the legend.
+    accuracy = 100 * best.accuracy
+    color = BEATS if best.beats_offset or best.above_offset is None else BEATEN
+    axes.plot(
+        100 * best.offset_accuracy, row, "|", color=OFFSET, markersize=9, markeredgewidth=2.2, label=f"{first}best offset"
+    )
+    if not math.isnan(best.chance):
+        label = f"{first}chance: other words as far apart"
+        axes.plot(100 * best.chance, row, "x", color=CHANCE, markersize=5, markeredgewidth=1.4, label=label)
+    if best.interval is not None:
+        low, high = best.interval
+        axes.plot([100 * low, 100 * high], [row, row], color=color, linewidth=1.6, solid_capstyle="butt")
+    axes.plot(accuracy, row, "o", color=color, markersize=5.5, markeredgecolor=theme.page, markeredgewidth=0.5)
+    arrow = "→" if best.direction == "forward" else "←"
+    name = f"{best.layer}-{best.head} {arrow}"
+    axes.annotate(name, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=theme.ink)
+
+
+def _frame(figure: Figure, axes: Axes, best: list[BestHead], theme: Theme) -> None:
+    names = [shown(each.relation if len(each.relation) <= MAX_NAME else f"{each.relation[: MAX_NAME - 3]}...") for each in best]
+    axes.set_yticks(range(len(best)), [f"{name} ({each.pairs})" for name, each in zip(names, best, strict=True)])
+    axes.set_ylim(len(best) - 0.4, -0.6)
+    axes.set_xlim(-1, 101)
+    axes.set_facecolor(theme.page)
+    axes.set_xlabel("pairs found, % (a line: 95 % interval)", color=theme.ink)
+    axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=8, color=theme.ink)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    outline(axes, theme)
+    handles, labels = axes.get_legend_handles_labels()
+    handles = [_dot(BEATS, theme), _dot(BEATEN, theme), *handles]
+    labels = ["best head", "best head, not clearly above the offset", *labels]
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    for text in legend.get_texts():
+        text.set_color(theme.ink)
+
+
+def _dot(color: str, theme: Theme) -> Line2D:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], marker="o", color=color, markersize=5.5, markeredgecolor=theme.page, linewidth=0)
