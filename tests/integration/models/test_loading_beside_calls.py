@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
@@ -18,8 +20,9 @@ from bertscope.v1 import model_pb2 as model
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
-from tests.support.harness import Host, LoopThread, launched, read_maps
+from tests.support.harness import Host, LoopThread, launched, read_maps, wait_until
 from tests.support.process_state import unchanged
+from tests.support.relations import links
 from tests.support.sweeps import masked_lm, matrix, text_input
 from tests.support.tensor_calls import stub_of
 from tests.support.tensors import arrays_of, request_of
@@ -84,7 +87,54 @@ def rank(host: Host, name: str) -> Values:
     return matrix(host.ablation.RankHeads(request, timeout=SECONDS).importance)
 
 
-QUESTIONS: dict[str, Callable[[Host, str], Values]] = {"fill": fill, "maps": maps, "tensors": tensors}
+LINKED = [links((text,), seed, count=12) for seed, text in enumerate(SENTENCES[1:])]
+
+
+def relations_request(name: str) -> relations.ScoreRelationsRequest:
+    texts = [
+        relations.RelationText(
+            input=text_input(*text.texts),
+            words=[relations.CharacterSpan(start=start, end=end, segment=segment) for start, end, segment in text.words],
+            pairs=[relations.WordPair(relation=number, source=source, target=target) for number, source, target in text.pairs],
+        )
+        for text in LINKED
+    ]
+    return relations.ScoreRelationsRequest(model=f"models/{name}", texts=texts, relations=["a", "b", "c"])
+
+
+def features_request(name: str) -> relations.ScoreFeaturesRequest:
+    texts = [
+        relations.FeatureText(
+            input=text_input(*text.texts),
+            spans=[
+                relations.MarkedSpan(feature=place % 2, span=relations.CharacterSpan(start=start, end=end, segment=segment))
+                for place, (start, end, segment) in enumerate(text.words)
+            ],
+        )
+        for text in LINKED
+    ]
+    return relations.ScoreFeaturesRequest(model=f"models/{name}", texts=texts, features=["a", "b"], special_tokens=True)
+
+
+def linked(host: Host, name: str) -> Values:
+    found = host.attention.ScoreRelations(relations_request(name), timeout=SECONDS).relations
+    directions = [direction for relation in found for direction in (relation.forward, relation.backward)]
+    sums = [[*one.largest_weight.sums, *one.largest_weight_by_chance.sums, *one.correct] for one in directions]
+    return np.array(sums) / len(LINKED)
+
+
+def marked(host: Host, name: str) -> Values:
+    found = host.attention.ScoreFeatures(features_request(name), timeout=SECONDS).features
+    return np.array([[*one.attention.sums, *one.from_first_special.sums] for one in found]) / len(LINKED)
+
+
+QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
+    "fill": fill,
+    "maps": maps,
+    "tensors": tensors,
+    "relations": linked,
+    "features": marked,
+}
 
 
 @contextmanager
@@ -205,3 +255,23 @@ def test_models_that_are_loaded_at_once_are_those_that_are_loaded_alone(host: Ho
             for name in jobs:
                 np.testing.assert_array_equal(fill(host, name), expected[name], err_msg=name)
                 unload(host, name)
+
+
+def test_callers_that_leave_change_no_answer(host: Host) -> None:
+    """Their rows share batches with those of callers that stay."""
+    codes = []
+    with asked_meanwhile(host):
+        for number in range(60):
+            name = ("graphs", "weights")[number % 2]
+            calls = [
+                host.attention.ScoreRelations.future(relations_request(name), timeout=SECONDS),
+                host.attention.ScoreFeatures.future(features_request(name), timeout=SECONDS),
+            ]
+            if number % 3:
+                fill(host, name)  # meanwhile, they wait, run or end
+            for call in calls:
+                call.cancel()
+                codes.append(call.code())
+    assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.CANCELLED}
+    assert grpc.StatusCode.CANCELLED in codes
+    wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu") == 0, "their rows are gone")
