@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.quantities import Quantity, run_quantity
+from bertscope_service.analyses.observers.contributions import shares_of_rows
+from bertscope_service.analyses.observers.quantities import Quantity, run_quantity, zero_values
 from bertscope_service.analyses.observers.rollout import stack_products
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.analyses.word_maps import Word, by_word, words_of
@@ -21,6 +22,9 @@ from bertscope_service.encoders.state import State, to_device
 
 STEP_BYTES = 16 * 1024 * 1024
 """Consecutive layers run in one step while their maps stay below this size, so that a long text pauses between layers."""
+
+ZEROING_TOKENS = 8192
+"""Tokens of one layer that a step of value zeroing runs: less than a second of a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,9 @@ Maps = NDArray[np.float32] | NDArray[np.float16]
 class AttentionStep:
     """The maps of the requested layers in [start, stop), and the row's state after them (None after the last step).
 
-    maps: [layers, heads, tokens, tokens], layers in ascending order; rows of weights sum to 1. product: of a rollout so far,
-    float32 [length, length] on the device; None for other quantities, and after the last step.
+    maps: [layers, heads, tokens, tokens], layers in ascending order; rows of weights sum to 1. product: of a rollout so far, or
+    the distances of value zeroing in a layer so far, float32 [length, length] on the device; None if there is nothing to
+    continue.
     """
 
     maps: Maps
@@ -59,7 +64,8 @@ class AttentionObserver:
     `last`.
 
     words: number of the word of each token [tokens], to read maps by word (Clark et al. 2019, section 4.1); None for pieces.
-    product: as in `AttentionStep`, after the step before.
+    product: as in `AttentionStep`, after the step before. tokens: those whose values value zeroing sets to zero in layer
+    `stop` - 1; `layers` is empty until they are the last ones.
     """
 
     start: int
@@ -71,10 +77,11 @@ class AttentionObserver:
     last: bool
     quantity: Quantity = Quantity.WEIGHTS
     product: torch.Tensor | None = None
+    tokens: range | None = None
 
     @property
     def group(self) -> Hashable:
-        # Value zeroing takes as long for one text as other quantities do for hundreds.
+        # Value zeroing takes as long for one text as other quantities do for a batch.
         alone = id(self) if self.quantity is Quantity.VALUE_ZEROING else None
         return self.start, self.stop, self.quantity, alone
 
@@ -84,6 +91,8 @@ class AttentionObserver:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        if observers[0].tokens is not None:
+            return observers[0]._zero_values(encoder, state, gates, observers[0].tokens)
         reads = [_Read(observer, length, encoder.device) for observer, length in zip(observers, state.lengths, strict=True)]
 
         def see(layer: int, maps: torch.Tensor) -> None:
@@ -105,6 +114,16 @@ class AttentionObserver:
             return [AttentionStep(*parts) for parts in zip(arrays, states, products, strict=True)]
 
         return Readout(tuple(read.maps for read in reads), deal)
+
+    def _zero_values(self, encoder: Encoder, state: State, gates: BatchGates | None, tokens: range) -> Readout:
+        """Runs one step of value zeroing, of a batch of this row alone."""
+        read = _Read(self, state.lengths[0], encoder.device)
+        after, distances = zero_values(encoder, state, self.stop - 1, gates, tokens, self.product)
+        if self.layers:
+            read.take(self.stop - 1, shares_of_rows(distances)[None])
+        kept = None if self.last else (after if self.layers else state).row(0)
+        step = kept, None if self.layers else distances
+        return Readout((read.maps,), lambda arrays: [AttentionStep(arrays[0], *step)])
 
 
 class _Read:
@@ -174,8 +193,10 @@ class TextPlan:
     def _steps(self) -> Iterator[AttentionObserver]:
         """Yields the observer of each step; every step continues from the state that the one before left."""
         layers = sorted(self.query.layers)
-        zeroing = self.query.quantity is Quantity.VALUE_ZEROING
-        many = 1 if zeroing else max(1, STEP_BYTES // self.layer_bytes)
+        if self.query.quantity is Quantity.VALUE_ZEROING:
+            yield from self._zeroing_steps()
+            return
+        many = max(1, STEP_BYTES // self.layer_bytes)
         parts = [tuple(layers[begin : begin + many]) for begin in range(0, len(layers), many)]
         dtype = torch.float32 if self.query.itemsize == 4 else torch.float16
         start = 0
@@ -185,6 +206,29 @@ class TextPlan:
             words, quantity = self._membership, self.query.quantity
             yield AttentionObserver(start, stop, part, self.query.heads, dtype, words, last, quantity)
             start = stop
+
+    def _zeroing_steps(self) -> Iterator[AttentionObserver]:
+        """Yields the observers of value zeroing, one or more for each layer."""
+        layers, length = sorted(self.query.layers), len(self.sequence)
+        many = max(1, ZEROING_TOKENS // length)
+        dtype = torch.float32 if self.query.itemsize == 4 else torch.float16
+        start = 0
+        for layer in layers:
+            for begin in range(0, length, many):
+                tokens = range(begin, min(begin + many, length))
+                whole = tokens.stop == length
+                yield AttentionObserver(
+                    start,
+                    layer + 1,
+                    (layer,) if whole else (),
+                    self.query.heads,
+                    dtype,
+                    self._membership,
+                    whole and layer == layers[-1],
+                    self.query.quantity,
+                    tokens=tokens,
+                )
+                start = layer + 1 if whole else layer
 
     def offset(self, layer: int) -> int:
         """Returns where a layer's maps begin in the tensor, bytes."""

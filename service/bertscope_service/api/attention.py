@@ -115,10 +115,10 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
                     if observer is plan.steps[0]:
                         # Sent with the first maps, so that an error before them is a status, not a broken stream.
                         yield render_header(index, plan, call.model)
-                    for layer, maps in zip(observer.layers, block, strict=True):
-                        for response in render_chunks(index, plan.offset(layer), maps):
+                    for place, layer in enumerate(observer.layers):
+                        for response in render_chunks(index, plan.offset(layer), block[place]):
                             yield response
-                    del block, maps  # they must not stay in memory beside the next step's
+                    del block  # it must not stay in memory beside the next step's
                 ahead_bytes -= plan.bytes
                 self._ahead_bytes -= plan.bytes
                 runs.popleft()

@@ -8,10 +8,10 @@ from functools import partial
 
 import torch
 
-from bertscope_service.analyses.observers.contributions import layer_norms, layer_output_norms, norms, zeroed_values
+from bertscope_service.analyses.observers.contributions import layer_norms, layer_output_norms, norms, zeroed_distances
 from bertscope_service.analyses.observers.rollout import Rollout
 from bertscope_service.encoders.base import BatchGates, Encoder
-from bertscope_service.encoders.decomposition import Decomposition, LayerParts, Part, RowParts, decomposition_of
+from bertscope_service.encoders.decomposition import Decomposition, LayerParts, Part, decomposition_of
 from bertscope_service.encoders.state import State
 
 See = Callable[[int, torch.Tensor], None]
@@ -69,7 +69,8 @@ def run_quantity(
     see: See,
     product: torch.Tensor | None = None,
 ) -> Rollout | None:
-    """Runs layers [state.layer, stop), and passes the quantity of each of `layers`, ascending, to `see`.
+    """Runs layers [state.layer, stop), and passes the quantity of each of `layers`, ascending, to `see`; any quantity but value
+    zeroing, which has steps of its own.
 
     `product`: of the rollout so far, if the state is not at the first layer. Returns the rollout, to continue from; None for
     other quantities, which need no memory.
@@ -87,31 +88,40 @@ def run_quantity(
 
         encoder.advance(state, stop, gates, {layer: partial(watch, layer) for layer in range(state.layer, stop)})
         return rollout
-    decomposition = decomposition_of(encoder)
-    if decomposition is None:
-        raise ValueError(f"{encoder.runtime} can't take layers apart")
+    decomposition = _decomposition(encoder)
+    reduce = _reduction(quantity, encoder.shape.heads)
     for layer in sorted(layers):
         encoder.advance(state, layer, gates)
         parts = decomposition.take_apart(state, gates)
-        see(
-            layer,
-            norms(parts, decomposition, encoder.shape.heads) if quantity.by_head else _of_layer(quantity, parts, decomposition),
-        )
+        see(layer, reduce(decomposition, parts))
     encoder.advance(state, stop, gates)
     return None
 
 
-def _of_layer(quantity: Quantity, parts: LayerParts, decomposition: Decomposition) -> torch.Tensor:
-    """Returns a quantity that a layer has once, [rows, 1, length, length], zeros at padding."""
-    layer, weights = parts.layer, parts.weights
-    found = weights.new_zeros((len(weights), 1, *weights.shape[2:]))
-    reduce: Callable[[RowParts], torch.Tensor]
-    if quantity is Quantity.VALUE_ZEROING:
-        reduce = partial(zeroed_values, decomposition, layer)
-    elif quantity is Quantity.LAYER_NORMS:
-        reduce = partial(layer_norms, decomposition.projection(layer))
-    else:
-        reduce = partial(layer_output_norms, decomposition, layer, decomposition.projection(layer))
-    for index, length in enumerate(parts.lengths):
-        found[index, 0, :length, :length] = reduce(parts.row(index))
+def _reduction(quantity: Quantity, heads: int) -> Callable[[Decomposition, LayerParts], torch.Tensor]:
+    """Returns the reduction of a layer's parts to its maps."""
+    if quantity is Quantity.NORMS:
+        return partial(norms, heads)
+    return layer_norms if quantity is Quantity.LAYER_NORMS else layer_output_norms
+
+
+def zero_values(
+    encoder: Encoder, state: State, layer: int, gates: BatchGates | None, tokens: range, distances: torch.Tensor | None
+) -> tuple[State, torch.Tensor]:
+    """Runs the layers below `layer`, and zeroes the values of some tokens there, one after another; the state has one row.
+
+    `distances`: those of the tokens before, [length, length]. Returns the state after the layer, and the distances so far; the
+    state itself stays before the layer.
+    """
+    encoder.advance(state, layer, gates)
+    after = State(state.hidden, state.lengths, state.valid, layer)
+    decomposition = _decomposition(encoder)
+    row = decomposition.take_apart(after, gates).row(0)
+    return after, zeroed_distances(decomposition, layer, row, tokens, distances)
+
+
+def _decomposition(encoder: Encoder) -> Decomposition:
+    found = decomposition_of(encoder)
+    if found is None:
+        raise ValueError(f"{encoder.runtime} can't take layers apart")
     return found
