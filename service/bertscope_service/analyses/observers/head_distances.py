@@ -10,8 +10,7 @@ from typing import Any, Self
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.attention_statistics import TINY
-from bertscope_service.analyses.observers.map_layers import maps_at_a_time, run_layers
+from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies, run_layers
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
@@ -56,17 +55,12 @@ def divergences(rows: torch.Tensor) -> torch.Tensor:
     sum p ln p + sum q ln q - sum x ln x + ln 2 sum x.
     """
     count, size = rows.shape
-    own = -_entropies(rows) + math.log(2) * rows.sum(dim=1)
+    own = -row_entropies(rows) + math.log(2) * rows.sum(dim=1)
     many = maps_at_a_time(rows.device, size)
     found = torch.zeros((count, count), dtype=torch.float32, device=rows.device)
     for head in range(1, count):
         for begin in range(0, head, many):
             others = slice(begin, min(head, begin + many))
-            found[head, others] = own[others] + own[head] + _entropies(rows[others] + rows[head])
+            found[head, others] = own[others] + own[head] + row_entropies(rows[others] + rows[head])
     # Equal distributions differ by rounding.
     return (found + found.T).mul_(0.5).clamp_(min=0.0)
-
-
-def _entropies(values: torch.Tensor) -> torch.Tensor:
-    """Returns - sum x ln x over the last dimension."""
-    return -values.clamp_min(TINY).log_().mul_(values).sum(dim=-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
+import numpy as np
 import torch
 
 from bertscope_service.encoders.base import BatchGates, Encoder
@@ -17,6 +18,12 @@ CACHED_BYTES = 2 * 1024 * 1024
 """Maximum size of the maps that a CPU reduces at a time: they stay in its cache from one reduction to the next, and larger
 intermediate tensors get new pages from the system each time."""
 
+TINY = float(np.finfo(np.float32).tiny)
+"""Smaller weights count as 0 in entropies."""
+
+FEW_THREADS = 3
+"""Up to so many threads, numpy takes logarithms faster on one of them than PyTorch on all."""
+
 
 def run_layers(encoder: Encoder, state: State, layers: Collection[int], gates: BatchGates | None, see: LayerWatcher) -> None:
     """Runs all layers up to the highest of `layers`, and passes the maps of these layers to `see`, in ascending order."""
@@ -26,3 +33,13 @@ def run_layers(encoder: Encoder, state: State, layers: Collection[int], gates: B
 def maps_at_a_time(device: torch.device, size: int) -> int:
     """Returns how many maps of `size` numbers to reduce at a time: all of them on a GPU, at least one."""
     return max(1, CACHED_BYTES // (4 * size)) if device.type == "cpu" else 1 << 30
+
+
+def row_entropies(values: torch.Tensor) -> torch.Tensor:
+    """Returns - sum x ln x over the last dimension of float32 numbers that are not negative, in nats if they sum to 1."""
+    logarithms = values.clamp_min(TINY)
+    if values.device.type == "cpu" and torch.get_num_threads() <= FEW_THREADS:
+        np.log(logarithms.numpy(), out=logarithms.numpy())
+    else:
+        logarithms.log_()
+    return -logarithms.mul_(values).sum(dim=-1)
