@@ -22,6 +22,7 @@ from benchmarks.ray_serve import command as ray_serve
 from benchmarks.serving import (
     attention,
     cloze,
+    description,
     failover,
     interactive,
     observing,
@@ -40,6 +41,7 @@ from benchmarks.soak import command as soak
 SCRIPTS = {
     "cloze": cloze,
     "attention": attention,
+    "description": description,
     "overhead": overhead,
     "padding": padding,
     "sweep": sweep,

@@ -12,7 +12,7 @@ from tests.support.attention_definitions import LENGTHS, built_maps
 
 EACH = 10
 FLOOR = 0.95
-"""Measured: 0.974 of 3240 maps of another seed. Of 8 tokens, a text of a pair has two or three words, all of them neighbours."""
+"""Measured: 0.974 of 3240 maps of another seed. Of 8 tokens, a text of a pair has two or three, most of them neighbours."""
 
 
 def numbers_of(texts: NDArray[np.int8], weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -45,7 +45,9 @@ def test_agreement_with_maps_of_a_known_class() -> None:
 PAIR = np.array([-1, 0, 0, 0, 0, 0, -1, 1, 1, 1, 1, -1], dtype=np.int8)
 
 
-@pytest.mark.parametrize("texts", [PAIR, PAIR[:7], PAIR[1:6], np.array([-1, 0, -1], dtype=np.int8), np.array([0], dtype=np.int8)])
+@pytest.mark.parametrize(
+    "texts", [PAIR, PAIR[:7], PAIR[1:6], np.array([-1, 0, -1], dtype=np.int8), np.array([0], dtype=np.int8)]
+)
 def test_uniform_attention_has_no_features(texts: NDArray[np.int8]) -> None:
     length = len(texts)
     numbers, uniform = numbers_of(texts, np.full((length, length), 1 / length))
