@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.attention_statistics import TINY, MapReduction, TokenKinds
-from bertscope_service.analyses.observers.map_layers import run_layers
+from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
+from bertscope_service.analyses.observers.map_layers import TINY, row_entropies, run_layers
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
@@ -140,4 +140,4 @@ def _compare(first: torch.Tensor, second: torch.Tensor, real: torch.Tensor, redu
 
 def _negative_entropy(values: torch.Tensor) -> torch.Tensor:
     """Returns sum x ln x over the last two dimensions."""
-    return values.clamp_min(TINY).log_().mul_(values).sum(dim=(2, 3))
+    return -row_entropies(values).sum(dim=2)
