@@ -27,6 +27,7 @@ from bertscope.attention.page import attention_page
 from bertscope.attention.relation_scores import DirectedSums, Direction, RelationScore, RelationScores, TextScore
 from bertscope.attention.sums import HeadSums
 from bertscope.attention.treebanks import read_conllu, read_conllu_features, read_propbank
+from bertscope.attention.trees import TreeScores
 from bertscope.benchmark.reports import (
     Agreement,
     BenchmarkProgress,
@@ -181,6 +182,7 @@ __all__ = [
     "TextsProgress",
     "Tls",
     "Token",
+    "TreeScores",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",

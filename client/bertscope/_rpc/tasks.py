@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -19,8 +19,14 @@ from bertscope.credentials import ChannelSecurity
 from bertscope.errors import Cancelled
 
 Reply = TypeVar("Reply", bound=Message)
+T = TypeVar("T")
 
 sleep = asyncio.sleep
+
+
+async def computed(work: Callable[[], T]) -> T:
+    """Returns the result of work that takes long, without blocking the event loop."""
+    return await asyncio.to_thread(work)
 
 
 class Channel(Methods):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -18,12 +18,18 @@ from bertscope._rpc.targets import Target
 from bertscope.credentials import ChannelSecurity
 
 Reply = TypeVar("Reply", bound=Message)
+T = TypeVar("T")
 
 STREAM_IN_CALLER = (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)
 """Streams are read by the thread that requests their messages, not by one of gRPC's. Otherwise a Ctrl-C might come while the
 caller holds a lock that the other thread needs, and nothing would ever end the call."""
 
 sleep = time.sleep
+
+
+def computed(work: Callable[[], T]) -> T:
+    """Returns the result of work that takes long."""
+    return work()
 
 
 class Channel(Methods):

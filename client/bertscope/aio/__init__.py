@@ -1,7 +1,7 @@
 """The client for asyncio. `bertscope.client`, the one for threads and scripts, is generated from this package."""
 
 from bertscope.aio.ablation import AsyncAblationCalls
-from bertscope.aio.attention import AsyncAttentionCalls
+from bertscope.aio.attention_trees import AsyncAttentionTreeCalls
 from bertscope.aio.benchmark import AsyncBenchmarkCalls
 from bertscope.aio.classification import AsyncClassificationCalls
 from bertscope.aio.cloze import AsyncClozeCalls
@@ -13,7 +13,7 @@ from bertscope.aio.models import AsyncModelCalls
 class AsyncClient(
     AsyncModelCalls,
     AsyncClozeCalls,
-    AsyncAttentionCalls,
+    AsyncAttentionTreeCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,

@@ -2,7 +2,7 @@
 """The client for threads and scripts."""
 
 from bertscope.client.ablation import AblationCalls
-from bertscope.client.attention import AttentionCalls
+from bertscope.client.attention_trees import AttentionTreeCalls
 from bertscope.client.benchmark import BenchmarkCalls
 from bertscope.client.classification import ClassificationCalls
 from bertscope.client.cloze import ClozeCalls
@@ -14,7 +14,7 @@ from bertscope.client.models import ModelCalls
 class Client(
     ModelCalls,
     ClozeCalls,
-    AttentionCalls,
+    AttentionTreeCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,
