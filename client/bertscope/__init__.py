@@ -18,6 +18,7 @@ from bertscope.aio.ablation import AsyncHeadSweep
 from bertscope.aio.benchmark import AsyncStudyBenchmark
 from bertscope.attention.best_heads import BestHead, BestHeads
 from bertscope.attention.bootstrap import Interval
+from bertscope.attention.comparison import AttentionComparison
 from bertscope.attention.description import AttentionDescription, PatternSums
 from bertscope.attention.feature_scores import FeatureScore, FeatureScores
 from bertscope.attention.head_distances import HeadDistances
@@ -83,6 +84,7 @@ from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, Runtime
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
+from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
@@ -94,6 +96,7 @@ __all__ = [
     "AsyncClient",
     "AsyncHeadSweep",
     "AsyncStudyBenchmark",
+    "AttentionComparison",
     "AttentionDescription",
     "AttentionMaps",
     "BenchmarkProgress",
@@ -197,6 +200,7 @@ __all__ = [
     "onnx",
     "plot_attention",
     "plot_benchmark",
+    "plot_comparison",
     "plot_description",
     "plot_features",
     "plot_ranking",
@@ -215,6 +219,7 @@ __all__ = [
     "remove_heads",
     "save_attention",
     "save_benchmark",
+    "save_comparison",
     "save_description",
     "save_features",
     "save_ranking",

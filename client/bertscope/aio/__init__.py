@@ -1,6 +1,7 @@
 """The client for asyncio. `bertscope.client`, the one for threads and scripts, is generated from this package."""
 
 from bertscope.aio.ablation import AsyncAblationCalls
+from bertscope.aio.attention_comparison import AsyncAttentionComparisonCalls
 from bertscope.aio.attention_trees import AsyncAttentionTreeCalls
 from bertscope.aio.benchmark import AsyncBenchmarkCalls
 from bertscope.aio.classification import AsyncClassificationCalls
@@ -14,6 +15,7 @@ class AsyncClient(
     AsyncModelCalls,
     AsyncClozeCalls,
     AsyncAttentionTreeCalls,
+    AsyncAttentionComparisonCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,

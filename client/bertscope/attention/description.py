@@ -130,11 +130,11 @@ class AttentionDescription:
             truncated_texts=sum(part.truncated_texts for part in parts),
             statistics={
                 name: total([part.statistics[name] for part in parts if name in part.statistics])
-                for name in _ordered((name for part in parts for name in part.statistics), STATISTICS)
+                for name in ordered((name for part in parts for name in part.statistics), STATISTICS)
             },
             patterns={
                 name: total([part.patterns[name] for part in parts if name in part.patterns])
-                for name in _ordered((name for part in parts for name in part.patterns), PATTERNS)
+                for name in ordered((name for part in parts for name in part.patterns), PATTERNS)
             },
             head_distances=distances,
             provenance=source,
@@ -259,7 +259,7 @@ def _distances(message: statistics_pb2.HeadDistances, layers: tuple[int, ...], h
     return HeadDistances(names, message.texts, numbers(message.sums, (len(names), len(names)), "distances between heads"))
 
 
-def _ordered(names: Iterable[str], known: tuple[str, ...]) -> list[str]:
+def ordered(names: Iterable[str], known: tuple[str, ...]) -> list[str]:
     """Returns each name once: known ones in the order of the contract, then others."""
     found = dict.fromkeys(names)
     return [*(name for name in known if name in found), *(name for name in found if name not in known)]

@@ -2,6 +2,7 @@
 """The client for threads and scripts."""
 
 from bertscope.client.ablation import AblationCalls
+from bertscope.client.attention_comparison import AttentionComparisonCalls
 from bertscope.client.attention_trees import AttentionTreeCalls
 from bertscope.client.benchmark import BenchmarkCalls
 from bertscope.client.classification import ClassificationCalls
@@ -15,6 +16,7 @@ class Client(
     ModelCalls,
     ClozeCalls,
     AttentionTreeCalls,
+    AttentionComparisonCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,

@@ -7,6 +7,7 @@ from bertscope.attention.page import attention_page
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
+from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 
@@ -14,6 +15,7 @@ __all__ = [
     "attention_page",
     "plot_attention",
     "plot_benchmark",
+    "plot_comparison",
     "plot_description",
     "plot_features",
     "plot_ranking",
@@ -21,6 +23,7 @@ __all__ = [
     "plot_sweep",
     "save_attention",
     "save_benchmark",
+    "save_comparison",
     "save_description",
     "save_features",
     "save_ranking",

@@ -7,6 +7,7 @@ import typer
 
 from bertscope.choices import Quantity
 from bertscope.cli import options
+from bertscope.cli.commands.compare_attention import compare_texts
 from bertscope.cli.commands.describe import describe_texts
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import DescribeOptions
@@ -27,7 +28,8 @@ def attention(
     base: InterventionOptions,
     describing: DescribeOptions,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="The text; with --describe texts, or lines of stdin.")
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="The text; or texts, or lines of stdin."),
     ] = None,
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
     layer: Annotated[list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0; all unless set.")] = None,
@@ -48,31 +50,30 @@ def attention(
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
-    """Show what the heads of a model attend to in a text or, with --describe, over many texts."""
+    """Show what the heads of a model attend to in a text or, with --describe, over many texts; --compare two models."""
     layers = specifications.numbers("--layer", layer)
     interventions, reference_texts = base.interventions(), base.reference_texts()
-    if describing.describe:
-        other = quantity != "weights"
-        for option, given in (("--head", head), ("--words", words), ("--quantity", other), ("--fp16", fp16)):
+    if describing.describe or describing.compare is not None:
+        mode = "--describe" if describing.compare is None else "--compare"
+        unused = [("--head", head), ("--words", words), ("--quantity", quantity != "weights"), ("--fp16", fp16)]
+        for option, given in unused if describing.compare is None else [("--layer", layer), *unused]:
             if given:
-                raise UsageError(f"{option} does not go with --describe")
-        describe_texts(
-            server,
-            describing,
-            describing.source(text or [], pair),
-            plot,
-            timeout,
-            json=json,
-            model=model,
-            layers=layers,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-        )
+                raise UsageError(f"{option} does not go with {mode}")
+        arguments = {
+            "model": model,
+            "interventions": interventions,
+            "reference_texts": reference_texts,
+            "truncate": truncate,
+        }
+        source = describing.source(text or [], pair)
+        if describing.compare is None:
+            describe_texts(server, describing, source, plot, timeout, json=json, layers=layers, **arguments)
+        else:
+            compare_texts(server, describing, source, plot, timeout, json=json, **arguments)
         return
     describing.require_describe()
     if len(text or []) != 1:
-        raise UsageError("give one TEXT, or many with --describe")
+        raise UsageError("give one TEXT, or many with --describe or --compare")
     output_files.require_plot(plot, pages=(PAGE_FORMAT,))
     (only,) = text or []
     with server.connect(timeout) as client:

@@ -25,12 +25,18 @@ class DescribeOptions:
     describe: Annotated[
         bool, typer.Option("--describe", help="Describe heads over many texts: statistics and pattern classes.")
     ] = False
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare", metavar="MODEL", help="Compare heads with those of another model, or of this one under interventions."
+        ),
+    ] = None
     texts: Annotated[
         Path | None,
         typer.Option(
             "--texts",
             metavar="FILE",
-            help='With --describe: .txt, .conllu, or columns "text", maybe "text_pair" of a table.',
+            help='With --describe or --compare: .txt, .conllu, or columns "text", maybe "text_pair" of a table.',
         ),
     ] = None
     columns: Annotated[
@@ -46,7 +52,7 @@ class DescribeOptions:
         Literal["patterns", "statistics", "clusters"] | None,
         typer.Option("--picture", help="What --plot draws; patterns unless set. clusters implies --distances."),
     ] = None
-    dark: Annotated[bool, typer.Option("--dark", help="With --describe: draw on a dark page.")] = False
+    dark: Annotated[bool, typer.Option("--dark", help="With --describe or --compare: draw on a dark page.")] = False
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each head: .csv, .tsv, .jsonl or .parquet.")
     ] = None
@@ -65,7 +71,14 @@ class DescribeOptions:
         }
         for option, value in given.items():
             if value:
-                raise UsageError(f"{option} goes with --describe")
+                raise UsageError(f"{option} goes with --describe or --compare")
+
+    def require_compare(self) -> None:
+        """Raises UsageError for an option that means nothing with --compare."""
+        given = {"--describe": self.describe, "--distances": self.head_distances, "--picture": self.picture}
+        for option, value in given.items():
+            if value:
+                raise UsageError(f"{option} does not go with --compare")
 
     def source(self, texts: list[str], pair: str | None) -> Source[TextOrPair]:
         """Returns the texts or pairs: of arguments, of a file, or of the lines of stdin."""
