@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.observers.map_layers import maps_at_a_time
 from bertscope_service.analyses.word_maps import SPECIAL, Words
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
@@ -19,8 +20,8 @@ from bertscope_service.encoders.state import State, to_device
 Place = Callable[[NDArray[Any]], torch.Tensor]
 """Copies an array to the device."""
 
-PART_BYTES = 32 * 1024 * 1024
-"""Rows are reduced together while their maps of a layer stay below this size; the reduction takes eight times as much."""
+PART_BYTES = 256 * 1024 * 1024
+"""Maximum size of the maps that a GPU reduces at a time; the reduction takes eight times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,19 @@ def _slices(sizes: Iterable[int]) -> list[slice]:
 
 
 def _parts(observers: Sequence[PairObserver], lengths: Sequence[int], encoder: Encoder) -> Iterator[_Part]:
-    size = max(1, PART_BYTES // (4 * encoder.shape.heads * max(lengths) ** 2))
-    for begin in range(0, len(observers), size):
-        yield _Part(observers[begin : begin + size], slice(begin, begin + size), encoder.device)
+    """Yields the rows of a batch that are reduced together."""
+    square = max(lengths) ** 2
+    many = max(1, min(maps_at_a_time(encoder.device, square), PART_BYTES // (4 * square)))
+    rows, heads = max(1, many // encoder.shape.heads), min(encoder.shape.heads, many)
+    for begin in range(0, len(observers), rows):
+        yield _Part(observers[begin : begin + rows], slice(begin, begin + rows), heads, encoder.device)
 
 
 class _Part:
-    """Some rows of a batch: their words, pairs and offsets on the device."""
+    """Some rows of a batch: their words, pairs and offsets on the device. `heads` are reduced at a time."""
 
-    def __init__(self, observers: Sequence[PairObserver], rows: slice, device: torch.device) -> None:
-        self.rows = rows
+    def __init__(self, observers: Sequence[PairObserver], rows: slice, heads: int, device: torch.device) -> None:
+        self.rows, self.heads = rows, heads
         words = [observer.words for observer in observers]
         self.tokens = max(len(row.of_piece) for row in words)
         self.count = max(len(row.segments) for row in words)
@@ -111,7 +115,11 @@ class _Part:
 
         maps: [rows, heads, length, length].
         """
-        maps = maps[..., : self.tokens, : self.tokens].float()
+        parts = maps[..., : self.tokens, : self.tokens].split(self.heads, dim=1)
+        found = [self._reduce(part.float()) for part in parts]
+        return tuple(torch.cat(columns, dim=1) for columns in zip(*found, strict=True))
+
+    def _reduce(self, maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
         # Sums of rows stand for their means (Clark et al. 2019, section 4.1): the largest of a row is the same.
         most = self._by_word(maps, torch.add).masked_fill_(self.barred, -1).argmax(dim=-1)
         weights = self._by_word(maps, torch.maximum)
