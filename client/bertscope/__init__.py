@@ -26,6 +26,7 @@ from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.marked_texts import FeatureText, RelationText
 from bertscope.attention.page import attention_page
 from bertscope.attention.relation_scores import DirectedSums, Direction, RelationScore, RelationScores, TextScore
+from bertscope.attention.span_files import read_feature_texts, read_relation_texts
 from bertscope.attention.sums import HeadSums
 from bertscope.attention.treebanks import read_conllu, read_conllu_features, read_propbank
 from bertscope.attention.trees import TreeScores
@@ -208,11 +209,13 @@ __all__ = [
     "plot_sweep",
     "read_conllu",
     "read_conllu_features",
+    "read_feature_texts",
     "read_inputs",
     "read_labelled",
     "read_pairs",
     "read_prompts",
     "read_propbank",
+    "read_relation_texts",
     "read_texts",
     "reduce_vocabulary",
     "remove_feed_forward",

@@ -6,7 +6,7 @@ Building raises InvalidArgument, naming the field, for values that can't be enco
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
 
@@ -43,6 +43,8 @@ class Asked(NamedTuple, Generic[Item]):
     items: Iterator[Item]
     total: int | None
     """Their number; None until they are read."""
+    numbers: Sequence[int] | None = None
+    """The index of each, as it is read, among the caller's texts, of which some are left out; None if all are asked about."""
 
 
 def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:

@@ -50,22 +50,22 @@ def read_prompts(
 
     Several answers have "|" between them; in JSON they may be a list. "answers" may replace "answer".
     """
-    return _read(path, ("text", "answer"), (), columns, limit, lambda row: (_text(row, "text"), _answers(row["answer"])))
+    return read_items(path, ("text", "answer"), (), columns, limit, lambda row: (_text(row, "text"), _answers(row["answer"])))
 
 
 def read_texts(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[str]:
     """Reads texts, for `MaskedLmLoss` and `reference_texts`: column "text", or a .txt file."""
-    return _read(path, ("text",), (), columns, limit, lambda row: _text(row, "text"))
+    return read_items(path, ("text",), (), columns, limit, lambda row: _text(row, "text"))
 
 
 def read_inputs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[TextOrPair]:
     """Reads texts or pairs of texts, for `Divergence` and `classify`: column "text", and "text_pair" if there is one."""
-    return _read(path, ("text",), ("text_pair",), columns, limit, _input)
+    return read_items(path, ("text",), ("text_pair",), columns, limit, _input)
 
 
 def read_pairs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
     """Reads pairs of sentences, for `MinimalPairs`: columns "good" and "bad"."""
-    return _read(path, ("good", "bad"), (), columns, limit, lambda row: (_text(row, "good"), _text(row, "bad")))
+    return read_items(path, ("good", "bad"), (), columns, limit, lambda row: (_text(row, "good"), _text(row, "bad")))
 
 
 def read_labelled(
@@ -76,10 +76,10 @@ def read_labelled(
     A label that is a whole number is an index, as in GLUE's files; any other is a name. In JSON a number is an index and a
     string a name, whatever it looks like.
     """
-    return _read(path, ("text", "label"), ("text_pair",), columns, limit, lambda row: (_input(row), _label(row["label"])))
+    return read_items(path, ("text", "label"), ("text_pair",), columns, limit, lambda row: (_input(row), _label(row["label"])))
 
 
-def _read(
+def read_items(
     path: File,
     required: tuple[str, ...],
     optional: tuple[str, ...],
@@ -87,6 +87,7 @@ def _read(
     limit: SupportsIndex | None,
     item: Callable[[Row], T],
 ) -> Items[T]:
+    """Reads an item from each line that has the required columns; `item` makes it of their values."""
     path = Path(path)
     names = _names((*required, *optional), columns or {})
     read = _reader(path, required)

@@ -206,6 +206,16 @@ class FakeServer(
         numbers = descriptions.Numbers(len(request.inputs), LAYERS, HEADS, seed=len(request.inputs[0].text))
         return descriptions.description(numbers, pairs=False, distances=request.head_distances)
 
+    def ScoreRelations(self, request, context):
+        self._begin(request, context)
+        arguments = {"texts": len(request.texts), "seed": len(request.texts), "details": request.details}
+        return descriptions.relation_scores(dict.fromkeys(request.relations, 2), LAYERS, HEADS, **arguments)
+
+    def ScoreFeatures(self, request, context):
+        self._begin(request, context)
+        special = ["[CLS]", "[SEP]"] if request.special_tokens else []
+        return descriptions.feature_scores([*request.features, *special], LAYERS, HEADS, texts=len(request.texts))
+
     def Classify(self, request, context):
         self._begin(request, context)
         labels = [

@@ -66,10 +66,11 @@ class Parts(Generic[Item]):
         *,
         large: bool = False,
         on_rejected: OnRejected | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         """`total` is the number of items, if known; `large` calls are worth more than quick ones. Texts that the server rejects
-        are left out if `on_rejected` is to be told about them."""
-        self._on_rejected = on_rejected
+        are left out if `on_rejected` is to be told about them. `numbers` are the items' indices, unless they count from 0."""
+        self._on_rejected, self._numbers = on_rejected, numbers
         self._items, self._total = items, total
         self._limit = limit
         self._size = FIRST_SIZE if not large and (total is None or total > limit.texts) else limit.texts
@@ -129,9 +130,10 @@ class Parts(Generic[Item]):
         size = len(part.items)
         if self._on_rejected is None or place is None or place >= size or (size > 1 and _too_large(error)):
             return None
-        rejected = located(error, part.numbers)
+        numbers = self._numbers_of(part)
+        rejected = located(error, numbers)
         assert isinstance(rejected, InvalidArgument)  # noqa: S101  # `_rejected` has seen to it
-        self._on_rejected(part.start + place, rejected)
+        self._on_rejected(numbers[place], rejected)
         rest = Part(part.start, part.items[:place]), Part(part.start + place + 1, part.items[place + 1 :])
         return [each for each in rest if each.items]
 
@@ -158,7 +160,10 @@ class Parts(Generic[Item]):
             failures, seconds = part.failures + 1, error.retry_after
             logger.info("the server is overloaded (%s); failure %d, tries again in %.2g s", error.reason, failures, seconds)
             return [Part(part.start, part.items, part.failures + 1)], error.retry_after
-        raise located(error, part.numbers)
+        raise located(error, self._numbers_of(part))
+
+    def _numbers_of(self, part: Part[Item]) -> Sequence[int]:
+        return part.numbers if self._numbers is None else self._numbers[part.start : part.start + len(part.items)]
 
     def put_back(self, parts: Iterable[Part[Item]]) -> None:
         """Puts parts back to be taken next, in this order."""

@@ -2,6 +2,7 @@
 
 from bertscope.aio.ablation import AsyncAblationCalls
 from bertscope.aio.attention_comparison import AsyncAttentionComparisonCalls
+from bertscope.aio.attention_relations import AsyncRelationCalls
 from bertscope.aio.attention_trees import AsyncAttentionTreeCalls
 from bertscope.aio.benchmark import AsyncBenchmarkCalls
 from bertscope.aio.classification import AsyncClassificationCalls
@@ -16,6 +17,7 @@ class AsyncClient(
     AsyncClozeCalls,
     AsyncAttentionTreeCalls,
     AsyncAttentionComparisonCalls,
+    AsyncRelationCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,

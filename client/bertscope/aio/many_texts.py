@@ -110,7 +110,7 @@ class AsyncManyTexts(AsyncConnection):
         `build` makes the request about some texts, and `read` the answers of its reply. `large` calls are worth more than quick
         ones. Texts that the server rejects are left out if `on_rejected` is to be told about them.
         """
-        parts = Parts(asked.items, asked.total, self._limit, large=large, on_rejected=on_rejected)
+        parts = Parts(asked.items, asked.total, self._limit, large=large, on_rejected=on_rejected, numbers=asked.numbers)
         attempts = self._retries.attempts
         only = parts.only()
         if only is not None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from bertscope import _validation
 from bertscope._display import short_repr
-from bertscope._messages import Interventions, head_interventions, text_input
 from bertscope._validation import TextOrPair
 from bertscope.errors import invalid_argument
-from bertscope.models import Model, model_name
-from bertscope.v1 import attention_relations_pb2 as relations_pb2
-
-UNNAMED = "no relation"
-"""The name that a call sends which has no linked words: it must send one."""
 
 
 class Span(NamedTuple):
@@ -115,89 +108,6 @@ def whitespace_words(text: TextOrPair) -> list[Span]:
             end = start + len(word)
             found.append(Span(start, end, segment))
     return found
-
-
-def relation_message(text: RelationText, relations: Mapping[str, int]) -> relations_pb2.RelationText:
-    """Returns a text whose pairs have the indices of their relations; pairs of other relations are left out."""
-    words, pairs = cast("tuple[Span, ...]", text.words), cast("tuple[WordPair, ...]", text.pairs)
-    message = relations_pb2.RelationText(input=text_input(text.text))
-    for start, end, segment in words:
-        message.words.add(start=start, end=end, segment=segment)
-    for relation, source, target in pairs:
-        if relation in relations:
-            message.pairs.add(relation=relations[relation], source=source, target=target)
-    return message
-
-
-def feature_message(text: FeatureText, features: Mapping[str, int]) -> relations_pb2.FeatureText:
-    """Returns a text whose marked parts have the indices of their features; other features are left out."""
-    message = relations_pb2.FeatureText(input=text_input(text.text))
-    for feature, start, end, segment in cast("tuple[Mark, ...]", text.marks):
-        if feature in features:
-            span = relations_pb2.CharacterSpan(start=start, end=end, segment=segment)
-            message.spans.add(feature=features[feature], span=span)
-    return message
-
-
-def score_relations_request(
-    *,
-    model: str | Model | None,
-    details: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> relations_pb2.ScoreRelationsRequest:
-    """Returns the request of ScoreRelations, without its texts and relations."""
-    return relations_pb2.ScoreRelationsRequest(
-        model=model_name("model", model),
-        details=_validation.flag("details", details),
-        interventions=head_interventions(interventions),
-        reference_texts=_validation.texts("reference_texts", reference_texts),
-    )
-
-
-def score_features_request(
-    *,
-    model: str | Model | None,
-    special_tokens: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> relations_pb2.ScoreFeaturesRequest:
-    """Returns the request of ScoreFeatures, without its texts and features."""
-    return relations_pb2.ScoreFeaturesRequest(
-        model=model_name("model", model),
-        special_tokens=_validation.flag("special_tokens", special_tokens),
-        interventions=head_interventions(interventions),
-        reference_texts=_validation.texts("reference_texts", reference_texts),
-    )
-
-
-def with_relation_texts(
-    request: relations_pb2.ScoreRelationsRequest, relations: Sequence[str] | None, texts: Sequence[RelationText]
-) -> relations_pb2.ScoreRelationsRequest:
-    """Returns the request with some texts. Without `relations` it names those of these texts: replies merge by name."""
-    names = _indexed(relations, (pair[0] for pair in chain.from_iterable(text.pairs for text in texts))) or {UNNAMED: 0}
-    result = relations_pb2.ScoreRelationsRequest()
-    result.CopyFrom(request)
-    result.relations.extend(names)
-    result.texts.extend(relation_message(text, names) for text in texts)
-    return result
-
-
-def with_feature_texts(
-    request: relations_pb2.ScoreFeaturesRequest, features: Sequence[str] | None, texts: Sequence[FeatureText]
-) -> relations_pb2.ScoreFeaturesRequest:
-    """Returns the request with some texts. Without `features` it names those of these texts: replies merge by name."""
-    names = _indexed(features, (mark[0] for mark in chain.from_iterable(text.marks for text in texts)))
-    result = relations_pb2.ScoreFeaturesRequest()
-    result.CopyFrom(request)
-    result.features.extend(names)
-    result.texts.extend(feature_message(text, names) for text in texts)
-    return result
-
-
-def _indexed(given: Sequence[str] | None, found: Iterable[str]) -> dict[str, int]:
-    names = dict.fromkeys(found if given is None else given)
-    return {name: index for index, name in enumerate(names)}
 
 
 def _listed(field: str, values: object) -> Iterable[object]:

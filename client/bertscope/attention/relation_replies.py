@@ -6,7 +6,6 @@ import numpy as np
 
 from bertscope._messages import provenance
 from bertscope.attention.feature_scores import FeatureScore, FeatureScores
-from bertscope.attention.marked_texts import UNNAMED
 from bertscope.attention.relation_scores import DirectedSums, RelationScore, RelationScores, TextScore, by_distance
 from bertscope.attention.sums import counts, head_sums, numbers
 from bertscope.errors import InvalidReply
@@ -37,7 +36,6 @@ def read_relation_scores(message: relations_pb2.ScoreRelationsResponse) -> Relat
             details=tuple(texts),
         )
         for name, relation, texts in zip(names, message.relations, details, strict=True)
-        if name != UNNAMED or relation.pairs
     }
     return RelationScores(*shape, message.texts, relations, provenance(message.provenance))
 

@@ -18,6 +18,7 @@ from bertscope.cli.commands import (
     models,
     prune,
     rank,
+    relations,
     service,
     sweep,
     token,
@@ -33,6 +34,7 @@ app.command("demo")(service.demo)
 app.add_typer(models.app, name="models")
 app.command("fill")(fill.fill)
 app.command("attention")(attention.attention)
+app.command("relations")(relations.relations)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)

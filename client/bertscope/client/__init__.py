@@ -3,6 +3,7 @@
 
 from bertscope.client.ablation import AblationCalls
 from bertscope.client.attention_comparison import AttentionComparisonCalls
+from bertscope.client.attention_relations import RelationCalls
 from bertscope.client.attention_trees import AttentionTreeCalls
 from bertscope.client.benchmark import BenchmarkCalls
 from bertscope.client.classification import ClassificationCalls
@@ -17,6 +18,7 @@ class Client(
     ClozeCalls,
     AttentionTreeCalls,
     AttentionComparisonCalls,
+    RelationCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,

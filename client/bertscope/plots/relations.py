@@ -47,8 +47,9 @@ def plot_relations(
     best = found[:MAX_RELATIONS]
     figure = new_figure(8.2, MARGIN + ROW * len(best), theme=theme)
     axes = figure.subplots()
+    tested = any(each.above_offset is not None for each in best)
     for row, each in enumerate(best):
-        _draw(axes, row, each, theme)
+        _draw(axes, row, each, theme, tested=tested)
     _frame(figure, axes, best, theme)
     left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
     default = f"the best head of each relation\n{scores.provenance.model}, {scores.texts} texts{left}"
@@ -91,10 +92,10 @@ def save_features(scores: FeatureScores, path: str | PathLike[str], *, dark: boo
     write(plot_features(scores, dark=dark, title=title), Path(path))
 
 
-def _draw(axes: Axes, row: int, best: BestHead, theme: Theme) -> None:
+def _draw(axes: Axes, row: int, best: BestHead, theme: Theme, *, tested: bool) -> None:
     first = "_" if row else ""  # A label that begins so is not in the legend.
     accuracy = 100 * best.accuracy
-    color = BEATS if best.beats_offset or best.above_offset is None else BEATEN
+    color = BEATS if best.beats_offset or not tested else BEATEN
     axes.plot(
         100 * best.offset_accuracy, row, "|", color=OFFSET, markersize=9, markeredgewidth=2.2, label=f"{first}best offset"
     )

@@ -1,0 +1,150 @@
+"""Prints the best heads of relations beside their baselines, and the heads that attend most to features."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from bertscope.attention.best_heads import BestHead
+from bertscope.attention.feature_scores import FeatureScores
+from bertscope.attention.relation_scores import DIRECTIONS, Direction, RelationScores
+from bertscope.attention.sums import PerHead
+from bertscope.cli.views.output import plural, printable, table, titled
+
+ARROWS = {"forward": "→", "backward": "←"}
+
+
+def document(scores: RelationScores, direction: Direction | None) -> dict[str, Any]:
+    """Returns the scores in JSON types: the best head of each relation, and the numbers of all heads, [layers, heads]."""
+    return {
+        "layers": scores.layers,
+        "heads": scores.heads,
+        "texts": scores.texts,
+        "relations": [
+            {
+                "relation": relation.relation,
+                "pairs": relation.pairs,
+                "skipped_pairs": relation.skipped_pairs,
+                "offsets": [{"offset": offset, "pairs": pairs} for offset, pairs in relation.offsets.items()],
+                "best": _best(relation.best(direction)) if relation.pairs else None,
+                **{
+                    each: {
+                        "accuracy": relation.accuracy(each).tolist(),
+                        "chance": relation.chance(each).tolist(),
+                        "largest_weight": relation.largest_weight(each).tolist(),
+                        "largest_weight_by_chance": relation.largest_weight_by_chance(each).tolist(),
+                    }
+                    for each in DIRECTIONS
+                },
+            }
+            for relation in scores.relations.values()
+        ],
+        "provenance": dataclasses.asdict(scores.provenance),
+    }
+
+
+def features_document(scores: FeatureScores) -> dict[str, Any]:
+    """Returns the scores in JSON types: the numbers of all heads, [layers, heads]."""
+    return {
+        "layers": scores.layers,
+        "heads": scores.heads,
+        "texts": scores.texts,
+        "features": [
+            {
+                "feature": name,
+                "texts": score.attention.texts,
+                "attention": score.attention.mean().tolist(),
+                "from_first_special": score.from_first_special.mean().tolist(),
+            }
+            for name, score in scores.features.items()
+        ],
+        "provenance": dataclasses.asdict(scores.provenance),
+    }
+
+
+def print_relations(screen: Console, scores: RelationScores, direction: Direction | None, top: int) -> None:
+    """Prints a row for each relation, most pairs first: its best head, and what it should beat."""
+    _print_heading(screen, scores)
+    ordered = sorted((each for each in scores.relations.values() if each.pairs), key=lambda each: -each.pairs)
+    found = [relation.best(direction) for relation in ordered[:top]]
+    intervals = any(best.interval is not None for best in found)
+    columns = ["relation", "pairs#", "head#", "", "found#", *(["95 % interval"] if intervals else [])]
+    result = table([*columns, "best offset#", "finds#", "chance#"])
+    for best in found:
+        style = "green" if best.beats_offset else "dim" if best.above_offset is not None else ""
+        result.add_row(
+            printable(best.relation),
+            str(best.pairs),
+            f"{best.layer}-{best.head}",
+            ARROWS[best.direction],
+            Text(_percent(best.accuracy), style=style),
+            *([_interval(best)] if intervals else []),
+            f"{best.offset:+d}",
+            _percent(best.offset_accuracy),
+            _percent(best.chance),
+        )
+    screen.print(titled("the head that attends most often to the linked word most (layer-head)", result))
+    if intervals:
+        screen.print("green: better than the best fixed offset, by the interval of the difference", style="dim")
+    rest = len(ordered) - len(found)
+    skipped = sum(relation.skipped_pairs for relation in scores.relations.values())
+    if rest:
+        screen.print(f"not shown: {plural(rest, 'relation')} with fewer pairs (--top or --json shows them)", style="dim")
+    if skipped:
+        screen.print(f"not scored: {plural(skipped, 'pair')} of words without a piece of their own", style="yellow")
+    for relation in scores.relations.values():
+        if not relation.pairs:
+            screen.print(printable(f"no pair: {relation.relation}"), style="yellow")
+
+
+def print_features(screen: Console, scores: FeatureScores) -> None:
+    """Prints a row for each feature: the head that attends most to it, and the last layer's attention from the first token."""
+    _print_heading(screen, scores)
+    last = scores.layers - 1
+    first_columns = [f"first token in layer {last}, mean#", "best head#", "attends#"]
+    result = table(["feature", "texts#", "mean of heads#", "best head#", "attends#", *first_columns])
+    for name, score in scores.features.items():
+        if not score.attention.texts:
+            screen.print(printable(f"no text has the feature: {name}"), style="yellow")
+            continue
+        attention, first = score.attention.mean(), score.from_first_special.mean()[-1:]
+        layer, head = _largest(attention)
+        cells = ["", "", ""]
+        if score.from_first_special.texts:
+            cells = [f"{first.mean():.3f}", f"{last}-{_largest(first)[1]}", f"{first.max():.3f}"]
+        result.add_row(
+            printable(name),
+            str(score.attention.texts),
+            f"{attention.mean():.3f}",
+            f"{layer}-{head}",
+            Text(f"{attention.max():.3f}", style="cyan"),
+            *cells,
+        )
+    title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer-head)"
+    screen.print(titled(title, result))
+
+
+def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> None:
+    heading = f"{plural(scores.texts, 'text')}, {scores.layers} x {scores.heads} heads, "
+    screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
+
+
+def _best(best: BestHead) -> dict[str, Any]:
+    values = dataclasses.asdict(best) | {"beats_offset": best.beats_offset}
+    return {name: value for name, value in values.items() if name not in ("relation", "pairs")}
+
+
+def _interval(best: BestHead) -> str:
+    return "" if best.interval is None else f"{100 * best.interval.low:.1f} to {100 * best.interval.high:.1f}"
+
+
+def _percent(share: float) -> str:
+    return "" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def _largest(values: PerHead) -> tuple[int, int]:
+    layer, head = np.unravel_index(int(values.argmax()), values.shape)
+    return int(layer), int(head)

@@ -1,0 +1,213 @@
+"""`score_relations`, `score_features` and `bertscope relations`, from a file to a table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import numpy as np
+import pandas
+import pytest
+from bertscope.cli.app import run
+
+from tests.support.fake_server import FakeServer
+from tests.support.harness import Host
+
+TREEBANK = """\
+# text = The cat sat.
+1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
+2\tcat\tcat\tNOUN\tNN\t_\t3\tnsubj\t_\t_
+3\tsat\tsit\tVERB\tVBD\t_\t0\troot\t_\tSpaceAfter=No
+4\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_
+
+# text = Yes
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+
+# text = Broken
+1\tBroken
+
+# text = A dog barked loudly.
+1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_
+2\tdog\tdog\tNOUN\tNN\t_\t3\tnsubj\t_\t_
+3\tbarked\tbark\tVERB\tVBD\t_\t0\troot\t_\t_
+4\tloudly\tloudly\tADV\tRB\t_\t3\tadvmod\t_\tSpaceAfter=No
+5\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_
+
+"""
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> Path:
+    path = tmp_path / "some.conllu"
+    path.write_text(TREEBANK, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run_command(target: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setenv("BERTSCOPE_TARGET", target)
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+def test_calls_of_a_real_server_add_up_to_one(host: Host, treebank: Path) -> None:
+    texts = bertscope.read_conllu(treebank)
+    with bertscope.Client(host.target) as client:
+        whole = client.score_relations(texts, model="bert")
+        parts = [client.score_relations([text], model="bert") for text in texts if text.pairs]
+    merged = bertscope.RelationScores.merge(parts)
+    assert (whole.texts, merged.texts, list(whole.relations)) == (2, 2, ["det", "nsubj", "punct", "advmod"])
+    for name, relation in whole.relations.items():
+        assert (relation.pairs, len(relation.details)) == (1 if name == "advmod" else 2,) * 2
+        for direction in ("forward", "backward"):
+            np.testing.assert_array_equal(relation.accuracy(direction), merged[name].accuracy(direction))
+            expected = merged[name].largest_weight(direction)
+            np.testing.assert_allclose(relation.largest_weight(direction), expected, rtol=0, atol=1e-5)
+
+
+def test_weights_are_those_of_the_maps(host: Host) -> None:
+    text = bertscope.RelationText("cat sat", [("nsubj", 1, 0)])
+    with bertscope.Client(host.target) as client:
+        score = client.score_relations(text, model="bert")["nsubj"]
+        (maps,) = client.extract_attention("cat sat", model="bert", words=True)
+    np.testing.assert_allclose(score.largest_weight("forward"), maps.attention[:, :, 2, 1], rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(score.accuracy("backward"), 1)  # No other word is there.
+
+
+def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None:
+    texts = bertscope.read_conllu_features(treebank)
+
+    async def ask() -> bertscope.FeatureScores:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.score_features(iter(texts), ["NOUN", "INTJ", "negation"], model="bert")
+
+    scores = asyncio.run(ask())
+    assert scores.texts == 3
+    assert {name: score.attention.texts for name, score in scores.features.items()} == {
+        "NOUN": 2,
+        "INTJ": 1,
+        "negation": 0,
+        "[CLS]": 3,
+        "[SEP]": 3,
+    }
+    assert np.isnan(scores.attention("negation")).all()
+
+
+def test_only_texts_with_a_pair_are_sent_and_errors_name_the_callers_index(server: FakeServer) -> None:
+    texts = [bertscope.RelationText("a b", [("r", 0, 1)] if index % 2 else []) for index in range(600)]
+    heard: list[bertscope.TextsProgress] = []
+    with bertscope.Client(server.target) as client:
+        scores = client.score_relations(iter(texts), on_progress=heard.append)
+        assert client.score_relations(texts, details=False)["r"].details == ()
+    assert scores.texts == heard[-1].done == 300
+    assert scores["r"].pairs == 600
+
+
+@pytest.mark.parametrize("given", [list, iter])
+def test_a_rejected_text_is_named_by_the_callers_index(host: Host, given: Any) -> None:
+    texts = [bertscope.RelationText("a b", [("r", 0, 1)] if index % 2 else []) for index in range(30)]
+    texts[21] = bertscope.RelationText("a b", [("r", 0, 1)], [(0, 2), (1, 3)])  # overlapping words
+    rejected: dict[int, bertscope.InvalidArgument] = {}
+    with bertscope.Client(host.target) as client:
+        scores = client.score_relations(given(texts), model="bert", on_rejected=rejected.__setitem__)
+        assert (scores.texts, list(rejected), rejected[21].reason) == (14, [21], "WORDS_OVERLAP")
+        with pytest.raises(bertscope.InvalidArgument, match=r"texts\[21\]\.words\[1\]"):
+            client.score_relations(given(texts), model="bert")
+
+
+@pytest.mark.parametrize("given", [list, iter])
+def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> None:
+    with bertscope.Client(server.target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match="no text has a pair"):
+            client.score_relations(given([bertscope.RelationText("a", [])] * 3))
+        with pytest.raises(bertscope.InvalidArgument, match="no text has a marked part"):
+            client.score_features(given([bertscope.FeatureText("a", [])]), special_tokens=False)
+        with pytest.raises(bertscope.InvalidArgument, match="relations"):
+            client.score_relations([], [])
+    assert server.requests == []
+
+
+def test_the_command_prints_the_best_head_of_each_relation(command: Any, server: FakeServer, treebank: Path) -> None:
+    code, out, err = command(server.target, "relations", str(treebank), "--top", "3")
+    assert (code, err) == (0, "")
+    for word in ("nsubj", "det", "best offset", "chance", "2 texts, 3 x 4 heads", "not shown: 1 relation"):
+        assert word in out
+    assert "left out: 1 text" in out
+    assert "some.conllu, line 11: has 2 columns" in out
+    assert list(server.requests[-1].relations) == ["det", "nsubj", "punct", "advmod"]
+    assert server.requests[-1].details
+
+
+def test_the_command_scores_what_it_is_told(command: Any, server: FakeServer, treebank: Path) -> None:
+    arguments = ("--only", "nsubj", "--only", "obj", "--no-intervals", "--direction", "backward", "--limit", "1")
+    code, out, _ = command(server.target, "relations", str(treebank), *arguments)
+    assert code == 0
+    assert list(server.requests[-1].relations) == ["nsubj", "obj"]
+    assert not server.requests[-1].details
+    assert "95 % interval" not in out
+    assert "→" not in out
+
+
+def test_the_command_on_a_real_server(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+    table, figure = tmp_path / "scores.parquet", tmp_path / "best.svg"
+    arguments = ("relations", str(treebank), "--model", "bert", "--output", str(table), "--plot", str(figure), "--dark")
+    code, out, _ = command(host.target, *arguments)
+    assert code == 0
+    assert f"wrote {table}" in out
+    assert figure.stat().st_size > 5000
+    frame = pandas.read_parquet(table)
+    assert set(frame["relation"]) == {"det", "nsubj", "punct", "advmod"}
+    code, out, _ = command(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line.split()[1:2] in (["2"], ["3"])] == ["NOUN", "[CLS]", "[SEP]"]
+
+
+def test_the_command_as_json(command: Any, server: FakeServer, treebank: Path) -> None:
+    code, out, _ = command(server.target, "relations", str(treebank), "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert [relation["relation"] for relation in document["relations"]] == ["det", "nsubj", "punct", "advmod"]
+    assert len(document["relations"][0]["forward"]["accuracy"]) == 3
+    assert document["relations"][0]["best"]["direction"] in ("forward", "backward")
+    assert len(document["left_out"]) == 1
+    code, out, _ = command(server.target, "relations", str(treebank), "--features", "--json")
+    assert {"NOUN", "subject", "[CLS]"} <= {feature["feature"] for feature in json.loads(out)["features"]}
+
+
+def test_places_of_words_come_from_json_lines(command: Any, server: FakeServer, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"text": "a b", "pairs": [["r", 0, 1]]}\n', encoding="utf-8")
+    assert command(server.target, "relations", str(path))[0] == 0
+    assert server.requests[-1].texts[0].input.text == "a b"
+    path.write_text('{"text": "a b", "marks": [["f", 0, 1]]}\n', encoding="utf-8")
+    assert command(server.target, "relations", str(path), "--features")[0] == 0
+    assert list(server.requests[-1].features) == ["f"]
+    code, _, err = command(server.target, "relations", str(path), "--propbank")
+    assert code == 2
+    assert "--propbank goes with a treebank" in err
+
+
+@pytest.mark.parametrize("option", [("--propbank",), ("--no-subtypes",), ("--no-intervals",), ("--direction", "forward")])
+def test_options_of_relations_do_not_go_with_features(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
+    code, _, err = command(server.target, "relations", str(treebank), "--features", *option)
+    assert code == 2
+    assert f"{option[0]} does not go with --features" in err
+    assert server.requests == []
+
+
+def test_files_that_cannot_be_read_are_one_line(command: Any, server: FakeServer, tmp_path: Path) -> None:
+    code, _, err = command(server.target, "relations", "missing.conllu")
+    assert (code, err) == (1, "bertscope: cannot read missing.conllu: No such file or directory\n")
+    broken = tmp_path / "broken.conllu"
+    broken.write_text("one\n", encoding="utf-8")
+    code, _, err = command(server.target, "relations", str(broken))
+    assert code == 1
+    assert "line 1: has 1 columns" in err
+    assert server.requests == []
