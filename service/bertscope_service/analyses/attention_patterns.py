@@ -33,7 +33,7 @@ from bertscope_service.analyses.observers.attention_statistics import MapNumber
 
 Array = NDArray[np.float64]
 
-VERTICAL, DIAGONAL, OWN, SPREAD = 0.2, 0.2, 0.5, 0.25
+VERTICAL, DIAGONAL, OWN, SPREAD = 0.15, 0.12, 0.5, 0.25
 """The threshold of each feature."""
 
 
