@@ -137,6 +137,25 @@ class Sweep:
         return Answer("", arrays=effects)
 
 
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Calls DescribeAttention or, with interventions, CompareAttention: of the model and of itself under these."""
+
+    texts: Sequence[str]
+    interventions: Sequence[bertscope.HeadIntervention] = ()
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        if self.interventions:
+            compared = await caller.client.compare_attention(
+                self.texts, model=model, interventions=self.interventions, timeout=seconds
+            )
+            differences = [compared.difference(name) for name in compared.differences]
+            arrays = [compared.cosine.mean(), compared.divergence.mean(), *differences]
+            return Answer(compared.provenance.weights_digest, arrays=arrays)
+        found = await caller.client.describe_attention(self.texts, model=model, timeout=seconds)
+        return Answer(found.provenance.weights_digest, arrays=[found.mean(name) for name in found.statistics])
+
+
 async def rank(caller: Caller, model: str, seconds: float) -> Answer:
     """Calls RankHeads."""
     objective = bertscope.MaskedLmLoss(texts_of_lengths([12, 16], mask=False))
@@ -176,6 +195,8 @@ def questions() -> list[Question]:
         _plain("ExtractAttention, guest", Role.GUEST, Attend(maps)),
         _stream("ExtractAttention, left half-way", partial(Attend, long), len(long) // 2),
         Question("ExtractAttention, read slowly", Role.EMBEDDED, Attend(long, pause=PAUSE_SECONDS), Attend(long), 0.5),
+        _plain("DescribeAttention", Role.EMBEDDED, Describe(maps)),
+        _plain("CompareAttention", Role.EMBEDDED, Describe(maps, _interventions())),
         _plain("SweepHeads", Role.EMBEDDED, Sweep(texts[:4]), 0.5),
         _stream("SweepHeads, left half-way", partial(Sweep, texts[:4]), 2),
         _plain("RankHeads", Role.EMBEDDED, rank, 0.5),
@@ -185,6 +206,8 @@ def questions() -> list[Question]:
         _fill("FillMask, 16 texts, ONNX", texts[:16], Role.ONNX),
         _fill("FillMask, interventions, ONNX", texts[20:24], Role.ONNX, interventions=_interventions()),
         _plain("ExtractAttention, ONNX", Role.ONNX, Attend(maps)),
+        _plain("DescribeAttention, ONNX", Role.ONNX, Describe(maps)),
+        _plain("CompareAttention, ONNX", Role.ONNX, Describe(maps, _interventions())),
         _plain("SweepHeads, ONNX", Role.ONNX, Sweep(texts[:4]), 0.5),
         _plain("RankHeads, ONNX", Role.ONNX, rank),
         _plain("ModelInfer, ONNX", Role.ONNX, infer),

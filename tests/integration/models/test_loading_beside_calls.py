@@ -13,6 +13,7 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
+from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
@@ -87,6 +88,7 @@ def rank(host: Host, name: str) -> Values:
     return matrix(host.ablation.RankHeads(request, timeout=SECONDS).importance)
 
 
+PAIRED = [(SENTENCES[1],), (SENTENCES[2], SENTENCES[1]), (SENTENCES[-1],)]
 LINKED = [links((text,), seed, count=12) for seed, text in enumerate(SENTENCES[1:])]
 
 
@@ -128,12 +130,31 @@ def marked(host: Host, name: str) -> Values:
     return np.array([[*one.attention.sums, *one.from_first_special.sums] for one in found]) / len(LINKED)
 
 
+def described(host: Host, name: str) -> Values:
+    request = statistics_pb2.DescribeAttentionRequest(model=f"models/{name}", inputs=[text_input(*one) for one in PAIRED])
+    found = host.attention.DescribeAttention(request, timeout=SECONDS).statistics
+    return np.array([one.sums.sums for one in found]) / len(PAIRED)
+
+
+def compared_request(name: str) -> statistics_pb2.CompareAttentionRequest:
+    closed = common.HeadIntervention(layer=0, heads=[0, 2], mode=common.HeadIntervention.MODE_UNIFORM)
+    inputs = [text_input(*one) for one in PAIRED]
+    return statistics_pb2.CompareAttentionRequest(model=f"models/{name}", inputs=inputs, interventions=[closed])
+
+
+def compared(host: Host, name: str) -> Values:
+    found = host.attention.CompareAttention(compared_request(name), timeout=SECONDS)
+    return np.array([found.cosine.sums, found.divergence.sums, *(one.sums.sums for one in found.differences)]) / len(PAIRED)
+
+
 QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
     "maps": maps,
     "tensors": tensors,
     "relations": linked,
     "features": marked,
+    "described": described,
+    "compared": compared,
 }
 
 
@@ -266,6 +287,7 @@ def test_callers_that_leave_change_no_answer(host: Host) -> None:
             calls = [
                 host.attention.ScoreRelations.future(relations_request(name), timeout=SECONDS),
                 host.attention.ScoreFeatures.future(features_request(name), timeout=SECONDS),
+                host.attention.CompareAttention.future(compared_request(name), timeout=SECONDS),
             ]
             if number % 3:
                 fill(host, name)  # meanwhile, they wait, run or end
