@@ -23,7 +23,7 @@ class LayerRun:
     padding, to take the mean of V with; set if `uniform` is. on_maps, on_context: receive the maps and the contexts; if
     `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
     batch; see `torch.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
-    attention, [rows, length, heads, head_size]. Only PyTorch has the last two.
+    attention, [rows, length, heads, head_size]; PyTorch alone takes them.
     """
 
     keep: torch.Tensor | None = None
@@ -117,3 +117,13 @@ def average_of(state: State) -> torch.Tensor:
         return state.hidden.new_full((len(state.lengths), 1, length, 1), 1.0 / length)
     real = state.valid.to(torch.float32)
     return (real / real.sum(dim=1, keepdim=True)).to(state.hidden.dtype)[:, None, :, None]
+
+
+def gated_weights(maps: torch.Tensor, run: LayerRun) -> torch.Tensor:
+    """Returns keep * A + uniform / L, zeros at padding, of maps A [rows, heads, length, length]; A itself without gates."""
+    if run.keep is None:
+        return maps
+    gated = maps * run.keep.float()[:, :, None, None]
+    if run.uniform is None or run.average is None:
+        return gated
+    return gated.add_(run.uniform.float()[:, :, None, None] * run.average.float().transpose(2, 3))

@@ -28,6 +28,7 @@ from bertscope_service.encoders.base import (
     place_rows,
 )
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.onnx.decomposition import OnnxDecomposition
 from bertscope_service.encoders.onnx.details import read_details
 from bertscope_service.encoders.onnx.parts import Parts, read_graph
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
@@ -89,6 +90,7 @@ class OnnxEncoder:
         self.reads_first = reads_first
         self._head_size = head_size
         self._parts = parts
+        self._weights = settings.weights
         self._last = at(HIDDEN, shape.layers)
         # A model that is read at chosen positions runs its last layer only there; one that is read whole does not need to.
         self._chooses = capabilities.masked_lm or (capabilities.classification and reads_first)
@@ -111,7 +113,8 @@ class OnnxEncoder:
     @property
     def resident_bytes(self) -> int:
         """The memory of the weights of all parts made so far."""
-        return self._parts.bytes
+        copies = self.decomposition.bytes if "decomposition" in vars(self) else 0
+        return self._parts.bytes + copies
 
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
         ids, segments, lengths, valid = place_rows(sequences, self.device)
@@ -145,12 +148,24 @@ class OnnxEncoder:
             self._run_body(state, state.pending.feeds, only)
         while state.layer < stop:
             layer = state.layer
-            run = LayerRun.of(layer, gates, watch, taps)
-            if layer in self._kept:
-                run = run.without_pruned(self._kept[layer], self.shape.heads)
-            state.hidden = self._run_layer(state, run, only if layer == stop - 1 else None)
-            state.context = None
-            state.layer += 1
+            self.run_layer(state, self.layer_run(state, gates, watch, taps), only if layer == stop - 1 else None)
+
+    def layer_run(
+        self,
+        state: State,
+        gates: BatchGates | None,
+        watch: Mapping[int, MapWatcher] | None,
+        taps: Mapping[int, ContextWatcher] | None,
+    ) -> LayerRun:
+        """Returns the run of the state's layer, for its remaining heads."""
+        run, kept = LayerRun.of(state.layer, gates, watch, taps), self._kept.get(state.layer)
+        return run if kept is None else run.without_pruned(kept, self.shape.heads)
+
+    def run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None, values: str = "") -> None:
+        """Runs the state's layer. `values`: the name of V in the graph, if `run.on_values` is to get them."""
+        state.hidden = self._run_layer(state, run, only, values)
+        state.context = None
+        state.layer += 1
 
     def _run_body(self, state: State, feeds: Mapping[str, torch.Tensor], only: torch.Tensor | None) -> None:
         """Runs all layers from ids, the last one only at the requested positions."""
@@ -168,7 +183,7 @@ class OnnxEncoder:
         state.hidden = found[:, :wanted] if self._chooses else pick(found, only)
         state.layer = self.shape.layers
 
-    def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None) -> torch.Tensor:
+    def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None, values: str) -> torch.Tensor:
         """Returns a layer's output at the positions `only` [rows, n], None for all."""
         layer, hidden = state.layer, state.hidden
         rows, length, size = hidden.shape
@@ -178,14 +193,14 @@ class OnnxEncoder:
             whole = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), (after,))
             feeds = {at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}
             return pick(whole.run(feeds, {after: hidden.shape})[after], only)
-        watched = run.on_maps is not None or run.on_context is not None
-        context = self._read(state, run) if state.context is None or watched else state.context
+        watched = bool(run.on_maps or run.on_context or values)
+        context = self._read(state, run, values) if state.context is None or watched else state.context
         own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None]).transpose(1, 2)
         finish = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (after,))
         feeds = {at(GATED, layer): own, at(HIDDEN, layer): pick(hidden, only)}
         return finish.run(feeds, {after: (rows, own.shape[1], size)})[after]
 
-    def _read(self, state: State, run: LayerRun) -> Context:
+    def _read(self, state: State, run: LayerRun, values: str = "") -> Context:
         """Returns the contexts of the state's layer, after passing them to watchers."""
         layer, hidden = state.layer, state.hidden
         rows, length = hidden.shape[:2]
@@ -193,10 +208,14 @@ class OnnxEncoder:
         fetch: dict[str, tuple[int, ...]] = {at(OWN, layer): (rows, length, count, size), at(MEAN, layer): (rows, count, size)}
         if run.on_maps is not None:
             fetch[at(MAPS, layer)] = (rows, count, length, length)
+        if values:
+            fetch[values] = (rows, length, count * size)
         attention = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), tuple(fetch))
         found = attention.run({at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}, fetch)
         if run.on_maps is not None:
             run.on_maps(found[at(MAPS, layer)])
+        if values and run.on_values is not None:
+            run.on_values(found[values].unflatten(2, (count, size)).transpose(1, 2))
         if run.on_context is not None:
             run.on_context(found[at(OWN, layer)].transpose(1, 2))
         return Context(found[at(OWN, layer)], found[at(MEAN, layer)])
@@ -233,6 +252,16 @@ class OnnxEncoder:
 
     def _index(self, numbers: list[int]) -> torch.Tensor:
         return to_device(torch.tensor(numbers, dtype=torch.int64, device="cpu"), self.device)
+
+    def heads_of(self, layer: int) -> tuple[int, ...]:
+        """Returns the heads that a layer's weights have."""
+        gone = self.shape.pruned.get(layer, ())
+        return tuple(head for head in range(self.shape.heads) if head not in gone)
+
+    @cached_property
+    def decomposition(self) -> OnnxDecomposition:
+        """Takes its layers apart."""
+        return OnnxDecomposition(self, self._parts, self._head_size, self._weights)
 
     def _count(self, layer: int) -> int:
         """Returns the number of heads of a layer."""

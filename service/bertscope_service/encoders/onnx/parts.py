@@ -22,6 +22,10 @@ class Parts:
         self._made: dict[tuple[str, tuple[str, ...]], Session] = {}
         self.bytes = 0
 
+    def graph(self, name: str) -> onnx.ModelProto:
+        """Returns a whole graph."""
+        return self._graphs[name]
+
     def get(self, graph: str, inputs: Sequence[str], outputs: Sequence[str]) -> Session:
         """Returns the part that computes some values from others."""
         key = graph, (*inputs, "", *outputs)

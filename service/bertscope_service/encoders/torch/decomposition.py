@@ -8,7 +8,7 @@ import torch
 
 from bertscope_service.encoders.base import BatchGates
 from bertscope_service.encoders.decomposition import LayerParts, Normalisation, Part, RowParts
-from bertscope_service.encoders.gating import LayerRun
+from bertscope_service.encoders.gating import LayerRun, gated_weights
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.packing import PackedLinear
 
@@ -43,7 +43,7 @@ class TorchDecomposition:
             rows, length = before.shape[:2]
             maps = [torch.zeros((rows, 0, length, length), dtype=torch.float32, device=encoder.device)]
             values = [before.new_zeros((rows, 0, length, self._architecture.head_size))]
-        return LayerParts(layer, heads, state.lengths, _gated(maps.pop(), run), values.pop(), run.constant, before)
+        return LayerParts(layer, heads, state.lengths, gated_weights(maps.pop(), run), values.pop(), run.constant, before)
 
     def projection(self, layer: int) -> torch.Tensor:
         heads, size = self._encoder.heads_of(layer), self._architecture.head_size
@@ -64,16 +64,6 @@ class TorchDecomposition:
         by_head = contexts.unflatten(2, (-1, architecture.head_size))
         output: torch.Tensor = architecture.run_layer(layer, whole, None, LayerRun(given=by_head))
         return output
-
-
-def _gated(maps: torch.Tensor, run: LayerRun) -> torch.Tensor:
-    """Returns keep * A + uniform / L; A itself where no gate acts."""
-    if run.keep is None:
-        return maps
-    gated = maps * run.keep.float()[:, :, None, None]
-    if run.uniform is None or run.average is None:
-        return gated
-    return gated.add_(run.uniform.float()[:, :, None, None] * run.average.float().transpose(2, 3))
 
 
 def weight_of(linear: Any, inputs: int, device: torch.device) -> torch.Tensor:

@@ -1,0 +1,191 @@
+"""Takes the layers of exported graphs apart.
+
+The values that this takes are not among those that an export names, so they are found from the named ones beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import onnx
+import torch
+
+from bertscope_service.encoders.base import BatchGates
+from bertscope_service.encoders.decomposition import LayerParts, Normalisation, Part, RowParts
+from bertscope_service.encoders.gating import average_of, gated_weights
+from bertscope_service.encoders.onnx.parts import Parts
+from bertscope_service.encoders.onnx.values import ANALYSIS, GATED, HIDDEN, OWN, VALID, at
+from bertscope_service.encoders.state import State, to_device
+
+if TYPE_CHECKING:
+    from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class LayerValues:
+    """Names of values of a layer that has heads.
+
+    values: V, [rows, length, heads * head_size]. projected: the output of the output projection. summed: its sum with the
+    residual connection. scale, epsilon: of the layer normalisation of x + attention(x); None and 0 without one.
+    """
+
+    values: str
+    projected: str
+    summed: str
+    scale: str | None
+    epsilon: float
+
+
+class OnnxDecomposition:
+    """The `Decomposition` of an `OnnxEncoder`."""
+
+    def __init__(self, encoder: OnnxEncoder, parts: Parts, head_size: int, weights: Path) -> None:
+        """`weights`: the folder that graphs refer to."""
+        self._encoder = encoder
+        self._parts = parts
+        self._head_size = head_size
+        self._weights = weights
+        self._projections: dict[int, torch.Tensor] = {}
+        self._scales: dict[int, torch.Tensor] = {}
+        graph = parts.graph(ANALYSIS).graph
+        layers = [layer for layer in range(encoder.shape.layers) if encoder.heads_of(layer)]
+        self._named = find_values(graph, layers)
+        # A graph can be cut only at values whose type it declares.
+        declared = {value.name for value in graph.value_info}
+        names = {name for one in self._named.values() for name in (one.values, one.projected, one.summed)} - declared
+        float32 = onnx.TensorProto.FLOAT
+        graph.value_info.extend(onnx.helper.make_tensor_value_info(name, float32, None) for name in sorted(names))
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the copies of weights made so far."""
+        return sum(tensor.nbytes for tensor in (*self._projections.values(), *self._scales.values()))
+
+    def refusal(self, part: Part) -> str | None:
+        encoder, layers = self._encoder, range(self._encoder.shape.layers)
+        with_heads = [layer for layer in layers if encoder.heads_of(layer)]
+        if encoder.precision not in ("fp32", "weight_only"):
+            return f"it rounds to {encoder.precision} inside its graph; load the model that it was made from"
+        if any(layer not in self._named for layer in with_heads):
+            return "its graph is of a form in which layers can't be taken apart; load it with runtime torch"
+        if part is Part.NORMALISATION and any(layer not in self._named or not self._named[layer].scale for layer in layers):
+            return f"layers of this {encoder.shape.architecture} model don't normalise x + attention(x); ask for layer norms"
+        return None
+
+    def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
+        encoder, layer, before = self._encoder, state.layer, state.hidden
+        heads, (rows, length) = encoder.heads_of(layer), before.shape[:2]
+        maps = [torch.zeros((rows, 0, length, length), dtype=torch.float32, device=before.device)]
+        values = [before.new_zeros((rows, 0, length, self._head_size))]
+        run = encoder.layer_run(state, gates, None, None)
+        if run.uniform is not None:
+            run.average = average_of(state)
+        if heads:
+            run.on_maps, run.on_values = maps.append, values.append
+        encoder.run_layer(state, run, None, self._named[layer].values if heads else "")
+        return LayerParts(layer, heads, state.lengths, gated_weights(maps[-1], run), values[-1], run.constant, before)
+
+    def projection(self, layer: int) -> torch.Tensor:
+        if layer not in self._projections:
+            self._projections[layer] = self._project_each(layer)
+        return self._projections[layer]
+
+    def _project_each(self, layer: int) -> torch.Tensor:
+        """Returns what the output projection makes of each of its inputs, however its weight is stored."""
+        heads, size = len(self._encoder.heads_of(layer)), self._encoder.shape.heads * self._head_size
+        inputs = heads * self._head_size
+        if not inputs:
+            return torch.zeros((0, self._head_size, size), dtype=torch.float32, device=self._encoder.device)
+        one_by_one = torch.zeros((inputs + 1, inputs), dtype=torch.float32, device=self._encoder.device)
+        one_by_one.diagonal().fill_(1.0)
+        contexts = one_by_one.unflatten(1, (heads, self._head_size))[None]
+        projected = self._named[layer].projected
+        session = self._parts.get(ANALYSIS, (at(GATED, layer),), (projected,))
+        (found,) = session.run({at(GATED, layer): contexts}, {projected: (1, inputs + 1, size)})[projected]
+        # The last input is zero: what is left is the bias.
+        by_head: torch.Tensor = (found[:-1] - found[-1]).unflatten(0, (heads, self._head_size))
+        return by_head
+
+    def normalisation(self, layer: int, row: RowParts) -> Normalisation:
+        named = self._named[layer]
+        session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (named.summed,))
+        feeds = {at(GATED, layer): self._by_head(row.contexts()[None]), at(HIDDEN, layer): row.before[None]}
+        summed = session.run(feeds, {named.summed: (1, *row.before.shape)})[named.summed][0]
+        return Normalisation(self._scale(layer), torch.sqrt(summed.var(dim=-1, correction=0) + named.epsilon))
+
+    def _scale(self, layer: int) -> torch.Tensor:
+        if layer not in self._scales:
+            name = self._named[layer].scale
+            (tensor,) = [one for one in self._parts.graph(ANALYSIS).graph.initializer if one.name == name]
+            array = onnx.numpy_helper.to_array(tensor, base_dir=str(self._weights)).astype("float32")
+            self._scales[layer] = to_device(torch.from_numpy(array), self._encoder.device)
+        return self._scales[layer]
+
+    def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        after, whole = at(HIDDEN, layer + 1), before.expand(len(contexts), *before.shape)
+        feeds, inputs = {at(HIDDEN, layer): whole}, (at(GATED, layer), at(HIDDEN, layer))
+        if self._encoder.heads_of(layer):
+            feeds[at(GATED, layer)] = self._by_head(contexts)
+        else:
+            inputs = (at(HIDDEN, layer), VALID)
+            feeds[VALID] = torch.ones(whole.shape[:2], dtype=torch.bool, device=whole.device)
+        return self._parts.get(ANALYSIS, inputs, (after,)).run(feeds, {after: whole.shape})[after]
+
+    def _by_head(self, contexts: torch.Tensor) -> torch.Tensor:
+        by_head: torch.Tensor = contexts.unflatten(2, (-1, self._head_size))
+        return by_head
+
+
+class _Node(NamedTuple):
+    """A node of a graph, without protobuf, which is slow to read again and again."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    epsilon: float
+
+
+def find_values(graph: onnx.GraphProto, layers: Sequence[int]) -> dict[int, LayerValues]:
+    """Returns the names of the values of some layers; those of another form are missing."""
+    nodes = [_Node(node.op_type, tuple(node.input), tuple(node.output), _epsilon(node)) for node in graph.node]
+    known = {tensor.name for tensor in graph.initializer}
+    makers = {name: node for node in nodes for name in node.outputs}
+    found = {layer: _values_of(nodes, makers, known, layer) for layer in layers}
+    return {layer: values for layer, values in found.items() if values is not None}
+
+
+def _epsilon(node: onnx.NodeProto) -> float:
+    """Returns the epsilon of a layer normalisation, ONNX's own if it names none."""
+    return next((float(attribute.f) for attribute in node.attribute if attribute.name == "epsilon"), 1e-5)
+
+
+def _values_of(nodes: Sequence[_Node], makers: Mapping[str, _Node], known: set[str], layer: int) -> LayerValues | None:
+    attention = makers.get(at(OWN, layer))
+    while attention is not None and attention.kind != "MultiHeadAttention":
+        attention = makers.get(attention.inputs[0])
+    found = _residual(nodes, at(GATED, layer), known)
+    if attention is None or found is None:
+        return None
+    projected, residual, summed = found
+    readers = [node for node in nodes if summed in node.inputs]
+    if residual == at(HIDDEN, layer) and [node.kind for node in readers] == ["LayerNormalization"]:
+        (norm,) = readers
+        if norm.inputs[1] in known:
+            return LayerValues(attention.inputs[2], projected, summed, norm.inputs[1], norm.epsilon)
+    return LayerValues(attention.inputs[2], projected, summed, None, 0.0)
+
+
+def _residual(nodes: Sequence[_Node], gated: str, known: set[str]) -> tuple[str, str, str] | None:
+    """Returns the operands and the result of the first sum of a value that follows from `gated` and one that does not."""
+    follow = {gated}
+    for node in nodes:
+        if follow.isdisjoint(node.inputs):
+            continue
+        if node.kind == "Add" and known.isdisjoint(node.inputs) and not follow.issuperset(node.inputs):
+            ours, other = sorted(node.inputs, key=lambda name: name not in follow)
+            return ours, other, node.outputs[0]
+        follow.update(node.outputs)
+    return None
