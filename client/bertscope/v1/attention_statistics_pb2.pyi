@@ -346,12 +346,17 @@ class DescribeAttentionRequest(_message.Message):
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     head_distances: _builtins.bool
     """True: also compute HeadDistances, which takes time proportional to (layers * heads)^2."""
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and count them. False: such a text is an error."""
+    quantity: Global___AttentionQuantity.ValueType
+    """The numbers of the maps. Rows of norms are divided by their sums first, and what is said of rows that sum to 1 holds for these.
+    ATTENTION_QUANTITY_VALUE_ZEROING is UNIMPLEMENTED.
+    """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:
         """Texts or pairs, 1 to the server's limit (256 unless set otherwise)."""
@@ -387,10 +392,11 @@ class DescribeAttentionRequest(_message.Message):
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         truncate: _builtins.bool = ...,
+        quantity: Global___AttentionQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "punctuation", b"punctuation", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "punctuation", b"punctuation", "quantity", b"quantity", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -411,14 +417,19 @@ class DescribeAttentionResponse(_message.Message):
     PATTERNS_FIELD_NUMBER: _builtins.int
     HEAD_DISTANCES_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
     heads: _builtins.int
-    """Heads of a layer. The numbers of a head that was pruned away are those of a map of zeros, and it is of no pattern."""
+    """Heads of a layer, 1 for a quantity that a layer has once. The numbers of a head that was pruned away, or that contributes nothing
+    if norms are described, are those of a map of zeros, and it is of no pattern.
+    """
     texts: _builtins.int
     """The texts or pairs described."""
     tokens: _builtins.int
     """Their tokens together, special tokens included."""
     truncated_texts: _builtins.int
     """The texts that were cut."""
+    quantity: Global___AttentionQuantity.ValueType
+    """The numbers of the maps, never unspecified."""
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """The layers described, in the order of the request."""
@@ -451,10 +462,11 @@ class DescribeAttentionResponse(_message.Message):
         patterns: _abc.Iterable[Global___AttentionPatternSums] | None = ...,
         head_distances: Global___HeadDistances | None = ...,
         provenance: _common_pb2.Provenance | None = ...,
+        quantity: Global___AttentionQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "provenance", b"provenance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "heads", b"heads", "layers", b"layers", "patterns", b"patterns", "provenance", b"provenance", "statistics", b"statistics", "texts", b"texts", "tokens", b"tokens", "truncated_texts", b"truncated_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "heads", b"heads", "layers", b"layers", "patterns", b"patterns", "provenance", b"provenance", "quantity", b"quantity", "statistics", b"statistics", "texts", b"texts", "tokens", b"tokens", "truncated_texts", b"truncated_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -19,6 +19,7 @@ from bertscope_service.analyses.observers.attention_statistics import (
     TokenKinds,
 )
 from bertscope_service.analyses.observers.head_distances import DivergenceObserver
+from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import Shape, TokenSequence
@@ -62,6 +63,7 @@ class DescriptionQuery:
     punctuation: tuple[str, ...]
     head_distances: bool
     truncate: bool
+    quantity: Quantity = Quantity.WEIGHTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,12 +112,13 @@ class DescriptionPlan:
 
     def __init__(self, query: DescriptionQuery, tokenizer: TextTokenizer, shape: Shape) -> None:
         self.query = query
-        self.heads = shape.heads
+        self.heads = shape.heads if query.quantity.by_head else 1
         punctuation = punctuation_ids(query.punctuation, tokenizer)
         self.texts = list(read_inputs(tokenizer, query.inputs, "inputs", truncate=query.truncate))
         self.kinds = [kinds_of(text, punctuation) for text in self.texts]
         self.rows: list[tuple[TokenSequence, Observer]] = [
-            (text.sequence, StatisticsObserver(query.layers, kinds)) for text, kinds in zip(self.texts, self.kinds, strict=True)
+            (text.sequence, StatisticsObserver(query.layers, kinds, query.quantity))
+            for text, kinds in zip(self.texts, self.kinds, strict=True)
         ]
         if query.head_distances:
             self.rows += self._distance_rows()
@@ -124,7 +127,7 @@ class DescriptionPlan:
         """Yields the rows that compare heads, as many rows of a text's maps at a time as fit into KEPT_BYTES."""
         for text in self.texts:
             for start, stop in self._parts(text):
-                yield text.sequence, DivergenceObserver(self.query.layers, start, stop)
+                yield text.sequence, DivergenceObserver(self.query.layers, start, stop, self.query.quantity)
 
     def _parts(self, text: TokenizedText) -> Iterator[tuple[int, int]]:
         """Yields the rows [start, stop) of a text's maps that are compared at a time."""

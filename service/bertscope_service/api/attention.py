@@ -24,7 +24,7 @@ from bertscope_service.api.attention_chunks import render_chunks
 from bertscope_service.api.attention_comparison import compare_attention
 from bertscope_service.api.attention_description import plan_description, render_description
 from bertscope_service.api.attention_features import plan_features, render_features
-from bertscope_service.api.attention_quantities import QUANTITIES, QUANTITY_NUMBERS, check_pairs, require_quantity
+from bertscope_service.api.attention_quantities import QUANTITY_NUMBERS, check_pairs, read_quantity, require_quantity
 from bertscope_service.api.attention_relations import plan_relations, render_relations
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.enums import meaning
@@ -189,7 +189,7 @@ def parse_extract_attention(
     inputs = check_inputs(request.inputs, limits)
     item_size = meaning(ITEM_SIZES, request.dtype, "dtype", "DATA_TYPE_FLOAT32 or DATA_TYPE_FLOAT16", "UNKNOWN_DTYPE")
     words = meaning(BY_WORD, request.level, "level", "ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD", "UNKNOWN_LEVEL")
-    quantity = meaning(QUANTITIES, request.quantity, "quantity", "one that AttentionQuantity names", "UNKNOWN_QUANTITY")
+    quantity = read_quantity(request.quantity)
     if request.heads and not quantity.by_head:
         message = f"a layer has {quantity.value} once, not for each head; leave heads out, or ask for weights or norms"
         raise InvalidArgument("heads", message, "HEADS_UNUSED")

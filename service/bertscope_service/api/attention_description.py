@@ -15,6 +15,7 @@ from bertscope_service.analyses.attention_description import (
     Statistic,
 )
 from bertscope_service.analyses.attention_patterns import Pattern
+from bertscope_service.api.attention_quantities import QUANTITY_NUMBERS, read_quantity, require_description, require_quantity
 from bertscope_service.api.checks import check_each, check_inputs, check_numbers
 from bertscope_service.api.enums import numbers
 from bertscope_service.api.limits import MAX_PUNCTUATION, RequestLimits
@@ -33,12 +34,16 @@ def plan_description(
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model whose attention can't be observed."""
     require_observable(model)
     shape = model.encoder.shape
+    quantity = read_quantity(request.quantity)
+    require_quantity(model, quantity)
+    require_description(model, quantity)
     query = DescriptionQuery(
         check_inputs(request.inputs, limits),
         check_numbers(request.layers, "layers", "layer", shape.layers, model.name),
         check_punctuation(request.punctuation, limits),
         request.head_distances,
         request.truncate,
+        quantity,
     )
     return DescriptionPlan(query, model.tokenizer, shape)
 
@@ -68,6 +73,7 @@ def render_description(
         patterns=[_render_pattern(pattern, sums) for pattern, sums in found.patterns.items()],
         head_distances=distances,
         provenance=render_provenance(model),
+        quantity=QUANTITY_NUMBERS[plan.query.quantity],
     )
 
 

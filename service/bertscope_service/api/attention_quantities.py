@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bertscope.v1 import attention_statistics_pb2
 
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
-from bertscope_service.api.enums import members, numbers
+from bertscope_service.api.enums import meaning, members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument, Unsupported
@@ -19,6 +19,18 @@ QUANTITIES: dict[int, Quantity] = {
     attention_statistics_pb2.ATTENTION_QUANTITY_UNSPECIFIED: Quantity.WEIGHTS,
     **members(Quantity, attention_statistics_pb2.AttentionQuantity, _PREFIX),
 }
+
+
+def read_quantity(number: int) -> Quantity:
+    """Returns the quantity in a request's field of this name."""
+    return meaning(QUANTITIES, number, "quantity", "one that AttentionQuantity names", "UNKNOWN_QUANTITY")
+
+
+def require_description(model: LoadedModel, quantity: Quantity) -> None:
+    """Raises Unsupported for a quantity of which there are no statistics."""
+    if quantity is Quantity.VALUE_ZEROING:
+        message = "value zeroing is not described, as it runs layers again for each token; ask ExtractAttention for its maps"
+        raise Unsupported(message, "QUANTITY_UNSUPPORTED", model=model.name, quantity=quantity.value)
 
 
 def require_quantity(model: LoadedModel, quantity: Quantity) -> None:

@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses import attention_description
+from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.attention_description import Description, DescriptionPlan, DescriptionQuery, Statistic
 from bertscope_service.analyses.attention_patterns import Pattern
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
+from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
@@ -269,3 +272,27 @@ def test_what_a_reply_counts(subject: Subject) -> None:
     plan = plan_of(subject, [*INPUTS[:2], ("cat " * 100, None)])
     assert plan.truncated_texts == 1
     assert plan.tokens == sum(len(text.sequence) for text in plan.texts)
+
+
+QUANTITIES = [one for one in Quantity if one is not Quantity.WEIGHTS and one is not Quantity.VALUE_ZEROING]
+
+
+@on_three
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.value)
+def test_other_quantities_are_described_alike(subject: Subject, quantity: Quantity) -> None:
+    """The statistics of what ExtractAttention gives, with rows of norms divided by their sums."""
+    if refusal(quantity, subject.encoder) is not None:
+        return
+    shape = subject.encoder.shape
+    layers, heads = tuple(range(shape.layers)), tuple(range(shape.heads)) if quantity.by_head else (0,)
+    plan = plan_of(subject, layers=layers)
+    asked = DescriptionPlan(replace(plan.query, quantity=quantity), subject.tokenizer, shape)
+    assert asked.heads == len(heads)
+    extracted = AttentionPlan(AttentionQuery(INPUTS, layers, heads, 4, False, True, quantity), subject.tokenizer)
+    maps = []
+    for row in extracted.rows:
+        (step,) = run_rows(subject.encoder, [row], None, batch=1)
+        wide = step.maps.astype(np.float64)
+        maps.append(wide / wide.sum(axis=-1, keepdims=True))
+    check(described(asked, subject.encoder), expected(subject, asked, maps))
+    check(described(asked, subject.encoder, batch=1), expected(subject, asked, maps))

@@ -123,3 +123,30 @@ def test_what_a_model_lacks(
     assert failures[0].info.reason == "QUANTITY_UNSUPPORTED"
     assert failures[0].info.metadata["quantity"] == Quantity.Name(quantity).removeprefix("ATTENTION_QUANTITY_").lower()
     extract(host, "other", quantity=statistics.ATTENTION_QUANTITY_NORMS)
+
+
+def describe(host: Host, **fields: Any) -> statistics.DescribeAttentionResponse:
+    inputs = [common_pb2.TextInput(text=text) for text in TEXTS]
+    request = statistics.DescribeAttentionRequest(model="models/bert", inputs=inputs, **fields)
+    reply: statistics.DescribeAttentionResponse = host.attention.DescribeAttention(request, timeout=CALL_SECONDS)
+    return reply
+
+
+@pytest.mark.parametrize("quantity", [0, 1, 2, 3, 4, 5, 6])
+def test_a_description_of_a_quantity(host: Host, quantity: int) -> None:
+    reply = describe(host, quantity=quantity, layers=[2, 0], head_distances=True)
+    assert reply.quantity == (quantity or statistics.ATTENTION_QUANTITY_WEIGHTS)
+    assert reply.heads == (1 if quantity in OF_LAYERS else 4)
+    maps = 2 * reply.heads
+    assert {len(one.sums.sums) for one in reply.statistics} == {maps}
+    assert len(reply.head_distances.sums) == maps**2
+    assert sum(sum(one.texts) for one in reply.patterns) == maps * len(TEXTS)
+
+
+def test_a_description_of_value_zeroing(host: Host) -> None:
+    with refused(UNIMPLEMENTED) as failures:
+        describe(host, quantity=statistics.ATTENTION_QUANTITY_VALUE_ZEROING)
+    assert failures[0].info.reason == "QUANTITY_UNSUPPORTED"
+    with refused(INVALID) as failures:
+        describe(host, quantity=99)
+    assert (failures[0].fields, failures[0].info.reason) == (["quantity"], "UNKNOWN_QUANTITY")

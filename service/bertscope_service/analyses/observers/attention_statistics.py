@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies, run_layers
+from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies
+from bertscope_service.analyses.observers.quantities import Quantity, show_shares
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
@@ -82,14 +83,16 @@ class MapNumbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatisticsObserver:
-    """Computes the numbers of a row's maps in some layers, in the given order. The result is MapNumbers."""
+    """Computes the numbers of a row's maps in some layers, in the given order; rows of norms are divided by their sums.
+    The result is MapNumbers."""
 
     layers: tuple[int, ...]
     tokens: TokenKinds
+    quantity: Quantity = Quantity.WEIGHTS
 
     @property
     def group(self) -> Hashable:
-        return self.layers
+        return self.layers, self.quantity
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -100,7 +103,7 @@ class StatisticsObserver:
             found[layer] = reduction.numbers(maps)
 
         layers = observers[0].layers
-        run_layers(encoder, state, layers, gates, see)
+        show_shares(observers[0].quantity, encoder, state, layers, gates, see)
         numbers = torch.stack([found[layer] for layer in layers], dim=1)
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MapNumbers]:

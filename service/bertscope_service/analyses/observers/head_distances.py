@@ -10,7 +10,8 @@ from typing import Any, Self
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies, run_layers
+from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies
+from bertscope_service.analyses.observers.quantities import Quantity, show_shares
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
@@ -27,6 +28,7 @@ class DivergenceObserver:
     layers: tuple[int, ...]
     start: int
     stop: int
+    quantity: Quantity = Quantity.WEIGHTS
 
     @property
     def group(self) -> Hashable:
@@ -40,7 +42,7 @@ class DivergenceObserver:
         def see(layer: int, maps: torch.Tensor) -> None:
             kept[layer] = maps[0, :, observer.start : observer.stop].flatten(1).clone()
 
-        run_layers(encoder, state, observer.layers, gates, see)
+        show_shares(observer.quantity, encoder, state, observer.layers, gates, see)
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[NDArray[Any]]:
             return [arrays[0]]

@@ -8,7 +8,13 @@ from functools import partial
 
 import torch
 
-from bertscope_service.analyses.observers.contributions import layer_norms, layer_output_norms, norms, zeroed_distances
+from bertscope_service.analyses.observers.contributions import (
+    layer_norms,
+    layer_output_norms,
+    norms,
+    shares_of_rows,
+    zeroed_distances,
+)
 from bertscope_service.analyses.observers.rollout import Rollout
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.decomposition import Decomposition, LayerParts, Part, decomposition_of
@@ -39,6 +45,11 @@ class Quantity(Enum):
     def rolls_out(self) -> bool:
         """True for the rollouts, which continue from the layers below."""
         return self in (Quantity.ROLLOUT, Quantity.ROLLOUT_WITHOUT_RESIDUAL)
+
+    @property
+    def is_norm(self) -> bool:
+        """True for lengths of vectors, whose rows have no fixed sum."""
+        return self in (Quantity.NORMS, Quantity.LAYER_NORMS, Quantity.LAYER_OUTPUT_NORMS)
 
 
 NEEDED: dict[Quantity, tuple[Part, ...]] = {
@@ -96,6 +107,18 @@ def run_quantity(
         see(layer, reduce(decomposition, parts))
     encoder.advance(state, stop, gates)
     return None
+
+
+def show_shares(
+    quantity: Quantity, encoder: Encoder, state: State, layers: Collection[int], gates: BatchGates | None, see: See
+) -> None:
+    """Runs all layers up to the highest of `layers`, and passes the quantity of these layers to `see`, in ascending order; rows
+    of norms are divided by their sums. Any quantity but value zeroing."""
+
+    def share(layer: int, maps: torch.Tensor) -> None:
+        see(layer, shares_of_rows(maps) if quantity.is_norm else maps)
+
+    run_quantity(quantity, encoder, state, max(layers) + 1, gates, layers, share)
 
 
 def _reduction(quantity: Quantity, heads: int) -> Callable[[Decomposition, LayerParts], torch.Tensor]:
