@@ -15,7 +15,7 @@ from benchmarks.host import command as host
 from benchmarks.lib.measure import Claim, machine
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
-from benchmarks.micro import int8, intervals, runtimes
+from benchmarks.micro import int8, intervals, quantities, runtimes
 from benchmarks.peers import command as peers
 from benchmarks.processes import command as processes
 from benchmarks.ray_serve import command as ray_serve
@@ -50,6 +50,7 @@ SCRIPTS = {
     "pruning": pruning,
     "runtimes": runtimes,
     "int8": int8,
+    "quantities": quantities,
     "onnx": onnx_serving,
     "security": security,
     "observing": observing,

@@ -85,8 +85,8 @@ def summed_norms(weights: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     found = weights.new_empty((length, length))
     many = max(1, NUMBERS_AT_A_TIME // max(1, heads * length))
     for start in range(0, length, many):
-        received = weights[:, :, start : start + many].permute(2, 1, 0)
-        squares = ((received @ products[start : start + many]) * received).sum(dim=-1)
+        received = weights[:, :, start : start + many].permute(2, 0, 1).contiguous()
+        squares = (products[start : start + many] @ received).mul_(received).sum(dim=1)
         found[:, start : start + many] = squares.clamp_(min=0.0).sqrt_().T
     return found
 
