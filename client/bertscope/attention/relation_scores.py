@@ -244,6 +244,19 @@ class RelationScores:
         given."""
         return BestHeads(relation.best(direction) for relation in self.relations.values() if relation.pairs)
 
+    def combined_accuracy(self, direction: Direction = "backward") -> float:
+        """Returns the share of all pairs that are found if each relation is looked up by its best head: of dependencies,
+        backward, the attachment score of a parser that knows the relation of each word. NaN without a pair."""
+        found = sum(int(getattr(relation, direction).correct.max()) for relation in self.relations.values())
+        pairs = sum(relation.pairs for relation in self.relations.values())
+        return found / pairs if pairs else math.nan
+
+    def combined_offset_accuracy(self) -> float:
+        """Returns the same of the best fixed offset of each relation."""
+        found = sum(relation.offsets.get(relation.best_offset, 0) for relation in self.relations.values())
+        pairs = sum(relation.pairs for relation in self.relations.values())
+        return found / pairs if pairs else math.nan
+
     def _repr_html_(self) -> str | None:
         return table_html(self)
 

@@ -194,6 +194,45 @@ def test_places_of_words_come_from_json_lines(command: Any, server: FakeServer, 
     assert "--propbank goes with a treebank" in err
 
 
+def test_the_command_scores_trees(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+    table = tmp_path / "trees.csv"
+    arguments = ("relations", str(treebank), "--tree", "--model", "bert")
+    code, out, _ = command(host.target, *arguments, "--output", str(table))
+    assert code == 0
+    # Of 7 words, the governor of four is the word after, and of two the word before.
+    assert "each word depends on the one before: 28.6 %, on the one after: 57.1 %" in out
+    assert "texts whose links are no tree: 1" in out
+    with bertscope.Client(host.target) as client:
+        found = client.score_trees(bertscope.read_conllu(treebank), model="bert", by_head=True)
+    assert table.read_text(encoding="utf-8").startswith("layer,head,texts,words,directed")
+    code, out, _ = command(host.target, *arguments, "--by-head", "--json")
+    assert code == 0
+    np.testing.assert_allclose(json.loads(out)["directed"], found.directed_score())
+    code, out, _ = command(host.target, *arguments, "--by-head")
+    assert "best head" in out
+
+
+@pytest.mark.parametrize("option", [("--only", "nsubj"), ("--plot", "a.png"), ("--features",), ("--propbank",)])
+def test_options_that_do_not_go_with_trees(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
+    code, _, err = command(server.target, "relations", str(treebank), "--tree", *option)
+    assert code == 2
+    assert f"{option[0]} does not go with --tree" in err
+    code, _, err = command(server.target, "relations", str(treebank), "--by-head")
+    assert (code, "--by-head goes with --tree" in err) == (2, True)
+    assert server.requests == []
+
+
+def test_a_text_that_is_too_long_for_a_tree_is_named_by_its_line(command: Any, host: Host, treebank: Path) -> None:
+    rows = (f"{number}\tlong\tlong\tADJ\t_\t_\t{number - 1}\tdep\t_\t_" for number in range(1, 601))
+    treebank.write_text(TREEBANK + "\n".join(rows) + "\n\n", encoding="utf-8")
+    code, _, err = command(host.target, "relations", str(treebank), "--tree", "--model", "bert")
+    assert code == 1
+    assert "some.conllu, line 20: has " in err
+    code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert")
+    assert code == 0
+    assert "some.conllu, line 20: has " in out
+
+
 @pytest.mark.parametrize("option", [("--propbank",), ("--no-subtypes",), ("--no-intervals",), ("--direction", "forward")])
 def test_options_of_relations_do_not_go_with_features(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
     code, _, err = command(server.target, "relations", str(treebank), "--features", *option)

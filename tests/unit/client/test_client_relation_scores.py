@@ -107,6 +107,15 @@ def test_a_relation_without_a_pair_has_no_numbers():
         scores["a"].accuracy("sideways")  # type: ignore[arg-type]
 
 
+def test_all_pairs_are_looked_up_by_the_best_head_of_each_relation():
+    for direction in ("forward", "backward"):
+        found = sum(details_of(MESSAGE, index, direction).sum(0).max() for index in (0, 1))
+        assert SCORES.combined_accuracy(direction) == found / 120
+    offsets = sum(max(each.pairs for each in relation.offsets) for relation in MESSAGE.relations)
+    assert SCORES.combined_offset_accuracy() == offsets / 120
+    assert np.isnan(read_relation_scores(relation_scores({}, 1, 1)).combined_accuracy())
+
+
 def test_tables_have_a_row_for_each_relation_direction_and_head():
     frame = SCORES.to_pandas()
     assert len(frame) == 2 * 2 * 12

@@ -1,16 +1,19 @@
 """`bertscope relations`: how heads attend between linked words of a treebank, or to words with a feature."""
 
-from collections.abc import Callable
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
 from bertscope.attention import span_files, treebanks
 from bertscope.attention.feature_scores import feature_columns
 from bertscope.attention.marked_texts import FeatureText, RelationText
-from bertscope.attention.relation_scores import relation_columns
+from bertscope.attention.relation_scores import Direction, relation_columns
+from bertscope.attention.trees import tree_columns
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
@@ -18,7 +21,7 @@ from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source, source_of
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views import relations as view
-from bertscope.cli.views.output import UsageError, console, print_json
+from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import answering
 from bertscope.cli.views.table_files import require_table, write_table
 from bertscope.plots.relations import save_features, save_relations
@@ -59,6 +62,8 @@ def relations(
         Path, typer.Argument(metavar="FILE", help="A treebank (.conllu), or texts with the places of words (.jsonl).")
     ],
     features: Annotated[bool, typer.Option("--features", help="Score words with a feature: nouns, subjects.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Score the trees of maps: one for each layer.")] = False,
+    by_head: Annotated[bool, typer.Option("--by-head", help="With --tree: a tree for each head; takes longer.")] = False,
     propbank: Annotated[bool, typer.Option("--propbank", help="The file has PropBank's roles: score those.")] = False,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="NAME", help="Score this relation or feature. Repeatable.")
@@ -76,65 +81,112 @@ def relations(
 ) -> None:
     """Show which heads attend between linked words (a verb and its subject), beside what fixed distances and chance find.
 
-    With --features, which heads attend to words with a feature. Sentences that can't be read, or that the model can't read, are
+    With --features, which heads attend to words with a feature; with --tree, how many words depend on the same words in a map's
+    maximum spanning tree. Sentences that can't be read, or that the model can't read, are
     named and left out.
     """
+    choices: Mapping[str, object] = {
+        "--only": only,
+        "--propbank": propbank,
+        "--no-subtypes": no_subtypes,
+        "--no-intervals": no_intervals,
+        "--direction": direction,
+        "--by-head": by_head,
+        "--plot": out.plot,
+        "--features": features,
+    }
+    kind = "--tree" if tree else "--features" if features else ""
+    for option, given in choices.items():
+        if given and option in UNUSED[kind]:
+            raise UsageError(f"{option} does not go with {kind}" if kind else f"{option} goes with --tree")
     out.require()
-    if features:
-        unused = {
-            "--propbank": propbank,
-            "--no-subtypes": no_subtypes,
-            "--no-intervals": no_intervals,
-            "--direction": direction,
-        }
-        for option, given in unused.items():
-            if given:
-                raise UsageError(f"{option} does not go with --features")
-        marked = feature_source(file, limit)
-        with server.connect(timeout) as client, marked.some_left(), answering("scoring") as show:
-            found = client.score_features(
-                marked.items,
-                only,
-                model=model,
-                interventions=base.interventions(),
-                reference_texts=base.reference_texts(),
-                on_progress=show,
-                on_rejected=marked.reject,
-                timeout=timeout,
-            )
-        written = out.write(feature_columns(found), lambda path: save_features(found, path, dark=out.dark))
-        if out.json:
-            print_json(view.features_document(found) | {"left_out": marked.left_out})
-            return
-        screen = console()
-        marked.print_left_out(screen)
-        view.print_features(screen, found)
+    arguments = {
+        "model": model,
+        "interventions": base.interventions(),
+        "reference_texts": base.reference_texts(),
+        "timeout": timeout,
+    }
+    if tree:
+        score_trees(server, out, relation_source(file, limit), by_head=by_head, **arguments)
+    elif features:
+        score_features(server, out, feature_source(file, limit), only, **arguments)
     else:
         linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
-        with server.connect(timeout) as client, linked.some_left(), answering("scoring") as show:
-            scores = client.score_relations(
-                linked.items,
-                only,
-                model=model,
-                details=not no_intervals,
-                interventions=base.interventions(),
-                reference_texts=base.reference_texts(),
-                on_progress=show,
-                on_rejected=linked.reject,
-                timeout=timeout,
-            )
-        written = out.write(relation_columns(scores), lambda path: save_relations(scores, path, direction, dark=out.dark))
-        if out.json:
-            print_json(view.document(scores, direction) | {"left_out": linked.left_out})
-            return
-        screen = console()
-        linked.print_left_out(screen)
-        view.print_relations(screen, scores, direction, top)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+        score_relations(server, out, linked, only, direction, top, details=not no_intervals, **arguments)
 
 
-def relation_source(path: Path, limit: int | None, *, propbank: bool, subtypes: bool) -> Source[RelationText]:
+UNUSED: Mapping[str, tuple[str, ...]] = {
+    "": ("--by-head",),
+    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head"),
+    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--plot"),
+}
+"""The options that mean nothing to a kind of scores."""
+
+
+def score_relations(
+    server: ServerOptions,
+    out: OutputOptions,
+    source: Source[RelationText],
+    only: list[str] | None,
+    direction: Direction | None,
+    top: int,
+    **arguments: Any,
+) -> None:
+    """Scores relations, and shows their best heads."""
+    with server.connect(arguments["timeout"]) as client, source.some_left(), answering("scoring") as show:
+        found = client.score_relations(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
+    written = out.write(relation_columns(found), lambda path: save_relations(found, path, direction, dark=out.dark))
+    if out.json:
+        print_json(view.document(found, direction) | {"left_out": source.left_out})
+    else:
+        view.print_relations(shown(source), found, direction, top)
+        print_written(written)
+
+
+def score_features(
+    server: ServerOptions, out: OutputOptions, source: Source[FeatureText], only: list[str] | None, **arguments: Any
+) -> None:
+    """Scores features, and shows the heads that attend most to them."""
+    with server.connect(arguments["timeout"]) as client, source.some_left(), answering("scoring") as show:
+        found = client.score_features(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
+    written = out.write(feature_columns(found), lambda path: save_features(found, path, dark=out.dark))
+    if out.json:
+        print_json(view.features_document(found) | {"left_out": source.left_out})
+    else:
+        view.print_features(shown(source), found)
+        print_written(written)
+
+
+def score_trees(
+    server: ServerOptions, out: OutputOptions, source: Source[RelationText], *, by_head: bool, **arguments: Any
+) -> None:
+    """Scores the trees of maps, and shows the best beside trees that branch to one side."""
+    if importlib.util.find_spec("networkx") is None:
+        raise Failure("trees need networkx: pip install networkx")
+    with server.connect(arguments["timeout"]) as client, source.named(), answering("scoring") as show:
+        found = client.score_trees(source.items, by_head=by_head, on_progress=show, **arguments)
+    written = out.write(tree_columns(found), lambda path: None)
+    if out.json:
+        print_json(view.trees_document(found) | {"left_out": source.left_out})
+    else:
+        view.print_trees(shown(source), found)
+        print_written(written)
+
+
+def shown(source: Source[Any]) -> Console:
+    """Prints the texts that were left out. Returns the screen."""
+    screen = console()
+    source.print_left_out(screen)
+    return screen
+
+
+def print_written(paths: Sequence[Path]) -> None:
+    """Prints the files that were written."""
+    for path in paths:
+        console().print(f"wrote {path}", soft_wrap=True)
+
+
+def relation_source(path: Path, limit: int | None, *, propbank: bool = False, subtypes: bool = True) -> Source[RelationText]:
     """Returns the texts with linked words of a file."""
     if path.suffix.lower() in span_files.SUFFIXES:
         if propbank:

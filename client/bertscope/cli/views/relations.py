@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from bertscope.attention.best_heads import BestHead
 from bertscope.attention.feature_scores import FeatureScores
 from bertscope.attention.relation_scores import DIRECTIONS, Direction, RelationScores
 from bertscope.attention.sums import PerHead
+from bertscope.attention.trees import TreeScores
 from bertscope.cli.views.output import plural, printable, table, titled
 
 ARROWS = {"forward": "→", "backward": "←"}
@@ -89,6 +91,7 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
     screen.print(titled("the head that attends most often to the linked word most (layer-head)", result))
     if intervals:
         screen.print("green: better than the best fixed offset, by the interval of the difference", style="dim")
+    _print_combined(screen, scores, [direction] if direction else DIRECTIONS)
     rest = len(ordered) - len(found)
     skipped = sum(relation.skipped_pairs for relation in scores.relations.values())
     if rest:
@@ -98,6 +101,17 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
     for relation in scores.relations.values():
         if not relation.pairs:
             screen.print(printable(f"no pair: {relation.relation}"), style="yellow")
+
+
+def _print_combined(screen: Console, scores: RelationScores, directions: Sequence[Direction]) -> None:
+    """Prints how many of all pairs are found if each relation is looked up by its best head."""
+    pairs = sum(relation.pairs for relation in scores.relations.values())
+    if len(scores.relations) > 1 and pairs:
+        heads = ", ".join(f"{ARROWS[each]} {_percent(scores.combined_accuracy(each))}" for each in directions)
+        offsets = _percent(scores.combined_offset_accuracy())
+        screen.print(
+            f"all {plural(pairs, 'pair')}, each by the best head of its relation: {heads}; by its best offset: {offsets}"
+        )
 
 
 def print_features(screen: Console, scores: FeatureScores) -> None:
@@ -125,6 +139,42 @@ def print_features(screen: Console, scores: FeatureScores) -> None:
         )
     title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer-head)"
     screen.print(titled(title, result))
+
+
+def trees_document(scores: TreeScores) -> dict[str, Any]:
+    """Returns the scores in JSON types; arrays are [layers, heads], or [layers, 1] for means over heads."""
+    return {
+        "layers": list(scores.layers),
+        "heads": list(scores.heads),
+        "texts": scores.texts,
+        "skipped_texts": scores.skipped_texts,
+        "words": scores.words,
+        "directed": scores.directed_score().tolist(),
+        "undirected": scores.undirected_score().tolist(),
+        "right_branching": scores.right_branching,
+        "left_branching": scores.left_branching,
+        "provenance": dataclasses.asdict(scores.provenance),
+    }
+
+
+def print_trees(screen: Console, scores: TreeScores) -> None:
+    """Prints a row for each layer: the shares of words with the right governor in its tree, or in that of its best head."""
+    heading = f"{plural(scores.texts, 'text')}, {plural(scores.words, 'word')} with a governor, "
+    screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
+    if scores.skipped_texts:
+        screen.print(f"texts whose links are no tree: {scores.skipped_texts}", style="yellow")
+    baseline = max(scores.right_branching, scores.left_branching)
+    directed, undirected = scores.directed_score(), scores.undirected_score()
+    result = table(["layer#", *(["best head#"] if scores.heads else []), "governor found#", "linked either way#"])
+    for index, layer in enumerate(scores.layers):
+        best = int(directed[index].argmax())
+        found = float(directed[index, best])
+        head = [str(scores.heads[best])] if scores.heads else []
+        style = "cyan" if found > baseline else ""
+        result.add_row(str(layer), *head, Text(_percent(found), style=style), _percent(float(undirected[index, best])))
+    screen.print(titled("words whose governor is the one in the maximum spanning tree of the map", result))
+    right, left = _percent(scores.right_branching), _percent(scores.left_branching)
+    screen.print(f"each word depends on the one before: {right}, on the one after: {left}", style="dim")
 
 
 def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> None:
