@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol
 
 import bertscope
@@ -15,6 +16,10 @@ import grpc.aio
 import numpy as np
 from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
+from bertscope.v1 import attention_relations_pb2 as relations
+from bertscope.v1 import attention_statistics_pb2 as statistics
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
 from numpy.typing import NDArray
 
 from benchmarks.lib.fillings import TOLERANCE, Filling, agree, fillings
@@ -180,6 +185,60 @@ async def infer(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer("", arrays=[np.frombuffer(content, dtype="<f4") for content in reply.raw_output_contents])
 
 
+async def describe(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls DescribeAttention."""
+    request = statistics.DescribeAttentionRequest(model=model, inputs=_inputs())
+    reply = await AttentionServiceStub(caller.channel).DescribeAttention(request, timeout=seconds)
+    return Answer(reply.provenance.weights_digest, arrays=[np.array(one.sums.sums) for one in reply.statistics])
+
+
+async def score_relations(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ScoreRelations; every word is linked with those before and after it. Accuracies are not compared: where two weights
+    are as good as equal, either may be the larger one."""
+    texts = [
+        relations.RelationText(input=given, words=_words(given.text), pairs=_neighbours(len(given.text.split())))
+        for given in _inputs()
+    ]
+    request = relations.ScoreRelationsRequest(model=model, texts=texts, relations=["next", "previous"])
+    reply = await AttentionServiceStub(caller.channel).ScoreRelations(request, timeout=seconds)
+    found = [np.array(way.largest_weight.sums) for one in reply.relations for way in (one.forward, one.backward)]
+    return Answer(reply.provenance.weights_digest, arrays=found)
+
+
+async def score_features(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ScoreFeatures; every other word has the feature."""
+    texts = [
+        relations.FeatureText(input=given, spans=[relations.MarkedSpan(span=word) for word in _words(given.text)[::2]])
+        for given in _inputs()
+    ]
+    request = relations.ScoreFeaturesRequest(model=model, texts=texts, features=["even"], special_tokens=True)
+    reply = await AttentionServiceStub(caller.channel).ScoreFeatures(request, timeout=seconds)
+    found = [np.array(sums.sums) for one in reply.features for sums in (one.attention, one.from_first_special)]
+    return Answer(reply.provenance.weights_digest, arrays=found)
+
+
+def _inputs() -> list[common.TextInput]:
+    return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
+
+
+def _words(text: str) -> list[relations.CharacterSpan]:
+    ends = list(accumulate(len(word) + 1 for word in text.split(" ")))
+    return [relations.CharacterSpan(start=start, end=end - 1) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _neighbours(count: int) -> list[relations.WordPair]:
+    pairs = [(number, number + 1) for number in range(count - 1)]
+    following = [relations.WordPair(relation=0, source=one, target=other) for one, other in pairs]
+    return following + [relations.WordPair(relation=1, source=other, target=one) for one, other in pairs]
+
+
+REDUCTIONS: dict[str, Ask] = {
+    "DescribeAttention": describe,
+    "ScoreRelations": score_relations,
+    "ScoreFeatures": score_features,
+}
+
+
 def questions() -> list[Question]:
     """Returns all questions; a question's request never changes, so that the true answer is found once."""
     texts, words = cloze_texts(), ["france", "paris", "water", "unplayable"]
@@ -211,6 +270,9 @@ def questions() -> list[Question]:
         _plain("SweepHeads, ONNX", Role.ONNX, Sweep(texts[:4]), 0.5),
         _plain("RankHeads, ONNX", Role.ONNX, rank),
         _plain("ModelInfer, ONNX", Role.ONNX, infer),
+        *(_plain(name, Role.EMBEDDED, ask) for name, ask in REDUCTIONS.items()),
+        *(_plain(f"{name}, guest", Role.GUEST, ask, 0.5) for name, ask in REDUCTIONS.items()),
+        *(_plain(f"{name}, ONNX", Role.ONNX, ask) for name, ask in REDUCTIONS.items()),
     ]
 
 
