@@ -10,16 +10,19 @@ import torch
 from bertscope_service.analyses import attention
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
 from bertscope_service.analyses.observers.quantities import Quantity, refusal, run_quantity
+from bertscope_service.checkpoints.steps import Int8
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.state import State
 from numpy.typing import NDArray
 
+from tests.support.compressed import make
 from tests.support.exports import load_exported
+from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
 from tests.support.reference import EDITS, Edits, Subject
-from tests.support.subjects import on_three
-from tests.support.tiny import SENTENCES
+from tests.support.subjects import THREE, on_three
+from tests.support.tiny import ARCHITECTURES, SENTENCES
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
     (SENTENCES[0], None),
@@ -186,7 +189,9 @@ def test_a_rollout_needs_the_layers_below(subject: Subject) -> None:
     np.testing.assert_allclose(only[0].numpy(), whole[last], rtol=0, atol=1e-6)
 
 
-@on_three
+@pytest.mark.parametrize(
+    "subject", [pytest.param(name, marks=() if name in THREE else pytest.mark.slow) for name in ARCHITECTURES], indirect=True
+)
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_graphs_give_the_same(subject: Subject, definitions: Definitions, onnx: OnnxEncoder, quantity: Quantity) -> None:
     assert (refusal(quantity, onnx) is None) == (refusal(quantity, subject.encoder) is None)
@@ -207,3 +212,74 @@ def test_packed_weights_give_the_same(subject: Subject) -> None:
             plans = plans_of(subject, quantity)
             for one, other in zip(extract(packed, plans), extract(subject.encoder, plans), strict=True):
                 assert_quantity(one, other.astype(np.float64), quantity)
+
+
+PRUNED = {0: (1, 3), 2: (0, 1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "runtime"),
+    [
+        *((name, "torch") for name in ("bert", "distilbert", "modernbert")),
+        ("bert", "onnx"),
+        *(pytest.param(name, "onnx", marks=pytest.mark.slow) for name in ("distilbert", "modernbert")),
+    ],
+)
+def test_removed_heads_contribute_nothing(
+    checkpoint: Callable[[str], Path], export_cache: Path, tmp_path: Path, architecture: str, runtime: str
+) -> None:
+    """A pruned model has the norms of the whole one with these heads at zero; of a layer without heads the residual is left."""
+    whole = Subject(architecture, checkpoint(architecture))
+    folder = prune(whole.folder, PRUNED, tmp_path / "pruned")
+    encoder: Encoder = load(architecture, folder) if runtime == "torch" else load_exported(folder, export_cache)
+    gates = whole.gates({(layer, head): (0.0, 0.0) for layer, heads in PRUNED.items() for head in heads})
+    for quantity in (Quantity.NORMS, Quantity.LAYER_NORMS, Quantity.LAYER_OUTPUT_NORMS, Quantity.VALUE_ZEROING):
+        if refusal(quantity, encoder) is not None:
+            # A graph without attention in a layer has no sum to normalise there.
+            assert quantity is Quantity.LAYER_OUTPUT_NORMS
+            assert runtime == "onnx" or architecture == "modernbert"
+            continue
+        plans = plans_of(whole, quantity)
+        for found, expected in zip(extract(encoder, plans), extract(whole.encoder, plans, gates), strict=True):
+            assert_quantity(found, expected.astype(np.float64), quantity)
+    plans = plans_of(whole, Quantity.ROLLOUT)
+    weights = extract(encoder, plans_of(whole, Quantity.WEIGHTS))
+    for found, maps in zip(extract(encoder, plans), weights, strict=True):
+        product = np.eye(maps.shape[-1])
+        for layer, rolled in enumerate(found[:, 0]):
+            heads = 4 - len(PRUNED.get(layer, ()))
+            mixed = maps[layer].astype(np.float64).sum(axis=0) / heads if heads else np.eye(len(product))
+            product = (mixed + np.eye(len(product))) / 2 @ product
+            np.testing.assert_allclose(rolled, product, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_has_the_same_norms_roughly(subject: Subject, precision: str) -> None:
+    """In the first layer; further up, tiny random models amplify the rounding."""
+    if subject.architecture not in ("bert", "distilbert"):
+        return
+    half = subject.load(precision=precision, pack=True)
+    assert refusal(Quantity.VALUE_ZEROING, half) is not None
+    for quantity in (Quantity.NORMS, Quantity.LAYER_NORMS, Quantity.LAYER_OUTPUT_NORMS):
+        plans = plans_of(subject, quantity)
+        for found, expected in zip(extract(half, plans), extract(subject.encoder, plans), strict=True):
+            np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=0.05 * float(expected[0].max()))
+
+
+def test_integers_have_the_norms_of_their_values(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+    """Int8 weights are decoded exactly; the model differs by its rounding, which further layers amplify."""
+    whole = Subject("bert", checkpoint("bert"))
+    make(whole.folder, tmp_path / "int8", Int8())
+    encoder = load("bert", tmp_path / "int8", precision="int8")
+    assert refusal(Quantity.VALUE_ZEROING, encoder) is not None
+    plans = plans_of(whole, Quantity.NORMS)
+    together = extract(encoder, plans)
+    sizes = []
+    for one in (encoder, whole.encoder):
+        weights = extract(one, plans_of(whole, Quantity.WEIGHTS))
+        sizes.append([found[0, :, 0] / maps[0, :, 0] for found, maps in zip(extract(one, plans), weights, strict=True)])
+    for found, expected in zip(*sizes, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0.05)
+    for plan, found in zip(plans, together, strict=True):
+        (alone,) = extract(encoder, [plan])
+        np.testing.assert_allclose(alone, found, rtol=0, atol=CLOSE * float(found.max()))
