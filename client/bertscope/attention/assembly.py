@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscope._messages import DTYPES, enum_name, provenance, token
+from bertscope._messages import DTYPES, provenance, token
 from bertscope.attention.maps import AttentionMaps
+from bertscope.attention.quantities import check_quantity
 from bertscope.errors import InvalidReply
-from bertscope.v1 import attention_pb2, attention_statistics_pb2
-
-WEIGHTS = attention_statistics_pb2.ATTENTION_QUANTITY_WEIGHTS
+from bertscope.v1 import attention_pb2
 
 
 @dataclass
@@ -76,7 +75,7 @@ class AttentionAssembler:
 
     def __init__(self, request: attention_pb2.ExtractAttentionRequest) -> None:
         self._inputs = request.inputs
-        self._quantity = request.quantity or WEIGHTS
+        self._quantity = request.quantity
         self._headers = 0
         self._arriving: dict[int, _Text] = {}
 
@@ -89,9 +88,7 @@ class AttentionAssembler:
             index = message.header.input_index
             if index != self._headers or index >= len(self._inputs):
                 raise InvalidReply(f"the server sent text {index} where text {self._headers} was due")
-            sent, asked = message.header.quantity or WEIGHTS, self._quantity
-            if sent != asked:
-                raise InvalidReply(f"the server sent {_name(sent)} and not {_name(asked)}; it may be older than this client")
+            check_quantity(self._quantity, message.header.quantity)
             self._headers += 1
             self._arriving[index] = _Text(message.header)
         elif message.HasField("chunk"):
@@ -122,9 +119,5 @@ class AttentionAssembler:
             heads=tuple(text.header.heads),
             truncated_tokens=text.header.truncated_tokens,
             provenance=provenance(text.header.provenance),
-            quantity=_name(self._quantity),
+            quantity=check_quantity(self._quantity, text.header.quantity),
         )
-
-
-def _name(quantity: int) -> str:
-    return enum_name(attention_statistics_pb2.AttentionQuantity, quantity, "ATTENTION_QUANTITY_")

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from bertscope import _validation
 from bertscope._display import data_frame, table_html
-from bertscope._messages import Interventions, Numbers, enum_name, head_interventions, provenance
+from bertscope._messages import QUANTITIES, Interventions, Numbers, enum_name, head_interventions, provenance
 from bertscope.attention.head_distances import HeadDistances
+from bertscope.attention.quantities import check_quantity
 from bertscope.attention.sums import (
     Counts,
     HeadSums,
@@ -64,7 +65,8 @@ class AttentionDescription:
     layers: tuple[int, ...]
     """Layer of each row of the arrays."""
     heads: int
-    """Heads of a layer. A head that was pruned away has the numbers of a map of zeros, and no pattern."""
+    """Heads of a layer, 1 for a quantity that a layer has once. A head that was pruned away has the numbers of a map of zeros,
+    and no pattern."""
     texts: int
     """The texts or pairs described."""
     tokens: int
@@ -79,6 +81,8 @@ class AttentionDescription:
     """Divergences between all heads; None unless requested."""
     provenance: Provenance
     """Provenance of the numbers."""
+    quantity: str = "weights"
+    """The numbers that are described, as `describe_attention` names them; rows of norms are divided by their sums."""
 
     def __repr__(self) -> str:
         asked = f"{len(self.layers)} x {self.heads} heads, {self.texts} texts, {self.tokens} tokens"
@@ -115,7 +119,7 @@ class AttentionDescription:
         """
         parts = [*parts]
         source = same_weights(part.provenance for part in parts)
-        require_same(parts, ("layers", "heads", "has_head_distances"))
+        require_same(parts, ("layers", "heads", "has_head_distances", "quantity"))
         first = parts[0]
         if len(parts) == 1:
             return first
@@ -138,6 +142,7 @@ class AttentionDescription:
             },
             head_distances=distances,
             provenance=source,
+            quantity=first.quantity,
         )
 
     @property
@@ -185,6 +190,7 @@ def document(description: AttentionDescription) -> dict[str, Any]:
     """Returns the description in JSON types: arrays are [layers, heads]."""
     distances = description.head_distances
     return {
+        "quantity": description.quantity,
         "layers": list(description.layers),
         "heads": description.heads,
         "texts": description.texts,
@@ -209,6 +215,7 @@ def describe_attention_request(
     layers: Numbers | None,
     punctuation: str | Iterable[str] | None,
     head_distances: bool,
+    quantity: str,
     interventions: Interventions,
     reference_texts: str | Iterable[str],
     truncate: bool,
@@ -220,14 +227,18 @@ def describe_attention_request(
         layers=_validation.uint32s("layers", layers),
         punctuation=marks,
         head_distances=_validation.flag("head_distances", head_distances),
+        quantity=_validation.choice("quantity", quantity, QUANTITIES),
         interventions=head_interventions(interventions),
         reference_texts=_validation.texts("reference_texts", reference_texts),
         truncate=_validation.flag("truncate", truncate),
     )
 
 
-def read_description(message: statistics_pb2.DescribeAttentionResponse) -> AttentionDescription:
-    """Returns the description of the texts of one call. Raises InvalidReply for a reply that breaks the contract."""
+def read_description(message: statistics_pb2.DescribeAttentionResponse, quantity: int = 0) -> AttentionDescription:
+    """Returns the description of the texts of one call, of the requested quantity.
+
+    Raises InvalidReply for a reply that breaks the contract.
+    """
     layers, heads = tuple(message.layers), message.heads
     shape = len(layers), heads
     statistics = {}
@@ -251,6 +262,7 @@ def read_description(message: statistics_pb2.DescribeAttentionResponse) -> Atten
         patterns=patterns,
         head_distances=_distances(message.head_distances, layers, heads) if message.HasField("head_distances") else None,
         provenance=provenance(message.provenance),
+        quantity=check_quantity(quantity, message.quantity),
     )
 
 

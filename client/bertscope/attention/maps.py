@@ -13,16 +13,13 @@ from bertscope import _validation
 from bertscope._display import MAX_WEIGHTS, data_frame, page_html, short_repr
 from bertscope._messages import DATA_TYPES, QUANTITIES, Interventions, Numbers, head_interventions
 from bertscope.attention.page import attention_page
+from bertscope.attention.quantities import BY_HEAD
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Token
 from bertscope.v1 import attention_pb2
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-BY_HEAD = ("weights", "norms")
-"""Quantities that each head has; a layer has the others once."""
 
 
 @dataclass(frozen=True, eq=False)

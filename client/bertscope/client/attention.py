@@ -75,6 +75,7 @@ class AttentionCalls(ManyTexts):
         layers: Numbers | None = None,
         punctuation: str | Iterable[str] | None = None,
         head_distances: bool = False,
+        quantity: Quantity = "weights",
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
@@ -87,7 +88,7 @@ class AttentionCalls(ManyTexts):
         The maps stay on the server, which sends sums over texts. A tuple of two strings is one pair of texts; a list or a
         generator is any number of texts or pairs, asked as in `fill_mask`. `layers` are all unless given, `punctuation` "." and
         "," (vocabulary entries as texts write them). `head_distances` takes time proportional to the square of the number of
-        heads.
+        heads. `quantity` is as in `extract_attention`, any but "value_zeroing"; rows of norms are divided by their sums.
 
         `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
         error, unless `on_rejected` takes its index and the error: then it is left out.
@@ -97,6 +98,7 @@ class AttentionCalls(ManyTexts):
             layers=layers,
             punctuation=punctuation,
             head_distances=head_distances,
+            quantity=quantity,
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,
@@ -106,7 +108,7 @@ class AttentionCalls(ManyTexts):
             asked,
             partial(with_items, request, "inputs"),
             attention_statistics_pb2.DescribeAttentionResponse,
-            lambda _, reply: [read_description(reply)],
+            lambda _, reply: [read_description(reply, request.quantity)],
             timeout,
             large=large,
             on_rejected=on_rejected,

@@ -85,6 +85,6 @@ def test_the_command_prints_draws_and_writes(
     found = json.loads(capsys.readouterr().out)
     np.testing.assert_allclose(found["cosine"]["mean"][0], 1, rtol=0, atol=1e-5)
     assert found["other_provenance"]["model"] == "models/bert"
-    for unfit in (["--layer", "1"], ["--describe"], ["--distances"], ["--head", "1"]):
+    for unfit in (["--layer", "1"], ["--quantity", "norms"], ["--describe"], ["--distances"], ["--head", "1"]):
         assert run(["attention", "The cat sat.", "--compare", "headless", *unfit]) == 2
         assert f"{unfit[0]} does not go with --compare" in capsys.readouterr().err

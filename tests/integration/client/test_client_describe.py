@@ -231,3 +231,12 @@ def test_parquet_without_pyarrow_is_one_line(command: Any, server: FakeServer, m
 def test_a_missing_file_is_one_line(command: Any) -> None:
     code, _, err = command("attention", "--describe", "--texts", "missing.txt")
     assert (code, err) == (1, "bertscope: cannot read missing.txt: No such file or directory\n")
+
+
+def test_a_real_server_describes_norms(host: Host) -> None:
+    with bertscope.Client(host.target) as client:
+        found = client.describe_attention(["The cat sat.", "The old man walked."], quantity="norms")
+        whole = client.describe_attention(["The cat sat."], quantity="rollout")
+    assert (found.quantity, found.heads, whole.quantity, whole.heads) == ("norms", 4, "rollout", 1)
+    special = found.mean("first_special") + found.mean("separators")
+    assert ((special > 0) & (special < 1)).all()

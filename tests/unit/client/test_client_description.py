@@ -22,6 +22,7 @@ DEFAULTS = {
     "layers": None,
     "punctuation": None,
     "head_distances": False,
+    "quantity": "weights",
     "interventions": (),
     "reference_texts": (),
     "truncate": False,
@@ -202,3 +203,17 @@ def test_numbers_that_there_cannot_be_are_refused():
     for call, number in ((found.coordinates, 0), (found.clusters, 0), (found.clusters, 4)):
         with pytest.raises(bertscope.InvalidArgument):
             call(number)
+
+
+def test_a_description_is_of_the_quantity_that_was_asked_for():
+    rollout = statistics_pb2.ATTENTION_QUANTITY_ROLLOUT
+    message = description(NUMBERS)
+    assert read_description(message).quantity == "weights"
+    assert describe_attention_request(**(DEFAULTS | {"quantity": "rollout"})).quantity == rollout
+    with pytest.raises(bertscope.InvalidReply, match="weights and not rollout"):
+        read_description(message, rollout)
+    message.quantity = rollout
+    found = read_description(message, rollout)
+    assert (found.quantity, document(found)["quantity"]) == ("rollout", "rollout")
+    with pytest.raises(bertscope.InvalidArgument, match="quantity"):
+        bertscope.AttentionDescription.merge([found, read_description(description(NUMBERS))])

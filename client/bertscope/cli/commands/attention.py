@@ -55,8 +55,9 @@ def attention(
     interventions, reference_texts = base.interventions(), base.reference_texts()
     if describing.describe or describing.compare is not None:
         mode = "--describe" if describing.compare is None else "--compare"
-        unused = [("--head", head), ("--words", words), ("--quantity", quantity != "weights"), ("--fp16", fp16)]
-        for option, given in unused if describing.compare is None else [("--layer", layer), *unused]:
+        unused = [("--head", head), ("--words", words), ("--fp16", fp16)]
+        compared = [("--layer", layer), ("--quantity", quantity != "weights"), *unused]
+        for option, given in unused if describing.compare is None else compared:
             if given:
                 raise UsageError(f"{option} does not go with {mode}")
         arguments = {
@@ -67,7 +68,8 @@ def attention(
         }
         source = describing.source(text or [], pair)
         if describing.compare is None:
-            describe_texts(server, describing, source, plot, timeout, json=json, layers=layers, **arguments)
+            chosen = QUANTITIES[quantity]
+            describe_texts(server, describing, source, plot, timeout, json=json, layers=layers, quantity=chosen, **arguments)
         else:
             compare_texts(server, describing, source, plot, timeout, json=json, **arguments)
         return

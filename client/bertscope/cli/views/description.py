@@ -20,6 +20,8 @@ def print_description(screen: Console, description: AttentionDescription) -> Non
     """Prints a row for each layer: the mean of each statistic over its heads, and the share of each class of maps."""
     asked = f"{plural(description.texts, 'text')}, {plural(description.tokens, 'token')}, "
     screen.print(Text(asked, style="bold").append_text(printable(description.provenance.model)))
+    if description.quantity != "weights":
+        screen.print(f"{description.quantity.replace('_', ' ')}, each row divided by its sum", style="dim")
     if description.truncated_texts:
         screen.print(f"texts that were cut: {description.truncated_texts}", style="yellow")
     names = [*description.statistics]
