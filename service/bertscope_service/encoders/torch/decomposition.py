@@ -49,7 +49,7 @@ class TorchDecomposition:
         heads, size = self._encoder.heads_of(layer), self._architecture.head_size
         weight = weight_of(self._architecture.output_projection(layer), len(heads) * size, self._encoder.device)
         by_head: torch.Tensor = weight.float().T.unflatten(0, (len(heads), size))
-        return by_head.contiguous()
+        return by_head
 
     def normalisation(self, layer: int, row: RowParts) -> Normalisation:
         norm = self._architecture.norm_after_heads(layer)
