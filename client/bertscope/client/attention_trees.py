@@ -41,7 +41,7 @@ class AttentionTreeCalls(AttentionCalls):
         (`read_conllu`); a text whose pairs are no tree is counted as skipped.
 
         A layer has one tree, of the mean over its `heads`; with `by_head`, each head has one. The maps travel to the client,
-        which computes the trees: some 10 ms for one of 20 words. Needs the extra "trees".
+        which computes the trees: some 30 ms for one of 20 words. Needs the extra "trees".
         """
         asked = checked_texts(texts)
         request = extract_attention_request(
