@@ -10,7 +10,7 @@ import pytest
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.errors import FailedPrecondition
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
@@ -36,7 +36,7 @@ TEXTS = st.lists(PARTS, max_size=8).map("".join)
 on_three_tokenizers = pytest.mark.parametrize("subject", ["bert", "roberta", "albert"], indirect=True)
 """WordPiece, bytes and SentencePiece: one of each kind."""
 
-EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Subject:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bertscope.attention.assembly import AttentionAssembler, Coverage
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 DTYPES = {"<f4": common_pb2.DATA_TYPE_FLOAT32, "<f2": common_pb2.DATA_TYPE_FLOAT16}
@@ -71,6 +71,7 @@ def streams(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
     return arrays, messages
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(streams())
 def test_any_order_and_any_cuts_give_the_same_maps(stream):
     arrays, messages = stream

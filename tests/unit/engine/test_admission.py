@@ -14,13 +14,13 @@ from bertscope_service.engine.admission import (
 )
 from bertscope_service.engine.backlog import Backlog, Load
 from bertscope_service.engine.rows import Job, Priority
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.fakes import FakeEncoder, job_of
 from tests.support.simulation import KINDS, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 LIMIT = 1000
 SIZES = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 

@@ -7,12 +7,12 @@ from itertools import combinations, cycle
 import pytest
 from bertscope_service.engine.queue import PATIENCE_SECONDS
 from bertscope_service.engine.rows import Priority
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
-EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 LENGTHS = st.lists(st.integers(1, BUDGET), min_size=1, max_size=8)
 KIND = st.sampled_from(sorted(TOKEN_SECONDS))
 JOBS = st.builds(Arrival, at=st.floats(0, 20), client=st.sampled_from("abcdef"), lengths=LENGTHS, kind=KIND)

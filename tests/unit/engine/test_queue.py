@@ -10,7 +10,7 @@ from bertscope_service.engine import queue as queue_module
 from bertscope_service.engine.queue import PADDING_SHARE, PADDING_SLACK, RowQueue
 from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS
 from bertscope_service.engine.rows import Job, Priority, Row
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.fakes import FakeEncoder, OtherObserver, SumObserver, job_of
@@ -18,7 +18,7 @@ from tests.support.fakes import FakeEncoder, OtherObserver, SumObserver, job_of
 NOW = 1000.0
 ENCODERS = (FakeEncoder(), FakeEncoder())
 OBSERVERS = (SumObserver(), SumObserver(group=1), OtherObserver())
-EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def on_a_loop(test: Callable[[], None]) -> None:
