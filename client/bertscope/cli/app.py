@@ -20,6 +20,7 @@ from bertscope.cli.commands import (
     rank,
     relations,
     service,
+    study,
     sweep,
     token,
 )
@@ -40,6 +41,7 @@ app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)
 app.command("prune")(prune.prune)
 app.command("compress")(compress.compress)
+app.add_typer(study.app, name="study")
 app.command("benchmark")(benchmark.benchmark)
 app.command("health")(health.health)
 app.command("token")(token.token)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -86,9 +89,23 @@ def shown(text: str) -> str:
 
 def write(figure: Figure, path: Path) -> None:
     """Writes a figure by the suffix of the file's name; a character that the font lacks is a box."""
+    with _boxes_unmentioned():
+        figure.savefig(path)
+
+
+def svg_bytes(figure: Figure) -> bytes:
+    """Returns a figure as SVG that names nothing outside it, and not when it was drawn."""
+    written = io.BytesIO()
+    with _boxes_unmentioned():
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    return written.getvalue()
+
+
+@contextmanager
+def _boxes_unmentioned() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)  # One for each token.
-        figure.savefig(path)
+        yield
 
 
 def require_format(path: str | PathLike[str], formats: tuple[str, ...] = FIGURE_FORMATS) -> None:

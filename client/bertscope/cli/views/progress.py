@@ -10,6 +10,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
@@ -91,6 +92,23 @@ def answering(what: str) -> Iterator[Callable[[TextsProgress], None]]:
 
         def show(event: TextsProgress) -> None:
             progress.update(task, completed=event.done, total=event.total)
+
+        yield show
+
+
+@contextmanager
+def studying() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Shows the current stage of a study, and how much of it is done."""
+    with _progress(*COUNTED) as progress:
+        current: dict[str, TaskID] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in current:
+                for earlier in current.values():
+                    progress.remove_task(earlier)
+                current.clear()
+                current[stage] = progress.add_task(stage, total=None)
+            progress.update(current[stage], completed=done, total=total)
 
         yield show
 
