@@ -106,10 +106,14 @@ def features(inquiry: Inquiry, section: Section) -> None:
     other = inquiry.features(inquiry.fine_tuned)[0] if inquiry.fine_tuned else None
     section.parts.append(feature_table(found, other))
     picture = plot_features(found, dark=inquiry.dark)
-    section.parts.append(inquiry.picture(picture, f"Attention to features, {short_name(inquiry.model)}"))
+    section.parts.append(
+        inquiry.picture(picture, f"Attention to features, {short_name(inquiry.model)}; each has a scale of its own")
+    )
     if other is not None and inquiry.fine_tuned is not None:
         picture = plot_features(other, dark=inquiry.dark)
-        section.parts.append(inquiry.picture(picture, f"Attention to features, {short_name(inquiry.fine_tuned)}"))
+        section.parts.append(
+            inquiry.picture(picture, f"Attention to features, {short_name(inquiry.fine_tuned)}; each has a scale of its own")
+        )
     else:
         section.left_out.append("the difference that fine-tuning makes: no fine-tuned copy is named (--fine-tuned MODEL)")
     common = {name: score.attention for name, score in found.features.items() if score.attention.texts >= COMMON * found.texts}
