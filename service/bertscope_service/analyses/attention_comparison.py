@@ -174,12 +174,8 @@ def check_tokens_alike(index: int, text: TokenizedText, other: TokenizedText, fi
     pieces, others = ([piece.text for piece in one.pieces(side.tokenizer)] for one, side in ((text, first), (other, second)))
     if pieces != others or list(text.sequence.ids) != list(other.sequence.ids):
         place = next((at for at, pair in enumerate(zip(pieces, others, strict=False)) if pair[0] != pair[1]), None)
-        where = (
-            f"token {place} of inputs[{index}] as {pieces[place]!r} and {others[place]!r}"
-            if place is not None
-            else f"inputs[{index}]"
-        )
-        raise unlike(first, second, f"they read {where}, by different vocabularies")
+        where = f"inputs[{index}]" if place is None else f"token {place} of inputs[{index}]"
+        raise unlike(first, second, f"they read {where} differently")
 
 
 def unlike(first: Side, second: Side, difference: str) -> InvalidArgument:

@@ -211,7 +211,7 @@ def punctuation_ids(entries: Sequence[str], tokenizer: TextTokenizer) -> frozens
     for index, entry in enumerate(entries or PUNCTUATION):
         ids = _ids_of(entry, tokenizer)
         if entries and not ids:
-            message = f"punctuation[{index}] {entry!r} is no single piece of this model's vocabulary; leave it out"
+            message = f"punctuation[{index}] is no single piece of this model's vocabulary; leave it out"
             raise InvalidArgument(f"punctuation[{index}]", message, "NOT_ONE_PIECE")
         found |= ids
     return frozenset(found)

@@ -93,7 +93,7 @@ class FeaturePlan:
         for entry in entries[len(self.names) - len(given) : 2]:
             if entry in given:
                 field = f"features[{given.index(entry)}]"
-                message = f"{field} is {entry!r}, which special_tokens adds; leave it out, or name it otherwise"
+                message = f"{field} is a special token, which special_tokens adds; leave it out, or name it otherwise"
                 raise InvalidArgument(field, message, "DUPLICATE")
             self.names.append(entry)
 

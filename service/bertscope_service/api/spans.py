@@ -20,7 +20,7 @@ def check_names(names: Sequence[str], field: str, limit: int) -> None:
         if not name or name.isspace():
             raise InvalidArgument(f"{field}[{index}]", f"{field}[{index}] is empty; name it", "EMPTY_NAME")
         if name in seen:
-            message = f"{field}[{index}] is {name!r}, which is listed twice; list each once"
+            message = f"{field}[{index}] is listed for the second time; list each once"
             raise InvalidArgument(f"{field}[{index}]", message, "DUPLICATE")
         seen.add(name)
 

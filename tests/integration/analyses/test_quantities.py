@@ -1,5 +1,6 @@
 """Quantities beyond weights, against their definitions in float64: every architecture, alone and in padded batches."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -283,3 +284,17 @@ def test_integers_have_the_norms_of_their_values(checkpoint: Callable[[str], Pat
     for plan, found in zip(plans, together, strict=True):
         (alone,) = extract(encoder, [plan])
         np.testing.assert_allclose(alone, found, rtol=0, atol=CLOSE * float(found.max()))
+
+
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+def test_an_encoder_that_was_taken_apart_is_freed_with_its_last_reference(
+    subject: Subject, export_cache: Path, runtime: str
+) -> None:
+    encoder: Encoder = subject.load(pack=False) if runtime == "torch" else load_exported(subject.folder, export_cache)
+    for quantity in BEYOND:
+        assert refusal(quantity, encoder) is None
+        extract(encoder, plans_of(subject, quantity)[:1])
+    freed = weakref.ref(encoder)
+    del encoder
+    assert freed() is None

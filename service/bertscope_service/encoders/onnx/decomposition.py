@@ -5,6 +5,7 @@ The values that this takes are not among those that an export names, so they are
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,8 @@ class OnnxDecomposition:
 
     def __init__(self, encoder: OnnxEncoder, parts: Parts, head_size: int, weights: Path) -> None:
         """`weights`: the folder that graphs refer to."""
-        self._encoder = encoder
+        # The encoder keeps this object: with a reference back, its memory would be freed at the next garbage collection only.
+        self._encoder: OnnxEncoder = weakref.proxy(encoder)
         self._parts = parts
         self._head_size = head_size
         self._weights = weights

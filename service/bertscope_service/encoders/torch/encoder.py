@@ -255,7 +255,7 @@ class TorchEncoder:
         """Returns the heads that a layer's weights have."""
         return self.architecture.kept.get(layer, tuple(range(self.shape.heads)))
 
-    @cached_property
+    @property
     def decomposition(self) -> TorchDecomposition:
         """Takes its layers apart."""
         return TorchDecomposition(self)
