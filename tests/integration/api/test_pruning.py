@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -498,10 +498,17 @@ def nothing_is_read() -> bool:
 @pytest.mark.parametrize("digests", [1, 2])
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_cancelled_prune_leaves_nothing_behind(
-    pruner: Host, slow_read: tuple[threading.Semaphore, threading.Semaphore], tmp_path: Path, digests: int, saved: bool
+    pruner: Host,
+    slow_read: tuple[threading.Semaphore, threading.Semaphore],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    digests: int,
+    saved: bool,
 ) -> None:
     there, go_on = slow_read
-    temporary = {name for name in os.listdir("/tmp") if name.startswith("bertscope-")}
+    temporary = tmp_path_factory.mktemp("temporary")  # of this test alone: others run beside it
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     folder = tmp_path / "saved" if saved else None
     before = names(pruner)
     request = request_of({0: (1,)}, model="models/bert", model_id="pruned", folder=str(folder or ""))
@@ -516,7 +523,7 @@ def test_a_cancelled_prune_leaves_nothing_behind(
     go_on.release(10)
     wait_until(nothing_is_read, "the reading thread ends")
     assert not list(tmp_path.iterdir())
-    assert {name for name in os.listdir("/tmp") if name.startswith("bertscope-")} == temporary
+    assert not list(temporary.iterdir())
     wait_until(lambda: in_flight(pruner, "PruneHeads") == 0, "the call ends")
     assert prune(pruner, "bert", {0: (1,)}, folder=str(folder or "")).state == model.Model.STATE_READY
 
