@@ -124,7 +124,8 @@ class MapReduction:
         def place(array: NDArray[Any]) -> torch.Tensor:
             return to_device(torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)), device)
 
-        self._real = place(texts != PADDING)
+        self.real = place(texts != PADDING)
+        """1 at real tokens and 0 at padding, [rows, length]."""
         self._parts = place(weights.parts())
         self._columns = place(weights.columns())
         self._separators = place(weights.separators)
@@ -134,8 +135,8 @@ class MapReduction:
 
     def uniform(self) -> torch.Tensor:
         """Returns the numbers of maps in which every token attends to all alike: [rows, MapNumber]."""
-        length = self._real.shape[1]
-        weights = self._real / self._real.sum(dim=1, keepdim=True)
+        length = self.real.shape[1]
+        weights = self.real / self.real.sum(dim=1, keepdim=True)
         return self.numbers(weights[:, None, None].expand(-1, 1, length, length))[:, 0]
 
     def numbers(self, maps: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from bertscope_service.analyses.observers.attention_statistics import MapReducti
 from bertscope_service.analyses.observers.map_layers import TINY, row_entropies, run_layers
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ComparisonObserver:
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         layers = range(observers[0].start, observers[0].stop)
         reduction = MapReduction([observer.tokens for observer in observers], encoder.device)
-        real = to_device(torch.from_numpy(_real(state.lengths)), encoder.device)[:, None, :, None]
+        real = reduction.real[:, None, :, None]
         found: list[torch.Tensor] = []
 
         def see(layer: int, second: torch.Tensor) -> None:
@@ -106,11 +106,6 @@ class ComparisonObserver:
             ]
 
         return Readout((torch.stack(found, dim=1),), deal)
-
-
-def _real(lengths: Sequence[int]) -> NDArray[np.float32]:
-    """Returns 1 at real tokens and 0 at padding, [rows, longest]."""
-    return (np.arange(max(lengths)) < np.asarray(lengths)[:, None]).astype(np.float32)
 
 
 def _batched(maps: Sequence[torch.Tensor], like: torch.Tensor) -> torch.Tensor:
