@@ -12,7 +12,7 @@ from bertscope.cli.views import files as output_files
 from bertscope.cli.views.comparison import print_comparison
 from bertscope.cli.views.output import console, print_json
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_table
+from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.comparison import save_comparison
 
 
@@ -40,14 +40,9 @@ def compare_texts(
             timeout=timeout,
             **arguments,
         )
-    written = []
-    if asked.output is not None:
-        columns = comparison_columns(found)
-        write_table([*columns], zip(*columns.values(), strict=True), asked.output)
-        written.append(asked.output)
-    if plot is not None:
-        output_files.draw(lambda path: save_comparison(found, path, dark=asked.dark), plot)
-        written.append(plot)
+    written = write_files(
+        comparison_columns(found), asked.output, plot, lambda path: save_comparison(found, path, dark=asked.dark)
+    )
     if json:
         print_json(comparison_document(found) | {"left_out": source.left_out})
         return

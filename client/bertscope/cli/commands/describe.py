@@ -12,7 +12,7 @@ from bertscope.cli.views import files as output_files
 from bertscope.cli.views.description import print_description
 from bertscope.cli.views.output import console, print_json
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_table
+from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.attention_statistics import save_description
 
 
@@ -40,14 +40,9 @@ def describe_texts(
             timeout=timeout,
             **arguments,
         )
-    written = []
-    if asked.output is not None:
-        columns = description_columns(found)
-        write_table([*columns], zip(*columns.values(), strict=True), asked.output)
-        written.append(asked.output)
-    if plot is not None:
-        output_files.draw(lambda path: save_description(found, path, picture, dark=asked.dark), plot)
-        written.append(plot)
+    written = write_files(
+        description_columns(found), asked.output, plot, lambda path: save_description(found, path, picture, dark=asked.dark)
+    )
     if json:
         print_json(document(found) | {"left_out": source.left_out})
         return

@@ -23,7 +23,7 @@ from bertscope.cli.views import files as output_files
 from bertscope.cli.views import relations as view
 from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_table
+from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.relations import save_features, save_relations
 
 
@@ -46,11 +46,7 @@ class OutputOptions:
 
     def write(self, columns: dict[str, Any], save: Callable[[Path], None]) -> list[Path]:
         """Writes the table and the figure. Returns their paths."""
-        if self.output is not None:
-            write_table([*columns], zip(*columns.values(), strict=True), self.output)
-        if self.plot is not None:
-            output_files.draw(save, self.plot)
-        return [path for path in (self.output, self.plot) if path is not None]
+        return write_files(columns, self.output, self.plot, save)
 
 
 @grouped
