@@ -221,9 +221,9 @@ def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
 
-def _words(text: str) -> list[relations.CharacterSpan]:
+def _words(text: str) -> list[common.CharacterSpan]:
     ends = list(accumulate(len(word) + 1 for word in text.split(" ")))
-    return [relations.CharacterSpan(start=start, end=end - 1) for start, end in zip([0, *ends], ends, strict=False)]
+    return [common.CharacterSpan(start=start, end=end - 1) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _neighbours(count: int) -> list[relations.WordPair]:

@@ -95,7 +95,7 @@ def infer(channel: grpc.Channel) -> list[Any]:
 
 TOKEN_TEXTS = [common.TextInput(text="The cat sat.", text_pair="A dog, too."), common.TextInput(text="It rains.")]
 CLOSED = common.HeadIntervention(layer=0, heads=[1], mode=common.HeadIntervention.MODE_ZERO)
-WORDS = [relations_pb2.CharacterSpan(start=start, end=end) for start, end in ((0, 3), (4, 7), (8, 11))]
+WORDS = [common.CharacterSpan(start=start, end=end) for start, end in ((0, 3), (4, 7), (8, 11))]
 LINKED = relations_pb2.RelationText(
     input=common.TextInput(text="The cat sat."), words=WORDS, pairs=[relations_pb2.WordPair(source=2, target=1)]
 )

@@ -29,7 +29,7 @@ HEADS = [common_pb2.LayerHeads(layer=0, heads=[0])]
 SOME_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=0.2, texts=[SAID]))
 TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=1.5, texts=[SAID]))
 
-SPANS = [relations.CharacterSpan(start=0, end=3), relations.CharacterSpan(start=4, end=18)]
+SPANS = [common_pb2.CharacterSpan(start=0, end=3), common_pb2.CharacterSpan(start=4, end=18)]
 LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordPair(source=1, target=0)])
 MARKED = relations.FeatureText(input=INPUT, spans=[relations.MarkedSpan(span=span) for span in SPANS])
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)

@@ -14,6 +14,7 @@ from bertscope.attention.marked_texts import FeatureText, Mark, RelationText, Sp
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
+from bertscope.v1 import common_pb2
 
 Marked = TypeVar("Marked", RelationText, FeatureText)
 
@@ -35,7 +36,7 @@ def feature_message(text: FeatureText, features: Mapping[str, int]) -> relations
     message = relations_pb2.FeatureText(input=text_input(text.text))
     for feature, start, end, segment in cast("tuple[Mark, ...]", text.marks):
         if feature in features:
-            span = relations_pb2.CharacterSpan(start=start, end=end, segment=segment)
+            span = common_pb2.CharacterSpan(start=start, end=end, segment=segment)
             message.spans.add(feature=features[feature], span=span)
     return message
 

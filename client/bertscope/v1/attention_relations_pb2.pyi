@@ -21,36 +21,6 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class CharacterSpan(_message.Message):
-    """A part of a text."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    START_FIELD_NUMBER: _builtins.int
-    END_FIELD_NUMBER: _builtins.int
-    SEGMENT_FIELD_NUMBER: _builtins.int
-    start: _builtins.int
-    """First code point."""
-    end: _builtins.int
-    """One past the last code point; more than start."""
-    segment: _builtins.int
-    """0 for the text, 1 for the second text of a pair; start and end count within that text."""
-    def __init__(
-        self,
-        *,
-        start: _builtins.int = ...,
-        end: _builtins.int = ...,
-        segment: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "segment", b"segment", "start", b"start"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CharacterSpan: _TypeAlias = CharacterSpan  # noqa: Y015
-
-@_typing.final
 class WordPair(_message.Message):
     """A link between two words of a text."""
 
@@ -94,7 +64,7 @@ class RelationText(_message.Message):
         """The text or pair."""
 
     @_builtins.property
-    def words(self) -> _containers.RepeatedCompositeFieldContainer[Global___CharacterSpan]:
+    def words(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
         """Its words, in ascending order, none overlapping another; at most 1,000. A piece belongs to the word that holds its first
         character; other pieces form words of their own, as the tokenizer splits the text.
         """
@@ -107,7 +77,7 @@ class RelationText(_message.Message):
         self,
         *,
         input: _common_pb2.TextInput | None = ...,
-        words: _abc.Iterable[Global___CharacterSpan] | None = ...,
+        words: _abc.Iterable[_common_pb2.CharacterSpan] | None = ...,
         pairs: _abc.Iterable[Global___WordPair] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
@@ -434,14 +404,14 @@ class MarkedSpan(_message.Message):
     feature: _builtins.int
     """Index in ScoreFeaturesRequest.features."""
     @_builtins.property
-    def span(self) -> Global___CharacterSpan:
+    def span(self) -> _common_pb2.CharacterSpan:
         """The part; the pieces that begin in it have the feature. It is not special tokens."""
 
     def __init__(
         self,
         *,
         feature: _builtins.int = ...,
-        span: Global___CharacterSpan | None = ...,
+        span: _common_pb2.CharacterSpan | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -229,6 +229,36 @@ class TextInput(_message.Message):
 Global___TextInput: _TypeAlias = TextInput  # noqa: Y015
 
 @_typing.final
+class CharacterSpan(_message.Message):
+    """A part of a text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    start: _builtins.int
+    """First code point."""
+    end: _builtins.int
+    """One past the last code point; more than start."""
+    segment: _builtins.int
+    """0 for the text, 1 for the second text of a pair; start and end count within that text."""
+    def __init__(
+        self,
+        *,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+        segment: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "segment", b"segment", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CharacterSpan: _TypeAlias = CharacterSpan  # noqa: Y015
+
+@_typing.final
 class Token(_message.Message):
     """One position of a sequence that a model read: a piece of its vocabulary or, at word level, a whole word."""
 

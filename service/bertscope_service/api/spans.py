@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bertscope.v1 import attention_relations_pb2
+from bertscope.v1 import common_pb2
 
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.errors import InvalidArgument
@@ -32,7 +32,7 @@ def check_count(entries: Sequence[object], field: str, limit: int, reason: str) 
         raise InvalidArgument(field, message, reason, limit=limit)
 
 
-def check_span(span: attention_relations_pb2.CharacterSpan, field: str, texts: tuple[str, str | None]) -> Span:
+def check_span(span: common_pb2.CharacterSpan, field: str, texts: tuple[str, str | None]) -> Span:
     """Checks that a span has a character and lies in its text. Returns it."""
     text = texts[span.segment] if span.segment < len(texts) else None
     if text is None:

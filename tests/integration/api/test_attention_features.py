@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
+from bertscope.v1 import common_pb2
 
 from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
 from tests.support.sweeps import text_input
@@ -27,7 +28,7 @@ def text(given: str = TEXT, spans: Sequence[tuple[int, ...]] = ((0, 4, 7),), pai
     marked = [
         relations.MarkedSpan(
             feature=span[0],
-            span=relations.CharacterSpan(start=span[1], end=span[2], segment=span[3] if len(span) > 3 else 0),
+            span=common_pb2.CharacterSpan(start=span[1], end=span[2], segment=span[3] if len(span) > 3 else 0),
         )
         for span in spans
     ]

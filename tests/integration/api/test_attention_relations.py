@@ -19,7 +19,7 @@ from tests.support.sweeps import UNIFORM, ZERO, text_input
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 NAMES = ("nsubj", "obj", "det", "unseen")
-Span, Pair = relations.CharacterSpan, relations.WordPair
+Span, Pair = common.CharacterSpan, relations.WordPair
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -146,13 +146,13 @@ CLASSIFIES = st.builds(
 
 PLACES = mostly(st.integers(0, 12), NUMBERS)
 SPANS = st.builds(
-    relations.CharacterSpan,
+    common_pb2.CharacterSpan,
     start=PLACES,
     end=PLACES.map(lambda end: min(end + 4, 2**32 - 1)),
     segment=mostly(st.just(0), NUMBERS),
 )
 WORDS_IN_ORDER = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(
-    lambda sizes: [relations.CharacterSpan(start=3 * at, end=3 * at + size) for at, size in enumerate(sizes)]
+    lambda sizes: [common_pb2.CharacterSpan(start=3 * at, end=3 * at + size) for at, size in enumerate(sizes)]
 )
 SCORED = st.builds(
     relations.ScoreRelationsRequest,
@@ -189,7 +189,7 @@ MARKED = st.builds(
                 st.builds(
                     relations.MarkedSpan,
                     feature=mostly(st.integers(0, 1), NUMBERS),
-                    span=mostly(st.sampled_from([relations.CharacterSpan(start=4, end=7)]), SPANS),
+                    span=mostly(st.sampled_from([common_pb2.CharacterSpan(start=4, end=7)]), SPANS),
                 )
             ),
         )

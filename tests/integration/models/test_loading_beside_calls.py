@@ -96,7 +96,7 @@ def relations_request(name: str) -> relations.ScoreRelationsRequest:
     texts = [
         relations.RelationText(
             input=text_input(*text.texts),
-            words=[relations.CharacterSpan(start=start, end=end, segment=segment) for start, end, segment in text.words],
+            words=[common.CharacterSpan(start=start, end=end, segment=segment) for start, end, segment in text.words],
             pairs=[relations.WordPair(relation=number, source=source, target=target) for number, source, target in text.pairs],
         )
         for text in LINKED
@@ -109,7 +109,7 @@ def features_request(name: str) -> relations.ScoreFeaturesRequest:
         relations.FeatureText(
             input=text_input(*text.texts),
             spans=[
-                relations.MarkedSpan(feature=place % 2, span=relations.CharacterSpan(start=start, end=end, segment=segment))
+                relations.MarkedSpan(feature=place % 2, span=common.CharacterSpan(start=start, end=end, segment=segment))
                 for place, (start, end, segment) in enumerate(text.words)
             ],
         )
