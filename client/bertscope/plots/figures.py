@@ -39,10 +39,12 @@ class Theme:
     """Frames and grids."""
     none_to_much: tuple[str, ...]
     """The colours of a scale from 0 to the most, the first one close to the page's."""
+    line: str
+    """Lines of data."""
 
 
-LIGHT = Theme("white", INK, FAINT, ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f"))
-DARK = Theme("#11181f", "#dde5ec", "#3d4a57", ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc"))
+LIGHT = Theme("white", INK, FAINT, ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f"), "#14549c")
+DARK = Theme("#11181f", "#dde5ec", "#3d4a57", ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc"), "#6cb4e8")
 
 
 def new_figure(width: float, height: float, *, solved: bool = True, theme: Theme = LIGHT) -> Figure:

@@ -176,6 +176,17 @@ def test_attention_plot(command, tmp_path, name, begins):
     assert "wrote" in out
 
 
+def test_a_head_is_drawn_on_a_dark_page(command, tmp_path, server):
+    path = tmp_path / "head.svg"
+    code, _, err = command("attention", "the cat", "--layer", "0", "--head", "1", "--plot", str(path), "--dark")
+    assert (code, err) == (0, "")
+    assert "#11181f" in path.read_text("utf-8")
+    asked = len(server.requests)
+    for refused, message in ((("--plot", "map.html"), "the name must end with .png"), ((), "--dark goes with --plot")):
+        code, _, err = command("attention", "the cat", "--dark", *refused)
+        assert (code, message in err, len(server.requests)) == (2, True, asked)
+
+
 def test_a_plot_of_an_unknown_kind_is_refused_before_the_call(command, server):
     code, out, err = command("attention", "the cat", "--plot", "map.docx")
     assert (code, out) == (2, "")

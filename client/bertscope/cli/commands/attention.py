@@ -74,9 +74,11 @@ def attention(
             compare_texts(server, describing, source, plot, timeout, json=json, **arguments)
         return
     describing.require_describe()
+    if describing.dark and plot is None:
+        raise UsageError("--dark goes with --plot")
     if len(text or []) != 1:
         raise UsageError("give one TEXT, or many with --describe or --compare")
-    output_files.require_plot(plot, pages=(PAGE_FORMAT,))
+    output_files.require_plot(plot, pages=() if describing.dark else (PAGE_FORMAT,))  # Pages are light.
     (only,) = text or []
     with server.connect(timeout) as client:
         (maps,) = client.extract_attention(
@@ -93,7 +95,7 @@ def attention(
             timeout=timeout,
         )
     if plot is not None:
-        output_files.draw(lambda path: save_attention(maps, path), plot)
+        output_files.draw(lambda path: save_attention(maps, path, dark=describing.dark), plot)
     if json:
         print_json(document(maps) | ({"plot": str(plot)} if plot else {}))
         return

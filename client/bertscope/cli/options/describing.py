@@ -52,7 +52,7 @@ class DescribeOptions:
         Literal["patterns", "statistics", "clusters"] | None,
         typer.Option("--picture", help="What --plot draws; patterns unless set. clusters implies --distances."),
     ] = None
-    dark: Annotated[bool, typer.Option("--dark", help="With --describe or --compare: draw on a dark page.")] = False
+    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each head: .csv, .tsv, .jsonl or .parquet.")
     ] = None
@@ -66,7 +66,6 @@ class DescribeOptions:
             "--punctuation": self.punctuation,
             "--distances": self.head_distances,
             "--picture": self.picture,
-            "--dark": self.dark,
             "--output": self.output,
         }
         for option, value in given.items():
