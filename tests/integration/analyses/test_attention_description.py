@@ -217,6 +217,18 @@ def test_heads_that_were_pruned_have_maps_of_zeros(checkpoint: Callable[[str], P
     assert not between.any()
 
 
+def test_statistics_of_the_longest_texts() -> None:
+    """A sum over the 262,144 cells of a map keeps the digits that one over 17 tokens has."""
+    length = 512
+    texts = [-1, *[0] * 200, -1, *[1] * (length - 203), -1]
+    punctuation = [place % 9 == 5 for place in range(length)]
+    maps = torch.randn((1, 12, length, length), generator=torch.Generator().manual_seed(5)).mul_(3).softmax(dim=-1)
+    kinds = TokenKinds(np.array(texts, dtype=np.int8), np.array(punctuation))
+    numbers = MapReduction([kinds], torch.device("cpu")).numbers(maps)[0]
+    for name, value in statistics(maps[0, 0].double().numpy(), texts, punctuation).items():
+        assert numbers[0, Statistic[name]] == pytest.approx(value, rel=2e-6), name
+
+
 @pytest.mark.parametrize("texts", [[-1, 0, 0, -1], [-1, 0, 0, 0, -1, 1, 1, -1], [0, 0, 0], [0], [-1, 0], [0, 0, 1, 1]])
 def test_uniform_and_certain_attention(texts: list[int]) -> None:
     """Published identities: uniform attention has entropy ln L, attention to one token has 0 and confidence 1."""
