@@ -88,6 +88,7 @@ from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
+from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 
 __all__ = [
@@ -207,6 +208,7 @@ __all__ = [
     "plot_ranking",
     "plot_relations",
     "plot_sweep",
+    "plot_trees",
     "read_conllu",
     "read_conllu_features",
     "read_feature_texts",
@@ -228,6 +230,7 @@ __all__ = [
     "save_ranking",
     "save_relations",
     "save_sweep",
+    "save_trees",
     "scale",
     "uniform",
     "weight_only",

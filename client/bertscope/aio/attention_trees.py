@@ -7,9 +7,10 @@ from contextlib import aclosing
 from functools import partial
 
 from bertscope._messages import Interventions, Numbers, asked_inputs
+from bertscope._rpc.splitting import OnRejected
 from bertscope._rpc.tasks import computed
 from bertscope.aio.attention import AsyncAttentionCalls
-from bertscope.aio.many_texts import OnTexts
+from bertscope.aio.many_texts import OnTexts, every_text_rejected
 from bertscope.attention.maps import extract_attention_request
 from bertscope.attention.marked_texts import RelationText
 from bertscope.attention.trees import TreeScores, checked_texts, score_tree
@@ -31,6 +32,7 @@ class AsyncAttentionTreeCalls(AsyncAttentionCalls):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> TreeScores:
         """Scores the dependency trees that maps make, beside trees that branch to one side.
@@ -40,7 +42,8 @@ class AsyncAttentionTreeCalls(AsyncAttentionCalls):
         (`read_conllu`); a text whose pairs are no tree is counted as skipped.
 
         A layer has one tree, of the mean over its `heads`; with `by_head`, each head has one. The maps travel to the client,
-        which computes the trees: some 30 ms for one of 20 words. Needs the extra "trees".
+        which computes the trees: some 30 ms for one of 20 words. Needs the extra "trees". `on_progress` and `on_rejected` are
+        as in `score_relations`.
         """
         asked = checked_texts(texts)
         request = extract_attention_request(
@@ -56,7 +59,7 @@ class AsyncAttentionTreeCalls(AsyncAttentionCalls):
         )
         parts: list[TreeScores] = []
         done = 0
-        streamed = self._extract_attention(request, asked_inputs([text.text for text in asked]), timeout)
+        streamed = self._extract_attention(request, asked_inputs([text.text for text in asked]), timeout, on_rejected)
         async with aclosing(streamed) as found:
             async for maps in found:
                 part = await computed(partial(score_tree, asked[maps.input_index], maps, by_head=by_head))
@@ -64,4 +67,6 @@ class AsyncAttentionTreeCalls(AsyncAttentionCalls):
                 done += 1
                 if on_progress is not None:
                     on_progress(TextsProgress(done, len(asked)))
+        if not parts:
+            raise every_text_rejected()
         return TreeScores.merge(parts)

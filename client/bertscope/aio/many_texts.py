@@ -13,7 +13,7 @@ from bertscope._messages import Asked
 from bertscope._rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
 from bertscope._rpc.tasks import Call, cancel_all, sleep
 from bertscope.aio.connection import AsyncConnection
-from bertscope.errors import BertscopeError, invalid_argument
+from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
 from bertscope.results import TextsProgress
 
 OnTexts = Callable[[TextsProgress], object]
@@ -150,5 +150,10 @@ class AsyncManyTexts(AsyncConnection):
                 if on_progress is not None:
                     on_progress(TextsProgress(whole.texts, total))
         if whole is None:
-            raise invalid_argument("inputs", "every text was rejected; correct what `on_rejected` was told")
+            raise every_text_rejected()
         return whole
+
+
+def every_text_rejected() -> InvalidArgument:
+    """Returns the error of a call that has nothing to answer."""
+    return invalid_argument("inputs", "every text was rejected; correct what `on_rejected` was told")

@@ -14,15 +14,7 @@ import numpy.typing as npt
 from bertscope._display import data_frame, table_html
 from bertscope.attention.best_heads import BestHead, BestHeads
 from bertscope.attention.bootstrap import RESAMPLES, Interval, ratio_interval
-from bertscope.attention.sums import (
-    Counts,
-    HeadSums,
-    PerHead,
-    divided,
-    require_same,
-    same_weights,
-    total,
-)
+from bertscope.attention.sums import Counts, HeadSums, PerHead, divided, require_same, same_weights, total
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:
@@ -99,20 +91,20 @@ class RelationScore:
 
     def accuracy(self, direction: Direction = "forward") -> PerHead:
         """Returns [layers, heads]: the share of pairs of which a head attends most to the linked word; NaN without a pair."""
-        return divided(self._sums(direction).correct, self.pairs)
+        return divided(self.sums(direction).correct, self.pairs)
 
     def chance(self, direction: Direction = "forward") -> PerHead:
         """Returns [layers, heads]: the accuracy that is expected of a head which attends to places and not to words: the share
         of other words whose most attended word is as far away."""
-        return divided(self._sums(direction).correct_by_chance, self.chance_pairs)
+        return divided(self.sums(direction).correct_by_chance, self.chance_pairs)
 
     def largest_weight(self, direction: Direction = "forward") -> PerHead:
         """Returns [layers, heads]: the mean over texts of the largest weight between linked words."""
-        return self._sums(direction).largest_weight.mean()
+        return self.sums(direction).largest_weight.mean()
 
     def largest_weight_by_chance(self, direction: Direction = "forward") -> PerHead:
         """Returns [layers, heads]: the same of other pairs of words that are as far apart."""
-        return self._sums(direction).largest_weight_by_chance.mean()
+        return self.sums(direction).largest_weight_by_chance.mean()
 
     def percentile(self, direction: Direction = "forward") -> PerHead:
         """Returns [layers, heads]: the share of the other heads whose accuracy is lower, 0 to 100; equal ones count half."""
@@ -134,7 +126,7 @@ class RelationScore:
 
     def best_head(self, direction: Direction = "forward") -> tuple[int, int]:
         """Returns layer and head of the highest accuracy, the first one if several are equal."""
-        correct = self._sums(direction).correct
+        correct = self.sums(direction).correct
         layer, head = np.unravel_index(int(correct.argmax()), correct.shape)
         return int(layer), int(head)
 
@@ -165,7 +157,7 @@ class RelationScore:
 
     def best(self, direction: Direction | None = None) -> BestHead:
         """Returns the head of the highest accuracy, beside its baselines; of the better direction unless one is given."""
-        better = max(DIRECTIONS, key=lambda each: int(self._sums(each).correct.max()))
+        better = max(DIRECTIONS, key=lambda each: int(self.sums(each).correct.max()))
         direction = direction or better
         layer, head = self.best_head(direction)
         return BestHead(
@@ -195,7 +187,8 @@ class RelationScore:
             details=self.details + other.details,
         )
 
-    def _sums(self, direction: Direction) -> DirectedSums:
+    def sums(self, direction: Direction) -> DirectedSums:
+        """Returns `forward` or `backward`. Raises ValueError for another direction."""
         if direction not in DIRECTIONS:
             raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}")
         return self.forward if direction == "forward" else self.backward
@@ -244,10 +237,15 @@ class RelationScores:
         given."""
         return BestHeads(relation.best(direction) for relation in self.relations.values() if relation.pairs)
 
-    def combined_accuracy(self, direction: Direction = "backward") -> float:
-        """Returns the share of all pairs that are found if each relation is looked up by its best head: of dependencies,
-        backward, the attachment score of a parser that knows the relation of each word. NaN without a pair."""
-        found = sum(int(getattr(relation, direction).correct.max()) for relation in self.relations.values())
+    def combined_accuracy(self, direction: Direction | None = "backward") -> float:
+        """Returns the share of all pairs that are found if each relation is looked up by its best head; NaN without a pair.
+
+        Of dependencies, backward, it is the directed attachment score of a parser that knows the relation of each word: the
+        word finds its governor. None takes the better direction of each relation, as `best_heads` does (Clark et al. 2019,
+        section 4): the undirected score, in which either word may find the other.
+        """
+        directions = DIRECTIONS if direction is None else (direction,)
+        found = sum(max(int(relation.sums(each).correct.max()) for each in directions) for relation in self.relations.values())
         pairs = sum(relation.pairs for relation in self.relations.values())
         return found / pairs if pairs else math.nan
 

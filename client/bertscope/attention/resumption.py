@@ -134,8 +134,12 @@ class Extractions:
             except BertscopeError as final:
                 raise located(final, numbers) from final.__cause__
             return 0.0
-        pieces, wait = self._parts.refused(part, error, self._attempts)
-        self._parts.put_back(pieces)
+        first = self._now.asked[0]  # The texts before it came before a stream broke off.
+        part = Part(part.start + first, part.items[first:], part.failures)
+        rest, wait = self._parts.without_rejected(part, error), 0.0
+        if rest is None:
+            rest, wait = self._parts.refused(part, error, self._attempts)
+        self._parts.put_back(rest)
         self._part = None
         return wait
 

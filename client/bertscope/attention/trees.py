@@ -84,6 +84,11 @@ class TreeScores:
         """The score of the tree in which each word depends on the one after."""
         return self.following / self.words if self.words else math.nan
 
+    @property
+    def branching_undirected(self) -> float:
+        """The undirected score of both trees: the share of words whose governor is next to them."""
+        return (self.previous + self.following) / self.words if self.words else math.nan
+
     @classmethod
     def merge(cls, parts: Iterable[TreeScores]) -> TreeScores:
         """Returns the scores of all texts of the parts. Raises InvalidArgument without a part or for other layers and heads,
@@ -109,7 +114,7 @@ class TreeScores:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each map: layer, head (-1 for the mean over heads), texts, words, directed, undirected,
-        right_branching, left_branching. Needs the extra "pandas"."""
+        right_branching, left_branching, branching_undirected. Needs the extra "pandas"."""
         return data_frame(tree_columns(self))
 
 
@@ -125,6 +130,7 @@ def tree_columns(scores: TreeScores) -> dict[str, npt.NDArray[Any]]:
         "undirected": scores.undirected_score().reshape(-1),
         "right_branching": np.full(layer.size, scores.right_branching),
         "left_branching": np.full(layer.size, scores.left_branching),
+        "branching_undirected": np.full(layer.size, scores.branching_undirected),
     }
 
 

@@ -116,9 +116,13 @@ class AttentionCalls(ManyTexts):
         return self._sum(answers, AttentionDescription.merge, asked.total, on_progress)
 
     def _extract_attention(
-        self, request: attention_pb2.ExtractAttentionRequest, asked: Asked[common_pb2.TextInput], timeout: float | None
+        self,
+        request: attention_pb2.ExtractAttentionRequest,
+        asked: Asked[common_pb2.TextInput],
+        timeout: float | None,
+        on_rejected: OnRejected | None = None,
     ) -> Generator[AttentionMaps, None, None]:
-        parts = Parts(asked.items, asked.total, self._limit, large=True)
+        parts = Parts(asked.items, asked.total, self._limit, large=True, on_rejected=on_rejected)
         extractions = Extractions(request, parts, deadline(timeout, None), self._retries.attempts)
         while (stream := extractions.next()) is not None:
             messages = self._stream(stream.request, attention_pb2.ExtractAttentionResponse, stream.timeout)

@@ -8,12 +8,13 @@ from contextlib import closing
 from functools import partial
 
 from bertscope._messages import Interventions, Numbers, asked_inputs
+from bertscope._rpc.splitting import OnRejected
 from bertscope._rpc.threads import computed
 from bertscope.attention.maps import extract_attention_request
 from bertscope.attention.marked_texts import RelationText
 from bertscope.attention.trees import TreeScores, checked_texts, score_tree
 from bertscope.client.attention import AttentionCalls
-from bertscope.client.many_texts import OnTexts
+from bertscope.client.many_texts import OnTexts, every_text_rejected
 from bertscope.models import Model
 from bertscope.results import TextsProgress
 
@@ -32,6 +33,7 @@ class AttentionTreeCalls(AttentionCalls):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> TreeScores:
         """Scores the dependency trees that maps make, beside trees that branch to one side.
@@ -41,7 +43,8 @@ class AttentionTreeCalls(AttentionCalls):
         (`read_conllu`); a text whose pairs are no tree is counted as skipped.
 
         A layer has one tree, of the mean over its `heads`; with `by_head`, each head has one. The maps travel to the client,
-        which computes the trees: some 30 ms for one of 20 words. Needs the extra "trees".
+        which computes the trees: some 30 ms for one of 20 words. Needs the extra "trees". `on_progress` and `on_rejected` are
+        as in `score_relations`.
         """
         asked = checked_texts(texts)
         request = extract_attention_request(
@@ -57,7 +60,7 @@ class AttentionTreeCalls(AttentionCalls):
         )
         parts: list[TreeScores] = []
         done = 0
-        streamed = self._extract_attention(request, asked_inputs([text.text for text in asked]), timeout)
+        streamed = self._extract_attention(request, asked_inputs([text.text for text in asked]), timeout, on_rejected)
         with closing(streamed) as found:
             for maps in found:
                 part = computed(partial(score_tree, asked[maps.input_index], maps, by_head=by_head))
@@ -65,4 +68,6 @@ class AttentionTreeCalls(AttentionCalls):
                 done += 1
                 if on_progress is not None:
                     on_progress(TextsProgress(done, len(asked)))
+        if not parts:
+            raise every_text_rejected()
         return TreeScores.merge(parts)

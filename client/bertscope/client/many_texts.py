@@ -14,7 +14,7 @@ from bertscope._messages import Asked
 from bertscope._rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
 from bertscope._rpc.threads import Call, cancel_all, sleep
 from bertscope.client.connection import Connection
-from bertscope.errors import BertscopeError, invalid_argument
+from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
 from bertscope.results import TextsProgress
 
 OnTexts = Callable[[TextsProgress], object]
@@ -151,5 +151,10 @@ class ManyTexts(Connection):
                 if on_progress is not None:
                     on_progress(TextsProgress(whole.texts, total))
         if whole is None:
-            raise invalid_argument("inputs", "every text was rejected; correct what `on_rejected` was told")
+            raise every_text_rejected()
         return whole
+
+
+def every_text_rejected() -> InvalidArgument:
+    """Returns the error of a call that has nothing to answer."""
+    return invalid_argument("inputs", "every text was rejected; correct what `on_rejected` was told")

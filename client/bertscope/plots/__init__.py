@@ -10,6 +10,7 @@ from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
+from bertscope.plots.trees import plot_trees, save_trees
 
 __all__ = [
     "attention_page",
@@ -21,6 +22,7 @@ __all__ = [
     "plot_ranking",
     "plot_relations",
     "plot_sweep",
+    "plot_trees",
     "save_attention",
     "save_benchmark",
     "save_comparison",
@@ -29,4 +31,5 @@ __all__ = [
     "save_ranking",
     "save_relations",
     "save_sweep",
+    "save_trees",
 ]

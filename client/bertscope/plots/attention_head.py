@@ -37,8 +37,6 @@ LEAST_SHARE = 0.02
 """The share of the largest weight below which a line can't be seen, so that there is none."""
 FINEST, THICKEST = 0.3, 3.2
 """Points."""
-SECOND_TEXT = "#dd6b20"
-"""Lines from tokens of the second text of a pair."""
 
 
 def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme) -> Figure:
@@ -127,7 +125,7 @@ def _lines(axes: Axes, maps: AttentionMaps, shares: Weights, names: list[str], f
     order = np.argsort(shares[starts, stops], kind="stable")  # The largest ones are drawn last, above the others.
     starts, stops = starts[order], stops[order]
     seen = shares[starts, stops]
-    inks = np.array([to_rgb(theme.line), to_rgb(SECOND_TEXT)])
+    inks = np.array([to_rgb(line) for line in theme.lines])  # The second one is that of the second text of a pair.
     segments = np.array([token.segment if maps.text_pair is not None else 0 for token in maps.tokens])
     colors = np.column_stack([inks[np.minimum(segments[starts], 1)], seen])
     points = [[(0, start), (1, stop)] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]

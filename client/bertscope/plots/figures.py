@@ -39,12 +39,14 @@ class Theme:
     """Frames and grids."""
     none_to_much: tuple[str, ...]
     """The colours of a scale from 0 to the most, the first one close to the page's."""
-    line: str
-    """Lines of data."""
+    lines: tuple[str, str]
+    """Lines of data, and others."""
 
 
-LIGHT = Theme("white", INK, FAINT, ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f"), "#14549c")
-DARK = Theme("#11181f", "#dde5ec", "#3d4a57", ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc"), "#6cb4e8")
+LIGHT = Theme("white", INK, FAINT, ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f"), ("#14549c", "#dd6b20"))
+DARK = Theme(
+    "#11181f", "#dde5ec", "#3d4a57", ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc"), ("#6cb4e8", "#f5a35c")
+)
 
 
 def new_figure(width: float, height: float, *, solved: bool = True, theme: Theme = LIGHT) -> Figure:

@@ -212,7 +212,39 @@ def test_the_command_scores_trees(command: Any, host: Host, treebank: Path, tmp_
     assert "best head" in out
 
 
-@pytest.mark.parametrize("option", [("--only", "nsubj"), ("--plot", "a.png"), ("--features",), ("--propbank",)])
+@pytest.mark.parametrize("options", [(), ("--by-head", "--dark")])
+def test_the_command_draws_trees(command: Any, host: Host, treebank: Path, tmp_path: Path, options: Any) -> None:
+    figure = tmp_path / "trees.png"
+    code, out, _ = command(
+        host.target, "relations", str(treebank), "--tree", "--model", "bert", "--plot", str(figure), *options
+    )
+    assert code == 0
+    assert "trees.png" in out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_best_heads_of_relations_are_a_parser(command: Any, host: Host, treebank: Path) -> None:
+    with bertscope.Client(host.target) as client:
+        found = client.score_relations(bertscope.read_conllu(treebank), model="bert")
+    undirected, directed = 100 * found.combined_accuracy(None), 100 * found.combined_accuracy()
+    assert undirected >= directed
+    expected = f"← {directed:.1f} %, undirected {undirected:.1f} %; by its best offset: "
+    for options in (("--tree",), ()):
+        code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", *options)
+        assert (code, expected in " ".join(out.split())) == (0, True)
+        code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", "--json", *options)
+        combined = json.loads(out)["best_heads" if options else "combined"]
+        assert combined == pytest.approx(
+            {
+                "forward": found.combined_accuracy("forward"),
+                "backward": directed / 100,
+                "undirected": undirected / 100,
+                "offset": found.combined_offset_accuracy(),
+            }
+        )
+
+
+@pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])
 def test_options_that_do_not_go_with_trees(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
     code, _, err = command(server.target, "relations", str(treebank), "--tree", *option)
     assert code == 2
@@ -222,15 +254,13 @@ def test_options_that_do_not_go_with_trees(command: Any, server: FakeServer, tre
     assert server.requests == []
 
 
-def test_a_text_that_is_too_long_for_a_tree_is_named_by_its_line(command: Any, host: Host, treebank: Path) -> None:
+def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(command: Any, host: Host, treebank: Path) -> None:
     rows = (f"{number}\tlong\tlong\tADJ\t_\t_\t{number - 1}\tdep\t_\t_" for number in range(1, 601))
     treebank.write_text(TREEBANK + "\n".join(rows) + "\n\n", encoding="utf-8")
-    code, _, err = command(host.target, "relations", str(treebank), "--tree", "--model", "bert")
-    assert code == 1
-    assert "some.conllu, line 20: has " in err
-    code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert")
-    assert code == 0
-    assert "some.conllu, line 20: has " in out
+    for options in (("--tree",), ()):
+        code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", *options)
+        assert code == 0
+        assert out.count("some.conllu, line 20: has ") == 1
 
 
 @pytest.mark.parametrize("option", [("--propbank",), ("--no-subtypes",), ("--no-intervals",), ("--direction", "forward")])

@@ -6,6 +6,7 @@ import bertscope
 import grpc
 import numpy as np
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
@@ -161,3 +162,23 @@ def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     with bertscope.Client(server.target) as client:
         check(list(client.extract_attention(TEXTS, timeout=70)))
     assert [round(seconds / 10) for seconds in breaks.seconds] == [7, 5, 3]
+
+
+def test_texts_that_came_are_not_asked_for_again_when_another_server_is_busy(server):
+    """One server goes away, the one that takes over is busy at first: each text comes once."""
+    first = messages_of(server, TEXTS[0])
+    breaks = Breaks(server, after=[first])
+    note = server.fail
+
+    def busy_once(context):
+        note(context)
+        if len(breaks.seconds) == 2:
+            status = status_pb2.Status(code=code_pb2.RESOURCE_EXHAUSTED, message="busy")
+            status.details.add().Pack(error_details_pb2.ErrorInfo(reason="BUSY", domain="bertscope"))
+            status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=Duration(nanos=1_000_000)))
+            context.abort_with_status(rpc_status.to_status(status))
+
+    server.fail = busy_once
+    with bertscope.Client(server.target) as client:
+        check(list(client.extract_attention(TEXTS)))
+    assert asked(server)[-1] == TEXTS[1:]

@@ -19,6 +19,31 @@ TEXTS = [
 ]
 
 
+LONG = RelationText(" ".join(["long"] * 600), [("x", 0, 1)])
+
+
+def test_texts_that_the_server_rejects_are_left_out(host: Host) -> None:
+    rejected: list[tuple[int, str]] = []
+    done: list[TextsProgress] = []
+
+    def note(index: int, error: InvalidArgument) -> None:
+        rejected.append((index, error.field_violations[0].field))
+
+    with bertscope.Client(host.target) as client:
+        expected = client.score_trees(TEXTS)
+        some = [LONG, TEXTS[0], LONG, *TEXTS[1:], LONG]
+        found = client.score_trees(some, on_rejected=note, on_progress=done.append)
+        with pytest.raises(InvalidArgument, match=r"texts|inputs"):
+            client.score_trees(some)
+        with pytest.raises(InvalidArgument, match="every text was rejected"):
+            client.score_trees([LONG, LONG], on_rejected=lambda *_: None)
+    np.testing.assert_array_equal(found.directed, expected.directed)
+    assert (found.texts, found.skipped_texts) == (expected.texts, expected.skipped_texts)
+    assert [index for index, _ in rejected] == [0, 2, 5]
+    assert [field for _, field in rejected] == [f"inputs[{index}]" for index, _ in rejected]
+    assert [(each.done, each.total) for each in done] == [(1, 6), (2, 6), (3, 6)]
+
+
 def test_trees_are_those_of_the_maps_that_are_streamed(host: Host) -> None:
     done: list[TextsProgress] = []
     with bertscope.Client(host.target) as client:

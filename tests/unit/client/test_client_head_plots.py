@@ -7,7 +7,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope import Token
-from bertscope.plots.attention_head import FINEST, LEAST_SHARE, MAX_LABELS, SECOND_TEXT, THICKEST
+from bertscope.plots.attention_head import FINEST, LEAST_SHARE, MAX_LABELS, THICKEST
 from bertscope.plots.figures import DARK, LIGHT
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
@@ -71,8 +71,8 @@ def test_lines_from_the_second_text_have_a_colour_of_their_own():
     tokens = tuple(replace(token, segment=int(index == 2)) for index, token in enumerate(maps.tokens))
     figure = bertscope.plot_attention(replace(maps, tokens=tokens, text_pair="$5"), dark=True)
     colors = {place: to_hex(color[:3]) for place, (color, _) in lines_of(figure).items()}
-    assert {color for (row, _), color in colors.items() if row == 2} == {SECOND_TEXT}
-    assert {color for (row, _), color in colors.items() if row < 2} == {DARK.line}
+    assert {color for (row, _), color in colors.items() if row == 2} == {DARK.lines[1]}
+    assert {color for (row, _), color in colors.items() if row < 2} == {DARK.lines[0]}
     assert figure.axes[0].lines[0].get_ydata()[0] == 1.5  # Between the texts.
 
 

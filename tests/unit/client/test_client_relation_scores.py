@@ -111,6 +111,8 @@ def test_all_pairs_are_looked_up_by_the_best_head_of_each_relation():
     for direction in ("forward", "backward"):
         found = sum(details_of(MESSAGE, index, direction).sum(0).max() for index in (0, 1))
         assert SCORES.combined_accuracy(direction) == found / 120
+    better = [max(details_of(MESSAGE, index, each).sum(0).max() for each in ("forward", "backward")) for index in (0, 1)]
+    assert SCORES.combined_accuracy(None) == sum(better) / 120
     offsets = sum(max(each.pairs for each in relation.offsets) for relation in MESSAGE.relations)
     assert SCORES.combined_offset_accuracy() == offsets / 120
     assert np.isnan(read_relation_scores(relation_scores({}, 1, 1)).combined_accuracy())

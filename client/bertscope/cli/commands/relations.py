@@ -25,6 +25,7 @@ from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import answering
 from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.relations import save_features, save_relations
+from bertscope.plots.trees import save_trees
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,6 @@ def relations(
         "--no-intervals": no_intervals,
         "--direction": direction,
         "--by-head": by_head,
-        "--plot": out.plot,
         "--features": features,
     }
     kind = "--tree" if tree else "--features" if features else ""
@@ -114,7 +114,7 @@ def relations(
 UNUSED: Mapping[str, tuple[str, ...]] = {
     "": ("--by-head",),
     "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head"),
-    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--plot"),
+    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction"),
 }
 """The options that mean nothing to a kind of scores."""
 
@@ -156,16 +156,22 @@ def score_features(
 def score_trees(
     server: ServerOptions, out: OutputOptions, source: Source[RelationText], *, by_head: bool, **arguments: Any
 ) -> None:
-    """Scores the trees of maps, and shows the best beside trees that branch to one side."""
+    """Scores the trees of maps, and shows the best beside trees that branch to one side, and the best heads of relations."""
     if importlib.util.find_spec("networkx") is None:
         raise Failure("trees need networkx: pip install networkx")
-    with server.connect(arguments["timeout"]) as client, source.named(), answering("scoring") as show:
-        found = client.score_trees(source.items, by_head=by_head, on_progress=show, **arguments)
-    written = out.write(tree_columns(found), lambda path: None)
+    with server.connect(arguments["timeout"]) as client, source.some_left():
+        with answering("scoring") as show:
+            found = client.score_trees(source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
+        # The texts that it rejects are those that are named already.
+        heads = client.score_relations(source.items, details=False, on_rejected=lambda *_: None, **arguments)
+    written = out.write(tree_columns(found), lambda path: save_trees(found, path, dark=out.dark))
     if out.json:
-        print_json(view.trees_document(found) | {"left_out": source.left_out})
+        combined = {"best_heads": view.combined_document(heads), "left_out": source.left_out}
+        print_json(view.trees_document(found) | combined)
     else:
-        view.print_trees(shown(source), found)
+        screen = shown(source)
+        view.print_trees(screen, found)
+        view.print_combined(screen, heads)
         print_written(written)
 
 

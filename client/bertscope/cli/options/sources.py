@@ -19,7 +19,6 @@ from bertscope.files import Items
 
 T = TypeVar("T")
 
-TEXT = re.compile(r"(?:texts|inputs)\[(\d+)\]")
 MAX_REPORTED = 10
 """The most texts that are named; of the others, the number is."""
 
@@ -50,18 +49,6 @@ class Source(Generic[T]):
             if error.reason == CLIENT_SIDE and len(self.left_out) >= len(self.items):
                 raise Failure(f"every text was left out; {self.left_out[0]}") from error
             raise
-
-    @contextmanager
-    def named(self) -> Iterator[None]:
-        """Names the text of an error by its place."""
-        try:
-            yield
-        except InvalidArgument as error:
-            found = TEXT.match(error.field_violations[0].field) if error.field_violations else None
-            if found is None or int(found[1]) >= len(self.places):
-                raise
-            why = re.sub(r"^(?:texts|inputs)\[\d+\][\w.]*:? *", "", error.field_violations[0].description)
-            raise Failure(f"{self.places[int(found[1])]}: {in_options(why)}") from error
 
     def print_left_out(self, screen: Console) -> None:
         """Prints the texts that were left out, the first ones by their places."""

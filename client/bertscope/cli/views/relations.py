@@ -44,8 +44,15 @@ def document(scores: RelationScores, direction: Direction | None) -> dict[str, A
             }
             for relation in scores.relations.values()
         ],
+        "combined": combined_document(scores),
         "provenance": dataclasses.asdict(scores.provenance),
     }
+
+
+def combined_document(scores: RelationScores) -> dict[str, float]:
+    """Returns the shares of all pairs that are found if each relation is looked up by its best head, or its best offset."""
+    shares: dict[str, float] = {each: scores.combined_accuracy(each) for each in DIRECTIONS}
+    return shares | {"undirected": scores.combined_accuracy(None), "offset": scores.combined_offset_accuracy()}
 
 
 def features_document(scores: FeatureScores) -> dict[str, Any]:
@@ -91,7 +98,7 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
     screen.print(titled("the head that attends most often to the linked word most (layer-head)", result))
     if intervals:
         screen.print("green: better than the best fixed offset, by the interval of the difference", style="dim")
-    _print_combined(screen, scores, [direction] if direction else DIRECTIONS)
+    print_combined(screen, scores, [direction] if direction else DIRECTIONS)
     rest = len(ordered) - len(found)
     skipped = sum(relation.skipped_pairs for relation in scores.relations.values())
     if rest:
@@ -103,15 +110,17 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
             screen.print(printable(f"no pair: {relation.relation}"), style="yellow")
 
 
-def _print_combined(screen: Console, scores: RelationScores, directions: Sequence[Direction]) -> None:
-    """Prints how many of all pairs are found if each relation is looked up by its best head."""
+def print_combined(screen: Console, scores: RelationScores, directions: Sequence[Direction] = DIRECTIONS) -> None:
+    """Prints how many of all pairs are found if each relation is looked up by its best head: in one direction of all, or in the
+    better one of each."""
     pairs = sum(relation.pairs for relation in scores.relations.values())
     if len(scores.relations) > 1 and pairs:
-        heads = ", ".join(f"{ARROWS[each]} {_percent(scores.combined_accuracy(each))}" for each in directions)
+        heads = [f"{ARROWS[each]} {_percent(scores.combined_accuracy(each))}" for each in directions]
+        if len(directions) > 1:
+            heads.append(f"undirected {_percent(scores.combined_accuracy(None))}")
         offsets = _percent(scores.combined_offset_accuracy())
-        screen.print(
-            f"all {plural(pairs, 'pair')}, each by the best head of its relation: {heads}; by its best offset: {offsets}"
-        )
+        found = f"{', '.join(heads)}; by its best offset: {offsets}"
+        screen.print(f"all {plural(pairs, 'pair')}, each by the best head of its relation: {found}")
 
 
 def print_features(screen: Console, scores: FeatureScores) -> None:
@@ -153,6 +162,7 @@ def trees_document(scores: TreeScores) -> dict[str, Any]:
         "undirected": scores.undirected_score().tolist(),
         "right_branching": scores.right_branching,
         "left_branching": scores.left_branching,
+        "branching_undirected": scores.branching_undirected,
         "provenance": dataclasses.asdict(scores.provenance),
     }
 
@@ -174,7 +184,8 @@ def print_trees(screen: Console, scores: TreeScores) -> None:
         result.add_row(str(layer), *head, Text(_percent(found), style=style), _percent(float(undirected[index, best])))
     screen.print(titled("words whose governor is the one in the maximum spanning tree of the map", result))
     right, left = _percent(scores.right_branching), _percent(scores.left_branching)
-    screen.print(f"each word depends on the one before: {right}, on the one after: {left}", style="dim")
+    either = _percent(scores.branching_undirected)
+    screen.print(f"each word depends on the one before: {right}, on the one after: {left}; either way: {either}", style="dim")
 
 
 def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> None:
