@@ -23,7 +23,7 @@ from bertscope_service.checkpoints.sources import locate
 from bertscope_service.embedded import EMBEDDED
 from bertscope_service.errors import ServiceError
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, get_linear_schedule_with_warmup
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, get_linear_schedule_with_warmup
 from transformers.utils import logging
 
 
@@ -69,19 +69,29 @@ def batches(examples: Sequence[Example], size: int) -> Iterator[list[Example]]:
         yield [examples[index] for index in parts[part]]
 
 
-def load(source: str, names: Sequence[str]) -> tuple[Any, Any]:
-    """The model of a source with a head for these labels, and its tokenizer; prints which weights are new."""
+def load(source: str, names: Sequence[str], *, untrained: bool) -> tuple[Any, Any]:
+    """The model of a source with a head for these labels, and its tokenizer; prints which weights are new.
+
+    `untrained` takes its shape alone.
+    """
     folder = locate(source, "", lambda _: None).folder
-    labels = {"id2label": dict(enumerate(names)), "label2id": {name: index for index, name in enumerate(names)}}
-    model, report = AutoModelForSequenceClassification.from_pretrained(
-        folder,
-        **labels,
-        problem_type="single_label_classification",
-        dtype=torch.float32,  # also where it is stored in half precision, as bertscope-mini is
-        ignore_mismatched_sizes=True,  # a head for other labels is replaced
-        output_loading_info=True,
-    )
-    new = sorted({*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])})
+    settings: dict[str, Any] = {
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: index for index, name in enumerate(names)},
+        "problem_type": "single_label_classification",
+        "dtype": torch.float32,  # also where it is stored in half precision, as bertscope-mini is
+    }
+    if untrained:
+        config = AutoConfig.from_pretrained(folder, **settings)
+        model, new = AutoModelForSequenceClassification.from_config(config), ["all"]
+    else:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            **settings,
+            ignore_mismatched_sizes=True,  # a head for other labels is replaced
+            output_loading_info=True,
+        )
+        new = sorted({*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])})
     print(f"start from random weights: {', '.join(new) or 'none'}")
     return model.to("cuda" if torch.cuda.is_available() else "cpu"), AutoTokenizer.from_pretrained(folder)
 
@@ -138,7 +148,7 @@ def finetune(options: argparse.Namespace) -> None:
     if any(options.output.iterdir()):
         raise ValueError(f"{options.output} is not empty; give a new folder")
     torch.manual_seed(options.seed)
-    model, tokenizer = load(options.model, names)
+    model, tokenizer = load(options.model, names, untrained=options.untrained)
     [(label, count)] = Counter(example.label for example in dev).most_common(1)
     print(f"{len(examples)} texts to learn from; of {len(dev)} in {options.dev}, {count / len(dev):.1%} are {names[label]}")
     begin = time.monotonic()
@@ -163,6 +173,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--names", default="0,1", help="names of the labels, in order, with commas between them (%(default)s)")
     parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the tuned model")
     parser.add_argument("--model", default=EMBEDDED, help="folder or hub id of the model to tune (%(default)s)")
+    parser.add_argument(
+        "--untrained", action="store_true", help="take the shape of --model alone, and start from random weights"
+    )
     parser.add_argument("--epochs", type=int, default=3, help="how often to go through the texts (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=1e-4, help="at its highest (%(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="texts in a step (%(default)s)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import closing
 
 from bertscope.ablation.effects import BETTER
@@ -11,12 +10,10 @@ from bertscope.ablation.sweeps import SweepTable
 from bertscope.choices import Scope
 from bertscope.models import Model
 from bertscope.plots.sweeps import plot_sweep
-from bertscope.studies.data import Labelled
 from bertscope.studies.inquiry import Inquiry, head_name, short_name
 from bertscope.studies.report import LeftOut, Section, Table
+from bertscope.studies.tasks import task
 
-PROBED = 100
-"""Texts of each file that a classifier tries, if several files have its labels."""
 SHOWN = 5
 """Heads shown that help most, and that hurt most."""
 
@@ -49,7 +46,7 @@ def measured(inquiry: Inquiry, section: Section) -> tuple[Model, Objective, str]
         raise LeftOut(f"heads of {short_name(inquiry.model)} can't be changed (capability interventions)")
     limit = "" if data.limit is None else f" --limit {data.limit}"
     for model in models:
-        labelled = task(inquiry, model, section) if model.labels else None
+        labelled = task(inquiry, model, section)
         if labelled is not None:
             names = ",".join(f"{name}={column}" for name, column in labelled.columns.items())
             section.files.append(f"{labelled.path}, labelled texts; the classifier is {short_name(model)}")
@@ -74,37 +71,6 @@ def measured(inquiry: Inquiry, section: Section) -> tuple[Model, Objective, str]
         f"{path}, 15 % of the words masked (TEXTS.txt has a text in each line); the masked-LM is {short_name(writer)}"
     )
     return writer, MaskedLmLoss(texts, truncate=True), "--texts TEXTS.txt --truncate"
-
-
-def task(inquiry: Inquiry, model: Model, section: Section) -> Labelled | None:
-    """Returns the file that has the classifier's labels; of several, the one on which it beats the commonest label most."""
-    fitting = [labelled for labelled in inquiry.data.labelled if fits(labelled, model)]
-    held_out = [labelled for labelled in fitting if not labelled.for_training] or fitting
-    if len(held_out) < 2:
-        return next(iter(held_out), None)
-    gains = {labelled.path: above_commonest(inquiry, model, labelled) for labelled in held_out}
-    chosen = max(held_out, key=lambda labelled: gains[labelled.path])
-    tried = ", ".join(f"{path} {100 * gain:+.1f} points" for path, gain in gains.items())
-    section.files.append(
-        f"several files have labels of {short_name(model)}; above the commonest label it is most on the first {PROBED}: {tried}"
-    )
-    return chosen
-
-
-def fits(labelled: Labelled, model: Model) -> bool:
-    """Returns True if the model has all labels of the file."""
-    labels = {label for _, label in labelled.items}
-    return all(label in model.labels if isinstance(label, str) else label < len(model.labels) for label in labels)
-
-
-def above_commonest(inquiry: Inquiry, model: Model, labelled: Labelled) -> float:
-    """Returns the accuracy on the first texts of a file, less the share of their commonest label."""
-    items = labelled.items[:PROBED]
-    inquiry.show(f"4.6 trying {labelled.path.name}", 0, len(items))
-    answers = inquiry.client.classify([text for text, _ in items], model=model, truncate=True, timeout=inquiry.timeout)
-    labels = [model.labels.index(label) if isinstance(label, str) else label for _, label in items]
-    correct = sum(answer.labels[0].index == label for answer, label in zip(answers, labels, strict=True))
-    return (correct - Counter(labels).most_common(1)[0][1]) / len(items)
 
 
 def sweep(inquiry: Inquiry, model: Model, objective: Objective, scope: Scope) -> SweepTable:

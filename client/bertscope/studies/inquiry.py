@@ -63,6 +63,8 @@ class Inquiry:
     """Seconds that an answer may take; the client's unless given."""
     on_stage: OnStage | None
     """Hears of progress."""
+    gains: dict[str, dict[Path, float]] = field(default_factory=dict)
+    """By model and file of labelled texts: the accuracy above that of the commonest label."""
     _relations: RelationScores | None = None
     _features: dict[str, tuple[FeatureScores, Rejected]] = field(default_factory=dict)
 

@@ -13,6 +13,7 @@ from bertscope.plots.attention_statistics import plot_description
 from bertscope.plots.comparison import plot_comparison
 from bertscope.studies.inquiry import Inquiry, Rejected, head_name, percent, short_name
 from bertscope.studies.report import LeftOut, Section, Table
+from bertscope.studies.tasks import task
 
 
 def patterns(inquiry: Inquiry, section: Section) -> None:
@@ -59,12 +60,12 @@ def classes(found: AttentionDescription, caption: str) -> Table:
 
 
 def change(inquiry: Inquiry, section: Section) -> None:
-    """Fills in section 4.3: on the labelled texts of the task if there are any, else on the treebank."""
+    """Fills in section 4.3: on the labelled texts of the copy's task if there are any, else on others, else on the treebank."""
     section.methods.append("compare_attention")
     if inquiry.fine_tuned is None:
         raise LeftOut("no fine-tuned copy is named: --fine-tuned MODEL")
     data, rejected = inquiry.data, Rejected()
-    labelled = data.labelled[0] if data.labelled else None
+    labelled = task(inquiry, inquiry.fine_tuned, section) or (data.labelled[0] if data.labelled else None)
     texts = labelled.inputs if labelled else data.texts()
     if not texts:
         raise LeftOut("the folder has no texts but those with roles")
