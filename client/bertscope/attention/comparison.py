@@ -51,7 +51,15 @@ class AttentionComparison:
 
     def __repr__(self) -> str:
         asked = f"{self.layers} x {self.heads} heads, {self.texts} texts, {self.tokens} tokens"
-        return f"<AttentionComparison: {asked}, {self.provenance.model} and {self.other_provenance.model}>"
+        return f"<AttentionComparison: {asked}, {self.models}>"
+
+    @property
+    def models(self) -> str:
+        """The names of both models, or of the one that is compared with itself under interventions."""
+        first, other = self.provenance, self.other_provenance
+        if (first.model, first.weights_digest) == (other.model, other.weights_digest):
+            return f"{first.model}, untouched and under interventions"
+        return f"{first.model} and {other.model}"
 
     def difference(self, statistic: str) -> PerHead:
         """Returns [layers, heads]: the mean difference of a statistic over the texts that have it. Raises KeyError for one that

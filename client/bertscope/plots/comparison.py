@@ -23,8 +23,8 @@ def plot_comparison(comparison: AttentionComparison, *, dark: bool = False, titl
     theme = DARK if dark else LIGHT
     panels = {"1 - cosine": 1 - comparison.cosine.mean(), "divergence (nats)": comparison.divergence.mean()}
     drawn = panel_grid(panels, range(comparison.layers), theme)
-    models = f"{comparison.provenance.model} and {comparison.other_provenance.model}, {comparison.texts} texts"
-    set_title(drawn, shown(f"how differently heads attend\n{models}" if title is None else title), theme=theme)
+    default = f"how differently heads attend\n{comparison.models}, {comparison.texts} texts"
+    set_title(drawn, shown(default if title is None else title), theme=theme)
     return drawn
 
 

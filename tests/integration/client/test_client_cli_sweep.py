@@ -8,6 +8,7 @@ import grpc
 import pytest
 from bertscope.ablation.assembly import SweepAssembler
 from bertscope.cli.app import run
+from bertscope.plots.figures import DARK
 
 from tests.support.fake_server import IMPORTANCE, difference_of
 
@@ -110,9 +111,10 @@ def test_sweep_json(command, prompts):
 
 def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path):
     table, figure = tmp_path / "effects.csv", tmp_path / "effects.svg"
-    code, out, _ = command("sweep", "--prompts", prompts, "--output", table, "--plot", figure)
+    code, out, _ = command("sweep", "--prompts", prompts, "--output", table, "--plot", figure, "--dark")
     assert code == 0
     assert out.endswith(f"wrote {table}\nwrote {figure}\n")
+    assert DARK.page in figure.read_text("utf-8")
     lines = table.read_text().splitlines()
     assert lines[0] == "layer,head,heads,metric,score,difference,low,high,mcnemar_p,interval_method,no_interval"
     assert lines[1].startswith("0,0,0:0,accuracy,0.49,-0.01,")
@@ -218,7 +220,7 @@ def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_
 
 def test_rank(command, server, prompts, tmp_path):
     figure = tmp_path / "rank.png"
-    code, out, err = command("rank", "--prompts", prompts, "--zero", "1", "--plot", figure)
+    code, out, err = command("rank", "--prompts", prompts, "--zero", "1", "--plot", figure, "--dark")
     assert (code, err) == (0, "")
     (row,) = [line.split() for line in out.splitlines() if line.startswith("layer 1")]
     assert row == ["layer", "1", *(f"{value:.2f}".removeprefix("0") for value in IMPORTANCE[1])]

@@ -81,6 +81,8 @@ def test_the_command_prints_draws_and_writes(
     table = pandas.read_csv(heads)
     assert table.shape == (16, 3 + 2 * (2 + len(STATISTICS) - 1))  # single texts have no other text
     assert table.cosine.between(0, 1).all()
+    assert run(["attention", "The cat sat.", "--compare", "bert", "--zero", "0"]) == 0
+    assert "models/bert, untouched and under interventions" in capsys.readouterr().out
     assert run(["attention", "The cat sat.", "--compare", "bert", "--zero", "0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     np.testing.assert_allclose(found["cosine"]["mean"][0], 1, rtol=0, atol=1e-5)

@@ -16,7 +16,9 @@ from bertscope import (
     SweepSummary,
     SweepTable,
 )
+from bertscope.plots.figures import DARK, LIGHT
 from bertscope.plots.sweeps import FAINT_SHARE
+from matplotlib.colors import to_hex, to_rgb
 
 SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))
 
@@ -147,6 +149,29 @@ def test_cells_whose_interval_holds_nought_are_faint():
 def test_a_sweep_that_was_cut_short_says_so():
     assert "CUT SHORT: 3 of 3 are measured" in bertscope.plot_sweep(replace(HEADS, interrupted="gone")).get_suptitle()
     assert "CUT SHORT" not in bertscope.plot_sweep(HEADS).get_suptitle()
+
+
+@pytest.mark.parametrize(("dark", "theme"), [(False, LIGHT), (True, DARK)], ids=["light", "dark"])
+def test_light_and_dark_pages(dark, theme):
+    layers = table_of({(0, 0, 1): 0.4, (1, 0, 1): -0.4}, scope="layers")
+    figures = [bertscope.plot_sweep(table, dark=dark) for table in (HEADS, layers, curve(0, 0.5, 1))]
+    for figure in [*figures, bertscope.plot_ranking(ranking(), dark=dark)]:
+        axes = figure.axes[0]
+        assert to_hex(figure.get_facecolor()) == to_hex(axes.get_facecolor()) == to_hex(theme.page)
+        inked = [figure._suptitle, axes.xaxis.label, axes.yaxis.label, *axes.get_yticklabels()]
+        assert {text.get_color() for text in inked} == {theme.ink}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_cells_look_different_from_heads_that_were_not_measured(dark):
+    """Faint cells at the ends of the scale were as grey as these."""
+    image = bertscope.plot_sweep(HEADS, dark=dark).axes[0].images[0]
+    page = np.array(to_rgb((DARK if dark else LIGHT).page))
+    missing = np.array(image.cmap.get_bad()[:3])
+    for value in np.linspace(-0.4, 0.4, 41):
+        color = image.cmap(image.norm(value))[:3]
+        for opacity in (1, FAINT_SHARE):
+            assert np.abs(opacity * np.array(color) + (1 - opacity) * page - missing).max() > 0.1
 
 
 def ranking() -> HeadRanking:

@@ -23,6 +23,7 @@ def rank(
     objective: ObjectiveOptions,
     base: InterventionOptions,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
     model: options.ModelName = None,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
@@ -42,6 +43,6 @@ def rank(
     else:
         print_ranking(console(), ranking)
     if plot is not None:
-        output_files.draw(lambda path: save_ranking(ranking, path), plot)
+        output_files.draw(lambda path: save_ranking(ranking, path, dark=dark), plot)
         if not json:
             console().print(f"wrote {plot}", soft_wrap=True)

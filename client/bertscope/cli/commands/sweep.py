@@ -61,6 +61,7 @@ def sweep(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows to show: what helps and what hurts most.")] = 14,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write every effect: .tsv, .csv, .jsonl, or all as .json.")
     ] = None,
@@ -122,12 +123,12 @@ def sweep(
         print_json(document(found))
     else:
         sweep_view.print_sweep(console(), found, found.metric(name), top)
-    write(found, name, output, plot, quiet=json)
+    write(found, name, output, plot, dark=dark, quiet=json)
     if stopped is not None:
         raise stopped
 
 
-def write(found: SweepTable, metric: str | None, output: Path | None, plot: Path | None, *, quiet: bool) -> None:
+def write(found: SweepTable, metric: str | None, output: Path | None, plot: Path | None, *, dark: bool, quiet: bool) -> None:
     """Writes the requested files, or for a sweep that was cut short the file from which another one can resume."""
     written: list[Path] = []
     rest: Path | None = None
@@ -138,7 +139,7 @@ def write(found: SweepTable, metric: str | None, output: Path | None, plot: Path
         written = [output]
     if plot is not None:
         drawn = plot if found.complete else sweep_files.partial_name(plot)
-        output_files.draw(lambda path: save_sweep(found, path, metric), drawn)
+        output_files.draw(lambda path: save_sweep(found, path, metric, dark=dark), drawn)
         written.append(drawn)
     screen = console(stderr=quiet)
     if not (quiet and found.complete):

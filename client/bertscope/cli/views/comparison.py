@@ -15,8 +15,7 @@ SHOWN = ("first_special", "separators", "previous", "next", "entropy")
 def print_comparison(screen: Console, comparison: AttentionComparison) -> None:
     """Prints the mean cosine and divergence of each layer, the head that differs most, and the cosines of all heads."""
     asked = f"{plural(comparison.texts, 'text')}, {plural(comparison.tokens, 'token')}, "
-    models = f"{comparison.provenance.model} and {comparison.other_provenance.model}"
-    screen.print(Text(asked, style="bold").append_text(printable(models)))
+    screen.print(Text(asked, style="bold").append_text(printable(comparison.models)))
     if comparison.truncated_texts:
         screen.print(f"texts that were cut: {comparison.truncated_texts}", style="yellow")
     screen.print(layers_table(comparison))
@@ -37,7 +36,10 @@ def layers_table(comparison: AttentionComparison) -> Group:
             f"{divergence[layer].mean():.4f}",
             *(f"{comparison.difference(name)[layer].mean():+.3f}" for name in names),
         )
-    return titled("means over the heads of a layer; differences are the second model's less the first's", result)
+    return titled(
+        "means over the heads of a layer; differences are the second's less the first's",
+        result,
+    )
 
 
 def cosines_grid(comparison: AttentionComparison) -> Group:
