@@ -127,18 +127,21 @@ def _plain_rows(path: Path, names: Mapping[str, str], required: tuple[str, ...])
 
 def _json_rows(path: Path, names: Mapping[str, str], required: tuple[str, ...]) -> Rows:
     for number, line in _lines(path):
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise _bad_line(path, number, f"is not JSON ({error}); write one object per line") from None
-        if not isinstance(values, dict):
-            raise _bad_line(
-                path, number, "is not a JSON object; write {" + ", ".join(f'"{name}": ...' for name in required) + "}"
-            )
-        values = {key: value for key, value in values.items() if value is not None}
+        values = json_object(path, number, line, required)
         found = _present(names, values)
         _require(path, number, "key", required, found, names, values)
         yield number, {name: values[key] for name, key in found.items()}
+
+
+def json_object(path: Path, number: int, line: str, required: tuple[str, ...]) -> Row:
+    """Returns the values of a line but null by their keys. Raises InvalidArgument, naming the file and the line."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _bad_line(path, number, f"is not JSON ({error}); write one object per line") from None
+    if not isinstance(values, dict):
+        raise _bad_line(path, number, "is not a JSON object; write {" + ", ".join(f'"{name}": ...' for name in required) + "}")
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _tab_rows(path: Path, names: Mapping[str, str], required: tuple[str, ...]) -> Rows:

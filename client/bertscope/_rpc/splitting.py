@@ -25,7 +25,14 @@ LEAST_SIZE = 8
 SHORT_SECONDS, LONG_SECONDS = 0.5, 5.0
 """Calls grow while they take less, and shrink when they take more: large ones waste least, small ones meet their deadlines."""
 
-TOO_LARGE = ("TOO_MANY_TEXTS", "TOO_MANY_TOKENS", "TOO_MANY_PREDICTIONS", "REQUEST_TOO_LARGE")
+TOO_LARGE = (
+    "TOO_MANY_TEXTS",
+    "TOO_MANY_TOKENS",
+    "TOO_MANY_PREDICTIONS",
+    "TOO_MANY_NAMES",
+    "REQUEST_TOO_LARGE",
+    "REPLY_TOO_LARGE",
+)
 NOT_OURS = "reference_texts"
 TEXT_FIELD = re.compile(r"(texts|inputs)\[(\d+)\]")
 

@@ -8,12 +8,17 @@ from dataclasses import dataclass, field
 
 from bertscope.attention.marked_texts import Span
 
+BOM = b"\xef\xbb\xbf"
+"""A mark that some programs write before the first line of UTF-8."""
 COLUMNS = 10
+MAX_QUOTED = 40
+"""The most characters of a value that an error repeats."""
 HEAD, MISC = 6, 9
 """Columns of the head's number, and of what else there is to say."""
 TEXT = re.compile(r"# *text *= ?(.*)")
-NUMBER = re.compile(r"(\d+)(?:-(\d+))?")
-EMPTY_WORD = re.compile(r"\d+\.\d+")
+NUMBER = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+HEAD_NUMBER = re.compile(r"[0-9]{1,9}")
+EMPTY_WORD = re.compile(r"[0-9]+\.[0-9]+")
 """The number of a word that the sentence does not have, such as one that was elided."""
 
 
@@ -60,7 +65,7 @@ def parse_sentence(lines: Sequence[tuple[int, bytes]]) -> Sentence | None:
     numbers: dict[int, int] = {}
     words: list[_Written] = []
     for number, raw in lines:
-        line = _decoded(number, raw)
+        line = decoded(number, raw)
         if line.startswith("#"):
             found = TEXT.fullmatch(line)
             given = found[1] if found else given
@@ -70,7 +75,7 @@ def parse_sentence(lines: Sequence[tuple[int, bytes]]) -> Sentence | None:
             continue
         place = NUMBER.fullmatch(row[0])
         if place is None or int(place[1]) != len(rows) + 1 or (place[2] and int(place[2]) <= len(rows) + 1):
-            raise BadLine(number, f"has the number {row[0]!r} where word {len(rows) + 1} is due")
+            raise BadLine(number, f"has the number {cut(row[0])} where word {len(rows) + 1} is due")
         first = int(place[1])
         if place[2] or not words or first > words[-1].last:
             words.append(_Written(number, row[1], "SpaceAfter=No" not in row[MISC].split("|"), int(place[2] or first)))
@@ -88,7 +93,13 @@ def parse_sentence(lines: Sequence[tuple[int, bytes]]) -> Sentence | None:
     return sentence
 
 
-def _decoded(number: int, raw: bytes) -> str:
+def cut(value: str) -> str:
+    """Returns a value in quotes, the first characters of a long one."""
+    return repr(value) if len(value) <= MAX_QUOTED else f"{value[:MAX_QUOTED]!r}..."
+
+
+def decoded(number: int, raw: bytes) -> str:
+    """Returns a line as text, without its end. Raises BadLine."""
     try:
         return raw.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -98,15 +109,15 @@ def _decoded(number: int, raw: bytes) -> str:
 def _columns(number: int, line: str) -> list[str]:
     row = line.rstrip("\t").split("\t")
     if len(row) < COLUMNS or not all(row[:2]):
-        raise BadLine(number, f"has {len(row)} columns with tabs between them, and a word has {COLUMNS}")
+        raise BadLine(number, f"has {len(row)} of the {COLUMNS} columns of a word, with tabs between them")
     return row
 
 
 def _check_head(line: int, number: int, head: str, words: int) -> None:
     if head == "_":
         return
-    if not (head.isascii() and head.isdecimal() and int(head) <= words and int(head) != number):
-        raise BadLine(line, f"has the head {head!r}; it must be another word's number, 1 to {words}, or 0")
+    if HEAD_NUMBER.fullmatch(head) is None or int(head) > words or int(head) == number:
+        raise BadLine(line, f"has the head {cut(head)}; it must be another word's number, 1 to {words}, or 0")
 
 
 def _placed(given: str | None, words: Sequence[_Written], rows: dict[int, list[str]]) -> Sentence:
@@ -118,7 +129,9 @@ def _placed(given: str | None, words: Sequence[_Written], rows: dict[int, list[s
         start = end + len(text[end:]) - len(text[end:].lstrip())
         end = start + len(word.form)
         if text[start:end] != word.form:
-            raise BadLine(word.line, f"{word.form!r} is not the next word of the sentence's text, {text[start : start + 20]!r}")
+            raise BadLine(
+                word.line, f"{cut(word.form)} is not the next word of the sentence's text, {text[start : start + 20]!r}"
+            )
         for number, (first, last) in zip(word.numbers, _parts(word, rows), strict=True):
             span = Span(start + first, start + last)
             if not sentence.spans or sentence.spans[-1] != span:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._validation import TextOrPair
-from bertscope.errors import invalid_argument
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.files import Items
+
+T = TypeVar("T")
+
+
+class MarkedItems(Items[T]):
+    """The texts read from a file, of which some could not be."""
+
+    problems: list[InvalidArgument]
+    """The texts that were left out: each error names the file and the line."""
 
 
 class Span(NamedTuple):
@@ -122,8 +132,15 @@ def _parts(field: str, value: object, sizes: tuple[int, ...], wanted: str) -> tu
 
 def _triple(field: str, value: object) -> WordPair:
     name, source, target = _parts(field, value, (3,), "(relation, source, target)")
-    name = _validation.text(f"{field}'s relation", name)
+    name = _name(f"{field}'s relation", name)
     return WordPair(name, _validation.uint32(f"{field}'s source", source), _validation.uint32(f"{field}'s target", target))
+
+
+def _name(field: str, value: object) -> str:
+    name = _validation.text(field, value)
+    if not name:
+        raise invalid_argument(field, "is empty; name it")
+    return name
 
 
 def _span(field: str, value: object) -> Span:
@@ -133,4 +150,4 @@ def _span(field: str, value: object) -> Span:
 
 def _mark(field: str, value: object) -> Mark:
     name, *parts = _parts(field, value, (3, 4), "(feature, start, end) or (feature, start, end, segment)")
-    return Mark(_validation.text(f"{field}'s feature", name), *(_validation.uint32(field, part) for part in parts))
+    return Mark(_name(f"{field}'s feature", name), *(_validation.uint32(field, part) for part in parts))

@@ -7,45 +7,84 @@ without them, words are the parts between white space. A line of words with feat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
+from bertscope import _validation
 from bertscope._validation import TextOrPair
-from bertscope.attention.marked_texts import FeatureText, RelationText
-from bertscope.errors import invalid_argument
-from bertscope.files import File, Items, Row, read_items
+from bertscope.attention.conllu import BOM, BadLine, decoded
+from bertscope.attention.marked_texts import FeatureText, MarkedItems, RelationText
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.files import File, Row, json_object
+
+T = TypeVar("T")
 
 SUFFIXES = (".jsonl", ".ndjson")
 
 
-def read_relation_texts(path: File, *, limit: SupportsIndex | None = None) -> Items[RelationText]:
+def read_relation_texts(path: File, *, limit: SupportsIndex | None = None) -> MarkedItems[RelationText]:
     """Reads texts with linked words, for `score_relations`: keys "text" and "pairs", and "words" and "text_pair" if there are.
 
-    `limit` reads that many. Raises OSError for a file that cannot be read, and InvalidArgument, naming the file and the line,
-    for one with other contents.
+    A line that can't be read is left out and reported in `problems`; the others are read. `limit` reads that many. Raises
+    OSError for a file that cannot be read, and InvalidArgument, naming the file and the line, if no line can be.
     """
-    _require_json(path)
-    return read_items(path, ("text", "pairs"), ("words", "text_pair"), None, limit, _relation_text)
+    return _read(path, "pairs", limit, lambda row: RelationText(_text(row), row["pairs"], row.get("words")))
 
 
-def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> Items[FeatureText]:
+def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> MarkedItems[FeatureText]:
     """Reads texts with marked words, for `score_features`: keys "text" and "marks", and "text_pair" if there is one.
 
     `limit` and errors are as in `read_relation_texts`.
     """
-    _require_json(path)
-    return read_items(path, ("text", "marks"), ("text_pair",), None, limit, lambda row: FeatureText(_text(row), row["marks"]))
+    return _read(path, "marks", limit, lambda row: FeatureText(_text(row), row["marks"]))
 
 
-def _relation_text(row: Row) -> RelationText:
-    return RelationText(_text(row), row["pairs"], row.get("words"))
+def _read(path: File, marks: str, limit: SupportsIndex | None, item: Callable[[Row], T]) -> MarkedItems[T]:
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise invalid_argument(str(path), f"the name must end with {' or '.join(SUFFIXES)}")
+    most = None if limit is None else _validation.positive("limit", limit)
+    found = MarkedItems[T]()
+    found.lines, found.problems = [], []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = _row(path, number, line, ("text", marks))
+                found.append(_made(path, number, row, item))
+                found.lines.append(number)
+            except InvalidArgument as error:
+                found.problems.append(error)
+            if len(found) == most:
+                break
+    if not found:
+        empty = f"has no line to read; write one item per line, with text and {marks}"
+        raise found.problems[0] if found.problems else invalid_argument(str(path), empty)
+    return found
+
+
+def _row(path: Path, number: int, line: bytes, required: tuple[str, ...]) -> Row:
+    try:
+        text = decoded(number, line.removeprefix(BOM) if number == 1 else line)
+    except BadLine as error:
+        raise invalid_argument(f"{path}, line {number}", str(error)) from None
+    row = json_object(path, number, text, required)
+    for name in required:
+        if name not in row:
+            there = ", ".join(map(repr, row)) or "none"
+            raise invalid_argument(f"{path}, line {number}", f"has no key {name!r}; it has {there}")
+    return row
+
+
+def _made(path: Path, number: int, row: Row, item: Callable[[Row], T]) -> T:
+    try:
+        return item(row)
+    except InvalidArgument as error:
+        raise invalid_argument(f"{path}, line {number}", str(error)) from None
 
 
 def _text(row: Row) -> TextOrPair:
     text: Any = row["text"]
     return (text, row["text_pair"]) if "text_pair" in row else text
-
-
-def _require_json(path: File) -> None:
-    if Path(path).suffix.lower() not in SUFFIXES:
-        raise invalid_argument(str(path), f"the name must end with {' or '.join(SUFFIXES)}")

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import SupportsIndex, TypeVar
 
 from bertscope import _validation
-from bertscope.attention.conllu import BadLine, Sentence, parse_sentence
-from bertscope.attention.marked_texts import FeatureText, Mark, RelationText, WordPair
+from bertscope.attention.conllu import BOM, BadLine, Sentence, parse_sentence
+from bertscope.attention.marked_texts import FeatureText, Mark, MarkedItems, RelationText, WordPair
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File, Items
+from bertscope.files import File
 
 T = TypeVar("T")
 
@@ -33,11 +33,8 @@ FEATURES = {
 NEGATION = "Polarity=Neg"
 
 
-class Sentences(Items[T]):
+class Sentences(MarkedItems[T]):
     """The sentences of a treebank; `lines` are the numbers of their first words' lines."""
-
-    problems: list[InvalidArgument]
-    """The sentences that were left out: each error names the file and the line."""
 
 
 def read_conllu(path: File, *, subtypes: bool = True, limit: SupportsIndex | None = None) -> Sentences[RelationText]:
@@ -52,6 +49,7 @@ def read_conllu(path: File, *, subtypes: bool = True, limit: SupportsIndex | Non
         for number, row in sentence.rows.items():
             head, relation = int(row[6]) if row[6] != "_" else 0, row[7]
             if head:
+                _require(sentence, number, "relation", relation)
                 pairs.append((relation if subtypes else relation.partition(":")[0], head, number))
         return _related(sentence, pairs)
 
@@ -71,6 +69,8 @@ def read_propbank(path: File, *, limit: SupportsIndex | None = None) -> Sentence
             if predicates and len(row) != PREDICATES + len(predicates):
                 wanted = f"{PREDICATES + len(predicates)} belong where the sentence has {len(predicates)} predicates"
                 raise BadLine(sentence.lines[number], f"has {len(row)} columns; {wanted}")
+            for role in row[PREDICATES:]:
+                _require(sentence, number, "role", role)
         pairs = [
             (row[PREDICATES + index], predicate, number)
             for number, row in sentence.rows.items()
@@ -95,12 +95,18 @@ def read_conllu_features(path: File, *, limit: SupportsIndex | None = None) -> S
     def features(sentence: Sentence) -> FeatureText:
         marks: dict[Mark, None] = {}
         for number, row in sentence.rows.items():
+            _require(sentence, number, "part of speech", row[3])
             span = sentence.spans[sentence.places[number]]
             names = [row[3], FEATURES.get(row[7].partition(":")[0], "_"), "negation" if NEGATION in row[5].split("|") else "_"]
             marks |= {Mark(name, *span): None for name in names if name != "_"}
         return FeatureText(sentence.text, tuple(marks))
 
     return _read(path, limit, features)
+
+
+def _require(sentence: Sentence, number: int, what: str, value: str) -> None:
+    if not value:
+        raise BadLine(sentence.lines[number], f'has no {what}; write "_" for none')
 
 
 def _related(sentence: Sentence, pairs: Iterable[tuple[str, int, int]]) -> RelationText:
@@ -139,7 +145,7 @@ def _blocks(file: Iterable[bytes]) -> Iterator[tuple[int, list[tuple[int, bytes]
     lines: list[tuple[int, bytes]] = []
     for number, line in enumerate(file, start=1):
         if line.strip(b" \r\n"):
-            lines.append((number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line))
+            lines.append((number, line.removeprefix(BOM) if number == 1 else line))
         elif lines:
             yield _first(lines), lines
             lines = []

@@ -153,7 +153,7 @@ def test_the_command_reads_lines_pairs_and_files(command: Any, server: FakeServe
     assert code == 0
     assert [each.text for each in server.requests[-1].inputs] == ["Go!", "Go!"]
     assert "left out: 1 text" in out
-    assert "some.conllu, line 4: has 2 columns" in out
+    assert "some.conllu, line 4: has 2 of the 10 columns" in out
 
 
 def test_the_command_names_the_texts_that_it_leaves_out(command: Any, server: FakeServer) -> None:

@@ -122,6 +122,29 @@ def test_a_rejected_text_is_named_by_the_callers_index(host: Host, given: Any) -
             client.score_relations(given(texts), model="bert")
 
 
+def test_more_relations_than_a_call_takes_go_in_several(host: Host) -> None:
+    texts = [bertscope.RelationText("a b", [(f"{number}, {index}", 0, 1) for index in range(300)]) for number in range(5)]
+    with bertscope.Client(host.target) as client:
+        scores = client.score_relations(texts, model="bert")
+        assert (scores.texts, len(scores.relations)) == (5, 1500)
+        many = bertscope.RelationText("a b", [(str(index), 0, 1) for index in range(1001)])
+        with pytest.raises(bertscope.InvalidArgument, match="relations has 1001 entries and may have 1000"):
+            client.score_relations([many] * 2, model="bert")
+
+
+def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(command: Any, host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    good = '{"text": "a b", "pairs": [["r", 0, 1]], "marks": [["f", 0, 1]]}'
+    bad = '{"text": "a b", "pairs": [["r", 0, 7]], "marks": [["f", 1, 1]]}'
+    path.write_text(f"{good}\n{bad}\n{{\n", encoding="utf-8")
+    for options, problem in (((), "pairs[0].target is 7"), (("--features",), "marks[0] goes from 1 to 1")):
+        code, out, _ = command(host.target, "relations", str(path), "--model", "bert", *options)
+        assert code == 0
+        assert "left out: 2 texts" in out
+        assert f"some.jsonl, line 2: {problem}" in out
+        assert "some.jsonl, line 3: is not JSON" in out
+
+
 @pytest.mark.parametrize("given", [list, iter])
 def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> None:
     with bertscope.Client(server.target) as client:
@@ -140,7 +163,7 @@ def test_the_command_prints_the_best_head_of_each_relation(command: Any, server:
     for word in ("nsubj", "det", "best offset", "chance", "2 texts, 3 x 4 heads", "not shown: 1 relation"):
         assert word in out
     assert "left out: 1 text" in out
-    assert "some.conllu, line 11: has 2 columns" in out
+    assert "some.conllu, line 11: has 2 of the 10 columns" in out
     assert list(server.requests[-1].relations) == ["det", "nsubj", "punct", "advmod"]
     assert server.requests[-1].details
 
@@ -278,5 +301,5 @@ def test_files_that_cannot_be_read_are_one_line(command: Any, server: FakeServer
     broken.write_text("one\n", encoding="utf-8")
     code, _, err = command(server.target, "relations", str(broken))
     assert code == 1
-    assert "line 1: has 1 columns" in err
+    assert "line 1: has 1 of the 10 columns" in err
     assert server.requests == []

@@ -125,12 +125,16 @@ def test_roles_link_predicates_with_arguments(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "line", "problem"),
     [
-        ("6\t,\t,\tPUNCT\t_\t_\t5\tpunct\t_\t_", "6\t,\tPUNCT", 10, "has 3 columns"),
+        ("6\t,\t,\tPUNCT\t_\t_\t5\tpunct\t_\t_", "6\t,\tPUNCT", 10, "has 3 of the 10 columns"),
         ("6\t,", "7\t,", 10, "where word 6 is due"),
         ("6\t,", "x\t,", 10, "where word 6 is due"),
         ("5\tpunct", "99\tpunct", 10, "has the head '99'"),
         ("5\tpunct", "6\tpunct", 10, "has the head '6'"),
         ("5\tpunct", "a\tpunct", 10, "has the head 'a'"),
+        ("5\tpunct", "5\t", 10, "has no relation"),
+        ("5\tpunct", "9" * 5000 + "\tpunct", 10, "has the head '" + "9" * 40 + "'..."),
+        ("6\t,", "9" * 5000 + "\t,", 10, "where word 6 is due"),
+        ("6\t,", "٦\t,", 10, "where word 6 is due"),
         ("5\tchat", "5\tchien", 9, "'chien' is not the next word"),
         ("7-8\tdidn't", "7-20\tdidn't", 11, "stands for words up to 20"),
         ("Il\til", "\til", 3, "columns"),
@@ -145,6 +149,12 @@ def test_a_broken_line_is_named_and_the_rest_is_read(tmp_path, before, after, li
     (found,) = texts.problems
     assert str(found).startswith(f"{path}, line {line}: ")
     assert problem in str(found)
+
+
+def test_words_without_a_name_of_their_role_or_part_of_speech_are_named(tmp_path):
+    path = written(tmp_path, f"{ROLES.replace('ARG0', '', 1)}\n{SENTENCE.replace('ADP', '')}\n{ROLES}")
+    assert "line 2: has no role" in str(bertscope.read_propbank(path).problems[0])
+    assert "line 16: has no part of speech" in str(bertscope.read_conllu_features(path).problems[0])
 
 
 def test_a_line_that_is_no_utf8_is_named_and_the_rest_is_read(tmp_path):
@@ -174,6 +184,31 @@ def test_json_lines_hold_places_of_words(tmp_path):
         bertscope.read_relation_texts(written(tmp_path, '{"text": "a b", "pairs": [["r", 0]]}\n', "some.jsonl"))
     with pytest.raises(bertscope.InvalidArgument, match=r"must end with \.jsonl"):
         bertscope.read_feature_texts(tmp_path / "some.csv")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("null", "is not a JSON object"),
+        ('{"text": "a b"}', "has no key 'pairs'; it has 'text'"),
+        ('{"text": "a \\ud800", "pairs": []}', "lone surrogate"),
+        ('{"text": "a b", "pairs": [["", 0, 1]]}', "pairs[0]'s relation: is empty; name it"),
+        ('{"text": "a b", "pairs": [["r", 0, -1]]}', "pairs[0]'s target: must be 0"),
+    ],
+)
+def test_a_broken_line_of_json_is_named_and_the_rest_is_read(tmp_path, line, problem):
+    good = '{"text": "a b", "pairs": [["r", 0, 1]]}'
+    path = written(tmp_path, f"\ufeff{good}\n\n{line}\n{good}\n{good}", "some.jsonl")
+    texts = bertscope.read_relation_texts(path, limit=2)
+    assert texts.lines == [1, 4]
+    (found,) = texts.problems
+    assert str(found).startswith(f"{path}, line 3: ")
+    assert problem in str(found)
+    with pytest.raises(bertscope.InvalidArgument, match="line 1: is not UTF-8"):
+        bertscope.read_relation_texts(written(tmp_path, b"\xff\n{\n", "some.jsonl"))
+    with pytest.raises(bertscope.InvalidArgument, match="has no line to read"):
+        bertscope.read_relation_texts(written(tmp_path, "\n \n", "some.jsonl"))
 
 
 def test_requests_name_the_relations_of_their_texts():

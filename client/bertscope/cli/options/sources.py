@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from rich.console import Console
 
-from bertscope.attention.treebanks import Sentences
+from bertscope.attention.marked_texts import MarkedItems
 from bertscope.cli.views.output import Failure, plural, printable
 from bertscope.cli.views.wording import in_options
 from bertscope.errors import CLIENT_SIDE, BertscopeError, InvalidArgument
@@ -19,6 +19,8 @@ from bertscope.files import Items
 
 T = TypeVar("T")
 
+TEXT_BEGIN = re.compile(r"^(?:texts|inputs)\[\d+\](?:\.input)?(?:\.text(?!\w))?[.:]? *")
+MARK = re.compile(r"^spans(\[\d+\])(?:\.span)?")
 MAX_REPORTED = 10
 """The most texts that are named; of the others, the number is."""
 
@@ -37,8 +39,7 @@ class Source(Generic[T]):
     def reject(self, index: int, error: BertscopeError) -> None:
         """Notes a text that the server rejected: an `on_rejected`."""
         why = error.field_violations[0].description if error.field_violations else error.message
-        why = re.sub(r"^(?:texts|inputs)\[\d+\][\w.]*:? *", "", why)
-        self.left_out.append(f"{self.places[index]}: {in_options(why)}")
+        self.left_out.append(f"{self.places[index]}: {_without_text(why)}")
 
     @contextmanager
     def some_left(self) -> Iterator[None]:
@@ -60,11 +61,16 @@ class Source(Generic[T]):
                 screen.print(f"  and {len(self.left_out) - MAX_REPORTED} more", style="yellow")
 
 
+def _without_text(why: str) -> str:
+    """Returns the description of an error without the number of its text, in the words of files and options."""
+    return in_options(MARK.sub(r"marks\1", TEXT_BEGIN.sub("", why)))
+
+
 def source_of(path: Path, read: Callable[[], Items[T]]) -> Source[T]:
     """Returns the texts of a file. Raises Failure for one that can't be read."""
     try:
         items = read()
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror}") from error
-    problems: list[InvalidArgument] = items.problems if isinstance(items, Sentences) else []
+    problems: list[InvalidArgument] = items.problems if isinstance(items, MarkedItems) else []
     return Source(items, [f"{path}, line {line}" for line in items.lines], [str(problem) for problem in problems])
