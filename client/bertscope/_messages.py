@@ -124,6 +124,11 @@ def text_input(value: TextOrPair) -> common_pb2.TextInput:
     return common_pb2.TextInput(text=text, text_pair=text_pair)
 
 
+def text_of(message: common_pb2.TextInput) -> TextOrPair:
+    """Returns the text or pair of a message."""
+    return (message.text, message.text_pair) if message.HasField("text_pair") else message.text
+
+
 def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:
     """Returns the messages of head interventions."""
     if isinstance(interventions, tuple) and not interventions:

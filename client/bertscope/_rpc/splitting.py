@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from bertscope._rpc.logs import logger
+from bertscope._rpc.pacing import Pace
 from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, FieldViolation, InvalidArgument, ResourceExhausted
 
 Item = TypeVar("Item")
@@ -63,7 +64,10 @@ class Part(Generic[Item]):
 
 
 class Parts(Generic[Item]):
-    """The calls still to be made. A list that fits into one call is one; any other begins with calls of 64."""
+    """The calls still to be made. A list that fits into one call is one; any other begins with calls of 64.
+
+    With a pace, calls are as large as the pace says, and a list is one call if that is large enough.
+    """
 
     def __init__(
         self,
@@ -72,15 +76,18 @@ class Parts(Generic[Item]):
         limit: Limit,
         *,
         large: bool = False,
+        pace: Pace[Item] | None = None,
         on_rejected: OnRejected | None = None,
         numbers: Sequence[int] | None = None,
     ) -> None:
-        """`total` is the number of items, if known; `large` calls are worth more than quick ones. Texts that the server rejects
-        are left out if `on_rejected` is to be told about them. `numbers` are the items' indices, unless they count from 0."""
+        """`total` is the number of items, if known; `large` calls are worth more than quick ones; a `pace`, if there is one,
+        says how large they are. Texts that the server rejects are left out if `on_rejected` is to be told about them. `numbers`
+        are the items' indices, unless they count from 0."""
         self._on_rejected, self._numbers = on_rejected, numbers
         self._items, self._total = items, total
-        self._limit = limit
-        self._size = FIRST_SIZE if not large and (total is None or total > limit.texts) else limit.texts
+        self._limit, self._pace = limit, pace
+        small = not large and pace is None and (total is None or total > limit.texts)
+        self._size = FIRST_SIZE if small else limit.texts
         self._again: deque[Part[Item]] = deque()
         self._taken = 0
         self._begun = False
@@ -89,7 +96,13 @@ class Parts(Generic[Item]):
 
     def only(self) -> Part[Item] | None:
         """Takes and returns the part that holds all items; None if there are, or may be, several."""
-        return None if self._total is None or self._total > min(self._size, self._limit.texts) else self.take()
+        if self._total is None or self._total > min(self._size, self._limit.texts):
+            return None
+        part = self.take()
+        if part is not None and len(part.items) < self._total:
+            self.put_back([part])
+            return None
+        return part
 
     def take(self) -> Part[Item] | None:
         """Returns the items of the next call; None at the end. An empty list is one empty call, which the server judges."""
@@ -99,7 +112,7 @@ class Parts(Generic[Item]):
             return None
         start, items = self._taken, list[Item]()
         try:
-            items.extend(islice(self._items, min(self._size, self._limit.texts)))  # keeps what comes before an error
+            items.extend(self._next())  # keeps what comes before an error
         except Exception as error:  # noqa: BLE001  # raised again by `end`: what was read before it is answered first
             self._failure = error
         self._taken += len(items)
@@ -108,14 +121,29 @@ class Parts(Generic[Item]):
         self._begun = True
         return Part(start, items)
 
+    def _next(self) -> Iterator[Item]:
+        allowed = islice(self._items, min(self._size, self._limit.texts))
+        return allowed if self._pace is None else self._pace.some(allowed)
+
+    @property
+    def width(self) -> int:
+        """The most calls to run at a time."""
+        return CALLS_UNDER_WAY if self._pace is None else self._pace.width
+
+    def work(self, part: Part[Item]) -> float:
+        """Returns the work of a call, as the pace counts it."""
+        return 0.0 if self._pace is None else self._pace.work(part.items)
+
     def end(self) -> None:
         """Notes that all taken parts are answered. Raises the error that kept the rest from being read."""
         if self._failure is not None:
             raise self._failure
 
-    def answered(self, seconds: float) -> None:
-        """Notes how long a call took."""
-        if seconds < SHORT_SECONDS:
+    def answered(self, seconds: float, work: float = 0.0) -> None:
+        """Notes how long a call took. `work` is that of all calls that ran when it began, its own included."""
+        if self._pace is not None:
+            self._pace.answered(work, seconds)
+        elif seconds < SHORT_SECONDS:
             self._size = min(self._limit.texts, self._size * 2)
         elif seconds > LONG_SECONDS:
             self._size = max(LEAST_SIZE, self._size // 2)
@@ -162,7 +190,8 @@ class Parts(Generic[Item]):
                 "a call of %d texts is too large for the server (%s); they go in calls of %d at most", size, reason, most
             )
             return [Part(part.start + place, part.items[place : place + most]) for place in range(0, size, most)], 0.0
-        alone = size == self._taken  # One call is for the caller to ask again; of many, a refusal must not lose the others.
+        # One call is for the caller to ask again; of many, a refusal must not lose the others.
+        alone = size == self._taken and (self._pace is None or size == self._total)
         if isinstance(error, ResourceExhausted) and error.retry_after and part.failures + 1 < attempts and not alone:
             failures, seconds = part.failures + 1, error.retry_after
             logger.info("the server is overloaded (%s); failure %d, tries again in %.2g s", error.reason, failures, seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope._messages import Inputs, Interventions, asked_inputs, text_of, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts, OnTexts
 from bertscope.attention.comparison import AttentionComparison, compare_attention_request, read_comparison
@@ -51,7 +51,7 @@ class AsyncAttentionComparisonCalls(AsyncManyTexts):
             attention_statistics_pb2.CompareAttentionResponse,
             lambda _, reply: [read_comparison(reply)],
             timeout,
-            large=True,
+            pace=self._pace(text_of, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return await self._sum(answers, AttentionComparison.merge, asked.total, on_progress)

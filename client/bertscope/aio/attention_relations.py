@@ -52,7 +52,7 @@ class AsyncRelationCalls(AsyncManyTexts):
             attention_relations_pb2.ScoreRelationsResponse,
             lambda _, reply: [read_relation_scores(reply)],
             timeout,
-            large=bool(request.reference_texts),
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return await self._sum(answers, RelationScores.merge, asked.total, on_progress)
@@ -87,7 +87,7 @@ class AsyncRelationCalls(AsyncManyTexts):
             attention_relations_pb2.ScoreFeaturesResponse,
             lambda _, reply: [read_feature_scores(reply)],
             timeout,
-            large=bool(request.reference_texts),
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return await self._sum(answers, FeatureScores.merge, asked.total, on_progress)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
 
-from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs, with_items
+from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
 from bertscope._rpc.channel import deadline
 from bertscope._rpc.splitting import OnRejected, Parts
 from bertscope._rpc.threads import sleep
@@ -103,14 +103,14 @@ class AttentionCalls(ManyTexts):
             reference_texts=reference_texts,
             truncate=truncate,
         )
-        asked, large = asked_inputs(inputs), bool(request.reference_texts)
+        asked = asked_inputs(inputs)
         answers = self._answers(
             asked,
             partial(with_items, request, "inputs"),
             attention_statistics_pb2.DescribeAttentionResponse,
             lambda _, reply: [read_description(reply, request.quantity)],
             timeout,
-            large=large,
+            pace=self._pace(text_of, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return self._sum(answers, AttentionDescription.merge, asked.total, on_progress)

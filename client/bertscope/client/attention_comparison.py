@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope._messages import Inputs, Interventions, asked_inputs, text_of, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.attention.comparison import AttentionComparison, compare_attention_request, read_comparison
 from bertscope.client.many_texts import ManyTexts, OnTexts
@@ -52,7 +52,7 @@ class AttentionComparisonCalls(ManyTexts):
             attention_statistics_pb2.CompareAttentionResponse,
             lambda _, reply: [read_comparison(reply)],
             timeout,
-            large=True,
+            pace=self._pace(text_of, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return self._sum(answers, AttentionComparison.merge, asked.total, on_progress)

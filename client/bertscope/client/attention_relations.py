@@ -53,7 +53,7 @@ class RelationCalls(ManyTexts):
             attention_relations_pb2.ScoreRelationsResponse,
             lambda _, reply: [read_relation_scores(reply)],
             timeout,
-            large=bool(request.reference_texts),
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return self._sum(answers, RelationScores.merge, asked.total, on_progress)
@@ -88,7 +88,7 @@ class RelationCalls(ManyTexts):
             attention_relations_pb2.ScoreFeaturesResponse,
             lambda _, reply: [read_feature_scores(reply)],
             timeout,
-            large=bool(request.reference_texts),
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
         return self._sum(answers, FeatureScores.merge, asked.total, on_progress)

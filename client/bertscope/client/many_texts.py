@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
 from bertscope._messages import Asked
+from bertscope._rpc.pacing import Pace
 from bertscope._rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
 from bertscope._rpc.threads import Call, cancel_all, sleep
+from bertscope._validation import TextOrPair
 from bertscope.client.connection import Connection
 from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
 from bertscope.results import TextsProgress
@@ -35,25 +37,37 @@ Reply = TypeVar("Reply", bound=Message)
 """A message with a field `provenance`."""
 
 
+class _Sent(NamedTuple, Generic[Item, Reply]):
+    """A call that runs. `work` is that of all calls that ran when it began, its own included."""
+
+    part: Part[Item]
+    call: Call[Reply]
+    work: float
+
+
 class _Running(Generic[Item, Reply]):
     """The calls that run, in the order of their texts."""
 
     def __init__(self, call: Callable[[Sequence[Item]], Call[Reply]]) -> None:
         """`call` makes the call about some texts."""
         self._call = call
-        self._calls: deque[tuple[Part[Item], Call[Reply]]] = deque()
+        self._calls: deque[_Sent[Item, Reply]] = deque()
         self._width = CALLS_UNDER_WAY
 
     def fill(self, parts: Parts[Item]) -> bool:
         """Begins calls as long as there are texts and not too many calls run. Returns whether any runs."""
-        while len(self._calls) < self._width and (part := parts.take()) is not None:
-            self._calls.append((part, self._call(part.items)))
-            self._calls[-1][1].begin()  # Noted first, so that nothing keeps it from being cancelled.
+        while len(self._calls) < min(self._width, parts.width) and (part := parts.take()) is not None:
+            self._calls.append(self._sent(part, parts))
+            self._calls[-1].call.begin()  # Noted first, so that nothing keeps it from being cancelled.
         return bool(self._calls)
+
+    def _sent(self, part: Part[Item], parts: Parts[Item]) -> _Sent[Item, Reply]:
+        work = parts.work(part) + sum(parts.work(sent.part) for sent in self._calls)
+        return _Sent(part, self._call(part.items), work)
 
     def first(self, parts: Parts[Item], attempts: int) -> tuple[Part[Item], Reply] | None:
         """Waits for the first call. Returns its texts and its reply; None if the server rejected it and it will be repeated."""
-        part, call = self._calls[0]
+        part, call, work = self._calls[0]
         try:
             response = call.result()
             sourced: Any = response
@@ -64,10 +78,10 @@ class _Running(Generic[Item, Reply]):
             if rest is None:
                 self._repeat(parts, *parts.refused(part, error, attempts))
             else:
-                self._begin_first(rest)
+                self._begin_first(rest, parts)
             return None
         self._calls.popleft()
-        parts.answered(call.seconds)
+        parts.answered(call.seconds, work)
         return part, response
 
     def _repeat(self, parts: Parts[Item], pieces: Sequence[Part[Item]], seconds: float) -> None:
@@ -75,21 +89,21 @@ class _Running(Generic[Item, Reply]):
         if len(pieces) == 1:  # The server is too busy: only the running calls continue.
             self._width = max(1, len(self._calls))
             sleep(seconds)
-            self._begin_first(pieces)
+            self._begin_first(pieces, parts)
             return
         self.cancel()  # They are as large.
-        parts.put_back([*pieces, *(later for later, _ in self._calls)])
+        parts.put_back([*pieces, *(later.part for later in self._calls)])
         self._calls.clear()
 
-    def _begin_first(self, pieces: Sequence[Part[Item]]) -> None:
+    def _begin_first(self, pieces: Sequence[Part[Item]], parts: Parts[Item]) -> None:
         """Begins calls that come before those that run."""
         for piece in reversed(pieces):
-            self._calls.appendleft((piece, self._call(piece.items)))
-            self._calls[0][1].begin()
+            self._calls.appendleft(self._sent(piece, parts))
+            self._calls[0].call.begin()
 
     def cancel(self) -> None:
         """Cancels all calls."""
-        cancel_all([call for _, call in self._calls])
+        cancel_all([sent.call for sent in self._calls])
 
 
 class ManyTexts(Connection):
@@ -103,15 +117,19 @@ class ManyTexts(Connection):
         read: Callable[[Sequence[Item], Reply], Iterable[Answer]],
         timeout: float | None,
         *,
-        large: bool,
+        large: bool = False,
+        pace: Pace[Item] | None = None,
         on_rejected: OnRejected | None = None,
     ) -> Generator[Answer, None, None]:
         """Yields the answers to all texts, in order. However it ends, no call stays under way.
 
         `build` makes the request about some texts, and `read` the answers of its reply. `large` calls are worth more than quick
-        ones. Texts that the server rejects are left out if `on_rejected` is to be told about them.
+        ones, unless a `pace` says how large they are. Texts that the server rejects are left out if `on_rejected` is to be told
+        about them.
         """
-        parts = Parts(asked.items, asked.total, self._limit, large=large, on_rejected=on_rejected, numbers=asked.numbers)
+        parts = Parts(
+            asked.items, asked.total, self._limit, large=large, pace=pace, on_rejected=on_rejected, numbers=asked.numbers
+        )
         attempts = self._retries.attempts
         only = parts.only()
         if only is not None:
@@ -135,6 +153,10 @@ class ManyTexts(Connection):
             parts.end()
         finally:
             running.cancel()
+
+    def _pace(self, text: Callable[[Item], TextOrPair], reference_texts: Iterable[str], timeout: float | None) -> Pace[Item]:
+        """Returns the pace of calls whose answers add up. `text` returns an item's text."""
+        return Pace(text, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
 
     def _sum(
         self,

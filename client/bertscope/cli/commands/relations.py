@@ -74,7 +74,15 @@ def relations(
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Relations to show, those with most pairs.")] = 30,
     model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0.001,
+            metavar="SECONDS",
+            help="How long an answer may take, 60 unless set; with --tree, the whole.",
+        ),
+    ] = None,
 ) -> None:
     """Show which heads attend between linked words (a verb and its subject), beside what fixed distances and chance find.
 

@@ -1,0 +1,139 @@
+"""How much work goes into a call, so that each takes a few seconds on any server."""
+
+from collections import deque
+from collections.abc import Iterator
+
+import bertscope
+import pytest
+from bertscope._rpc.pacing import CALL_SECONDS, FIRST_WORK, Pace, text_work
+from bertscope._rpc.splitting import CALLS_UNDER_WAY, USUAL_LIMIT, Limit, Part, Parts
+
+LONG = "river " * 96
+"""As many bytes as a text of 128 tokens."""
+DEFAULT_TIMEOUT = 60.0
+
+
+def itself(text: str) -> str:
+    return text
+
+
+def pace(seconds: float | None = DEFAULT_TIMEOUT, reference_texts: tuple[str, ...] = ()) -> Pace[str]:
+    return Pace(itself, seconds, reference_texts, width=CALLS_UNDER_WAY)
+
+
+def parts_of(texts: list[str], *, counted: bool = True, seconds: float = DEFAULT_TIMEOUT) -> Parts[str]:
+    return Parts(iter(texts), len(texts) if counted else None, Limit(), pace=pace(seconds))
+
+
+def simulated(parts: Parts[str], seconds_of: float, *, power: float = 1.0) -> list[tuple[int, float]]:
+    """Answers calls one after the other, as a device does. Returns the texts and the seconds of each.
+
+    A text takes `seconds_of` times its length, relative to that of LONG, to the given power.
+    """
+    now, free = 0.0, 0.0
+    running: deque[tuple[Part[str], float, float, float]] = deque()
+    found = []
+    while True:
+        while len(running) < parts.width and (part := parts.take()) is not None:
+            work = parts.work(part) + sum(parts.work(other) for other, *_ in running)
+            free = max(now, free) + 0.01 + sum(seconds_of * (len(text) / len(LONG)) ** power for text in part.items)
+            running.append((part, work, now, free))
+        if not running:
+            parts.end()
+            return found
+        part, work, begun, now = running.popleft()
+        found.append((len(part.items), now - begun))
+        parts.answered(now - begun, work)
+
+
+def test_work_grows_with_the_square_of_long_texts_only():
+    assert text_work("a" * 32) / text_work("a" * 16) == pytest.approx(2, rel=0.1)
+    assert text_work("a" * 65536) / text_work("a" * 32768) == pytest.approx(4, rel=0.1)
+    assert text_work(("ab", "cd")) == text_work("abcd")
+    assert text_work("河" * 10) > text_work("a" * 20)
+    assert text_work("\ud800") > 0
+
+
+@pytest.mark.parametrize("seconds_of", [0.001, 0.12, 0.5, 2.0])
+@pytest.mark.parametrize("counted", [True, False])
+def test_no_call_takes_longer_than_it_may_whatever_the_server(seconds_of: float, counted: bool) -> None:
+    found = simulated(parts_of([LONG] * 1000, counted=counted), seconds_of)
+    assert sum(texts for texts, _ in found) == 1000
+    assert found[0][0] * text_work(LONG) <= FIRST_WORK + text_work(LONG)
+    assert max(seconds for _, seconds in found[1:]) <= 2 * CALL_SECONDS
+    assert max(seconds for _, seconds in found) <= DEFAULT_TIMEOUT / 2
+
+
+def test_a_fast_server_gets_large_calls_at_once() -> None:
+    found = simulated(parts_of([LONG] * 1000), 0.0005)
+    assert [texts for texts, _ in found][1:-1] == [USUAL_LIMIT] * 3
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_texts_sorted_by_length_are_divided_as_well(power: float, ascending: bool) -> None:
+    """Layers take time proportional to the length of a text, maps to its square."""
+    texts = ["river " * 12] * 1000 + [LONG] * 200 + ["river " * 384] * 50
+    found = simulated(parts_of(texts if ascending else texts[::-1]), 0.3, power=power)
+    assert sum(texts for texts, _ in found) == 1250
+    assert max(seconds for _, seconds in found) <= DEFAULT_TIMEOUT * 2 / 3
+
+
+def test_a_short_time_limit_makes_small_calls() -> None:
+    found = simulated(parts_of([LONG] * 300, seconds=4.0), 0.05)
+    assert max(seconds for _, seconds in found[1:]) <= 2.0
+
+
+def test_one_call_runs_until_its_time_is_known() -> None:
+    parts = parts_of([LONG] * 100)
+    assert parts.only() is None
+    assert parts.width == 1
+    first = parts.take()
+    assert first is not None and 5 <= len(first.items) <= 15
+    parts.answered(1.0, parts.work(first))
+    assert parts.width == CALLS_UNDER_WAY
+    second = parts.take()
+    assert second is not None and second.start == len(first.items)
+
+
+def test_a_list_of_little_work_is_one_call() -> None:
+    parts = parts_of(["A short text."] * 20)
+    only = parts.only()
+    assert only is not None and len(only.items) == 20
+    assert parts.take() is None
+
+
+def test_texts_are_read_only_as_they_are_needed() -> None:
+    taken = []
+
+    def read() -> Iterator[str]:
+        for number in range(1000):
+            taken.append(number)
+            yield LONG
+
+    parts = Parts(read(), None, Limit(), pace=pace())
+    part = parts.take()
+    assert part is not None and len(taken) == len(part.items) < 20
+
+
+def test_reference_texts_are_work_of_every_call_and_take_at_most_half_of_it() -> None:
+    reference = (LONG,) * 64
+    paced = pace(reference_texts=reference)
+    fixed = sum(map(text_work, reference))
+    assert paced.work([LONG]) == fixed + text_work(LONG)
+    paced.answered(paced.work([LONG]), 100.0)
+    assert sum(map(text_work, paced.some(iter([LONG] * 1000)))) >= fixed
+
+
+def test_the_first_of_many_calls_is_repeated_if_the_server_is_busy() -> None:
+    busy = bertscope.ResourceExhausted("the queue is full", reason="QUEUE_FULL")
+    busy.retry_after = 0.5
+    parts = parts_of([LONG] * 100)
+    part = parts.take()
+    assert part is not None
+    assert parts.refused(part, busy, attempts=4) == ([Part(0, part.items, 1)], 0.5)
+    parts = parts_of(["A short text."])
+    only = parts.only()
+    assert only is not None
+    with pytest.raises(bertscope.ResourceExhausted):
+        parts.refused(only, busy, attempts=4)
