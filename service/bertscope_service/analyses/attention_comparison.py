@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertscope_service.analyses.attention_description import HeadSums, Statistic, kinds_of, punctuation_ids, statistic_sums
+from bertscope_service.analyses.attention_description import Statistic, kinds_of, punctuation_ids, statistic_sums
+from bertscope_service.analyses.head_sums import HeadSums
 from bertscope_service.analyses.observers.map_comparison import ComparisonObserver, KeptMaps, MapDifferences, MapsObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText

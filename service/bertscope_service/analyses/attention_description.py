@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.attention_patterns import Pattern, exists, scores
+from bertscope_service.analyses.head_sums import HeadSums
 from bertscope_service.analyses.observers.attention_statistics import (
     SPECIAL,
     MapNumber,
@@ -64,21 +65,6 @@ class DescriptionQuery:
     head_distances: bool
     truncate: bool
     quantity: Quantity = Quantity.WEIGHTS
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HeadSums:
-    """A number for each head: the texts that have it, its sums and those of its squares over these, [layers, heads]."""
-
-    texts: int
-    sums: NDArray[np.float64]
-    squares: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, values: NDArray[Any]) -> HeadSums:
-        """Sums the values of texts, [texts, layers, heads]."""
-        wide = values.astype(np.float64, copy=False)
-        return cls(len(wide), wide.sum(axis=0), np.square(wide).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,14 +1,27 @@
-"""Numbers for each head, of several kinds, summed over texts."""
+"""Numbers for each head, summed over texts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.attention_description import HeadSums
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadSums:
+    """A number for each head: the texts that have it, its sums and those of its squares over these, [layers, heads]."""
+
+    texts: int
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> HeadSums:
+        """Sums the values of texts, [texts, layers, heads]."""
+        wide = values.astype(np.float64, copy=False)
+        return cls(len(wide), wide.sum(axis=0), np.square(wide).sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,11 +10,11 @@ from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope_service.analyses.attention_description import (
     DescriptionPlan,
     DescriptionQuery,
-    HeadSums,
     PatternSums,
     Statistic,
 )
 from bertscope_service.analyses.attention_patterns import Pattern
+from bertscope_service.analyses.head_sums import HeadSums
 from bertscope_service.api.attention_quantities import QUANTITY_NUMBERS, read_quantity, require_description, require_quantity
 from bertscope_service.api.checks import check_each, check_inputs, check_numbers
 from bertscope_service.api.enums import numbers

@@ -53,6 +53,11 @@ class Shape:
     segments: int = 2
     """The number of segments (token types), 1 if none."""
 
+    def heads_of(self, layer: int) -> tuple[int, ...]:
+        """Returns the heads that a layer's weights have."""
+        gone = self.pruned.get(layer, ())
+        return tuple(head for head in range(self.heads) if head not in gone)
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:

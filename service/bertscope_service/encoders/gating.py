@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
-from bertscope_service.encoders.state import State
 
 
 @dataclass(slots=True)
@@ -108,15 +107,6 @@ def place_gates(
 def pick(tensor: torch.Tensor, only: torch.Tensor | None) -> torch.Tensor:
     """Returns [rows, length, ...] at some positions of each row, [rows, n, ...]; all of them if `only` is None."""
     return tensor if only is None else tensor[torch.arange(len(tensor), dtype=torch.int64, device=tensor.device)[:, None], only]
-
-
-def average_of(state: State) -> torch.Tensor:
-    """Returns 1/L at each row's real tokens, 0 at its padding, in the format of its hidden states: [rows, 1, length, 1]."""
-    if state.valid is None:
-        length = state.hidden.shape[1]
-        return state.hidden.new_full((len(state.lengths), 1, length, 1), 1.0 / length)
-    real = state.valid.to(torch.float32)
-    return (real / real.sum(dim=1, keepdim=True)).to(state.hidden.dtype)[:, None, :, None]
 
 
 def gated_weights(maps: torch.Tensor, run: LayerRun) -> torch.Tensor:

@@ -56,11 +56,13 @@ class State:
     lengths: real tokens of each row, on the host.
     valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
     context: of layer `layer`, if `attend` computed it.
+    average: 1/L at the real tokens of each row, 0 at padding, to take means over tokens with: [rows, 1, length, 1], in the
+    format of `hidden`.
     kept_tokens: the remaining tokens, in models that drop tokens: length and `lengths` count these alone. None in all others,
     and once a state was read at chosen positions.
     """
 
-    __slots__ = ("_hidden", "context", "kept_tokens", "layer", "lengths", "pending", "valid")
+    __slots__ = ("_average", "_hidden", "_valid", "context", "kept_tokens", "layer", "lengths", "pending")
 
     def __init__(
         self,
@@ -77,6 +79,7 @@ class State:
         else:
             self.pending: Callable[[], torch.Tensor] | None = hidden
         self.lengths = lengths
+        self._average: torch.Tensor | None = None
         self.valid = valid
         self.layer = layer
         self.context = context
@@ -92,6 +95,27 @@ class State:
     def hidden(self, hidden: torch.Tensor) -> None:
         # What computes it may hold memory.
         self._hidden, self.pending = hidden, None
+
+    @property
+    def valid(self) -> torch.Tensor | None:
+        return self._valid
+
+    @valid.setter
+    def valid(self, valid: torch.Tensor | None) -> None:
+        self._valid, self._average = valid, None
+
+    @property
+    def average(self) -> torch.Tensor:
+        if self._average is None:
+            self._average = self._shares()
+        return self._average
+
+    def _shares(self) -> torch.Tensor:
+        if self.valid is None:
+            length = self.hidden.shape[1]
+            return self.hidden.new_full((len(self.lengths), 1, length, 1), 1.0 / length)
+        real = self.valid.to(torch.float32)
+        return (real / real.sum(dim=1, keepdim=True)).to(self.hidden.dtype)[:, None, :, None]
 
     def row(self, index: int) -> State:
         """Returns a copy of one row without its padding; it holds no memory of the batch."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.observers.map_layers import reduce_layers, slices
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State, to_device
@@ -47,18 +47,13 @@ class ColumnObserver(Observer):
         index = to_device(torch.from_numpy(np.stack([rows, sources, places])), device)
         row, source, place = index.unbind(0)
         weights = to_device(torch.from_numpy(shares), device)
-        layers: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-        def read(maps: torch.Tensor) -> None:
+        def reduce(maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
             maps = maps.float()
-            layers.append(((weights @ maps)[row, :, 0, place], maps[row, :, source, place]))
-
-        count = encoder.shape.layers
-        encoder.advance(state, count, gates, dict.fromkeys(range(count), read))
+            return (weights @ maps)[row, :, 0, place], maps[row, :, source, place]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[ColumnScores]:
             means, from_source = arrays
-            parts = [slice(*ends) for ends in pairwise(accumulate(counts, initial=0))]
-            return [ColumnScores(means[:, part], from_source[:, part]) for part in parts]
+            return [ColumnScores(means[:, part], from_source[:, part]) for part in slices(counts)]
 
-        return Readout(tuple(torch.stack(columns) for columns in zip(*layers, strict=True)), deal)
+        return Readout(reduce_layers(encoder, state, gates, reduce), deal)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -28,6 +29,24 @@ FEW_THREADS = 3
 def run_layers(encoder: Encoder, state: State, layers: Collection[int], gates: BatchGates | None, see: LayerWatcher) -> None:
     """Runs all layers up to the highest of `layers`, and passes the maps of these layers to `see`, in ascending order."""
     encoder.advance(state, max(layers) + 1, gates, {layer: partial(see, layer) for layer in layers})
+
+
+def reduce_layers(
+    encoder: Encoder, state: State, gates: BatchGates | None, reduce: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
+) -> tuple[torch.Tensor, ...]:
+    """Runs all layers. Returns the tensors that `reduce` makes of each layer's maps, stacked: [layers, ...] each."""
+    found: list[tuple[torch.Tensor, ...]] = []
+
+    def see(_: int, maps: torch.Tensor) -> None:
+        found.append(reduce(maps))
+
+    run_layers(encoder, state, range(encoder.shape.layers), gates, see)
+    return tuple(torch.stack(tensors) for tensors in zip(*found, strict=True))
+
+
+def slices(sizes: Iterable[int]) -> list[slice]:
+    """Returns the places of consecutive parts of these sizes."""
+    return [slice(*ends) for ends in pairwise(accumulate(sizes, initial=0))]
 
 
 def maps_at_a_time(device: torch.device, size: int) -> int:

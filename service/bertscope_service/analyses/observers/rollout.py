@@ -24,7 +24,7 @@ class Rollout:
 
         W is the mean over the heads that the layer's weights have; without any, only the residual connection is left, W = I.
         """
-        heads = self._shape.heads - len(self._shape.pruned.get(layer, ()))
+        heads = len(self._shape.heads_of(layer))
         mixed = maps.float().sum(dim=1)
         if heads and self._residual:
             mixed.div_(heads)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.map_layers import maps_at_a_time
+from bertscope_service.analyses.observers.map_layers import maps_at_a_time, reduce_layers, slices
 from bertscope_service.analyses.word_maps import SPECIAL, Words
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
@@ -53,30 +52,21 @@ class PairObserver(Observer):
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         parts = list(_parts(observers, state.lengths, encoder))
-        layers: list[tuple[torch.Tensor, ...]] = []
 
-        def read(maps: torch.Tensor) -> None:
+        def reduce(maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
             found = [part.read(maps[part.rows]) for part in parts]
-            layers.append(tuple(torch.cat(columns) for columns in zip(*found, strict=True)))
-
-        count = encoder.shape.layers
-        encoder.advance(state, count, gates, dict.fromkeys(range(count), read))
-        tensors = tuple(torch.stack(columns) for columns in zip(*layers, strict=True))
+            return tuple(map(torch.cat, zip(*found, strict=True)))
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[PairScores]:
-            pairs = _slices(len(observer.pairs) for observer in observers)
-            offsets = _slices(len(observer.offsets) for observer in observers)
+            pairs = slices(len(observer.pairs) for observer in observers)
+            offsets = slices(len(observer.offsets) for observer in observers)
             weights, hits, offset_weights, offset_hits = arrays
             return [
                 PairScores(weights[:, pair], hits[:, pair], offset_weights[:, offset], offset_hits[:, offset])
                 for pair, offset in zip(pairs, offsets, strict=True)
             ]
 
-        return Readout(tensors, deal)
-
-
-def _slices(sizes: Iterable[int]) -> list[slice]:
-    return [slice(*ends) for ends in pairwise(accumulate(sizes, initial=0))]
+        return Readout(reduce_layers(encoder, state, gates, reduce), deal)
 
 
 def _parts(observers: Sequence[PairObserver], lengths: Sequence[int], encoder: Encoder) -> Iterator[_Part]:

@@ -16,7 +16,7 @@ import torch
 
 from bertscope_service.encoders.base import BatchGates
 from bertscope_service.encoders.decomposition import LayerParts, Normalisation, Part, RowParts
-from bertscope_service.encoders.gating import average_of, gated_weights
+from bertscope_service.encoders.gating import gated_weights
 from bertscope_service.encoders.onnx.parts import Parts
 from bertscope_service.encoders.onnx.values import ANALYSIS, GATED, HIDDEN, OWN, VALID, at
 from bertscope_service.encoders.state import State, to_device
@@ -53,7 +53,7 @@ class OnnxDecomposition:
         self._projections: dict[int, torch.Tensor] = {}
         self._scales: dict[int, torch.Tensor] = {}
         graph = parts.graph(ANALYSIS).graph
-        layers = [layer for layer in range(encoder.shape.layers) if encoder.heads_of(layer)]
+        layers = [layer for layer in range(encoder.shape.layers) if encoder.shape.heads_of(layer)]
         self._named = find_values(graph, layers)
         # A graph can be cut only at values whose type it declares.
         declared = {value.name for value in graph.value_info}
@@ -68,7 +68,7 @@ class OnnxDecomposition:
 
     def refusal(self, part: Part) -> str | None:
         encoder, layers = self._encoder, range(self._encoder.shape.layers)
-        with_heads = [layer for layer in layers if encoder.heads_of(layer)]
+        with_heads = [layer for layer in layers if encoder.shape.heads_of(layer)]
         if encoder.precision not in ("fp32", "weight_only"):
             return f"it rounds to {encoder.precision} inside its graph; load the model that it was made from"
         if any(layer not in self._named for layer in with_heads):
@@ -79,12 +79,12 @@ class OnnxDecomposition:
 
     def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
         encoder, layer, before = self._encoder, state.layer, state.hidden
-        heads, (rows, length) = encoder.heads_of(layer), before.shape[:2]
+        heads, (rows, length) = encoder.shape.heads_of(layer), before.shape[:2]
         maps = [torch.zeros((rows, 0, length, length), dtype=torch.float32, device=before.device)]
         values = [before.new_zeros((rows, 0, length, self._head_size))]
         run = encoder.layer_run(state, gates, None, None)
         if run.uniform is not None:
-            run.average = average_of(state)
+            run.average = state.average
         if heads:
             run.on_maps, run.on_values = maps.append, values.append
         encoder.run_layer(state, run, None, self._named[layer].values if heads else "")
@@ -97,7 +97,7 @@ class OnnxDecomposition:
 
     def _project_each(self, layer: int) -> torch.Tensor:
         """Returns what the output projection makes of each of its inputs, however its weight is stored."""
-        heads, size = len(self._encoder.heads_of(layer)), self._encoder.shape.heads * self._head_size
+        heads, size = len(self._encoder.shape.heads_of(layer)), self._encoder.shape.heads * self._head_size
         inputs = heads * self._head_size
         if not inputs:
             return torch.zeros((0, self._head_size, size), dtype=torch.float32, device=self._encoder.device)
@@ -129,7 +129,7 @@ class OnnxDecomposition:
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         after, whole = at(HIDDEN, layer + 1), before.expand(len(contexts), *before.shape)
         feeds, inputs = {at(HIDDEN, layer): whole}, (at(GATED, layer), at(HIDDEN, layer))
-        if self._encoder.heads_of(layer):
+        if self._encoder.shape.heads_of(layer):
             feeds[at(GATED, layer)] = self._by_head(contexts)
         else:
             inputs = (at(HIDDEN, layer), VALID)

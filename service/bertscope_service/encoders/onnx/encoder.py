@@ -188,7 +188,7 @@ class OnnxEncoder:
         layer, hidden = state.layer, state.hidden
         rows, length, size = hidden.shape
         after = at(HIDDEN, layer + 1)
-        if not self._count(layer):
+        if not self.shape.heads_of(layer):
             run.pass_zeros(rows, length, self._head_size, self.device)
             whole = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), (after,))
             feeds = {at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}
@@ -204,7 +204,7 @@ class OnnxEncoder:
         """Returns the contexts of the state's layer, after passing them to watchers."""
         layer, hidden = state.layer, state.hidden
         rows, length = hidden.shape[:2]
-        count, size = self._count(layer), self._head_size
+        count, size = len(self.shape.heads_of(layer)), self._head_size
         fetch: dict[str, tuple[int, ...]] = {at(OWN, layer): (rows, length, count, size), at(MEAN, layer): (rows, count, size)}
         if run.on_maps is not None:
             fetch[at(MAPS, layer)] = (rows, count, length, length)
@@ -221,7 +221,7 @@ class OnnxEncoder:
         return Context(found[at(OWN, layer)], found[at(MEAN, layer)])
 
     def attend(self, state: State) -> None:
-        if self._count(state.layer):
+        if self.shape.heads_of(state.layer):
             state.context = self._read(state, LayerRun())
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -246,26 +246,15 @@ class OnnxEncoder:
     @cached_property
     def _kept(self) -> dict[int, torch.Tensor]:
         """Numbers of the remaining heads, int64 on the device, of layers that lost some."""
-        heads = range(self.shape.heads)
-        lost = self.shape.pruned.items()
-        return {layer: self._index([head for head in heads if head not in gone]) for layer, gone in lost}
+        return {layer: self._index(self.shape.heads_of(layer)) for layer in self.shape.pruned}
 
-    def _index(self, numbers: list[int]) -> torch.Tensor:
+    def _index(self, numbers: Sequence[int]) -> torch.Tensor:
         return to_device(torch.tensor(numbers, dtype=torch.int64, device="cpu"), self.device)
-
-    def heads_of(self, layer: int) -> tuple[int, ...]:
-        """Returns the heads that a layer's weights have."""
-        gone = self.shape.pruned.get(layer, ())
-        return tuple(head for head in range(self.shape.heads) if head not in gone)
 
     @cached_property
     def decomposition(self) -> OnnxDecomposition:
         """Takes its layers apart."""
         return OnnxDecomposition(self, self._parts, self._head_size, self._weights)
-
-    def _count(self, layer: int) -> int:
-        """Returns the number of heads of a layer."""
-        return self.shape.heads - len(self.shape.pruned.get(layer, ()))
 
     def _valid(self, valid: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
         return torch.ones(tuple(shape), dtype=torch.bool, device=self.device) if valid is None else valid

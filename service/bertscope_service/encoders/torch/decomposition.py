@@ -38,7 +38,7 @@ class TorchDecomposition:
         state.hidden = self._architecture.run_layer(layer, before, state.valid, run)
         state.context = None
         state.layer += 1
-        heads = encoder.heads_of(layer)
+        heads = encoder.shape.heads_of(layer)
         if not heads:
             rows, length = before.shape[:2]
             maps = [torch.zeros((rows, 0, length, length), dtype=torch.float32, device=encoder.device)]
@@ -46,7 +46,7 @@ class TorchDecomposition:
         return LayerParts(layer, heads, state.lengths, gated_weights(maps.pop(), run), values.pop(), run.constant, before)
 
     def projection(self, layer: int) -> torch.Tensor:
-        heads, size = self._encoder.heads_of(layer), self._architecture.head_size
+        heads, size = self._encoder.shape.heads_of(layer), self._architecture.head_size
         weight = weight_of(self._architecture.output_projection(layer), len(heads) * size, self._encoder.device)
         by_head: torch.Tensor = weight.float().T.unflatten(0, (len(heads), size))
         return by_head

@@ -20,7 +20,7 @@ from bertscope_service.encoders.base import (
     TokenSequence,
     place_rows,
 )
-from bertscope_service.encoders.gating import LayerRun, average_of, pick, place_gates
+from bertscope_service.encoders.gating import LayerRun, pick, place_gates
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
 from bertscope_service.encoders.torch.attention import gated_attention
@@ -28,7 +28,7 @@ from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
 from bertscope_service.encoders.torch.int8 import settle_precision, use_integers
 from bertscope_service.encoders.torch.packing import can_pack, pack_linears
-from bertscope_service.encoders.torch.pruning import PARTS, remaining
+from bertscope_service.encoders.torch.pruning import PARTS
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
 from bertscope_service.encoders.torch.token_elimination import (
     all_tokens,
@@ -97,7 +97,7 @@ class TorchEncoder:
             observable=not kept_shares,
             drops_tokens=bool(kept_shares),
         )
-        architecture.kept = {layer: remaining(self.shape.heads, gone) for layer, gone in pruned.items()}
+        architecture.kept = {layer: self.shape.heads_of(layer) for layer in pruned}
         # If inputs become integers, a last digit may change one of them, and the next layers amplify that.
         self._exact = precision == INT8
         self._padding_id = int(config.pad_token_id or 0)
@@ -196,7 +196,7 @@ class TorchEncoder:
         run = LayerRun.of(state.layer, gates, watch, taps)
         run.exact = self._exact
         if run.uniform is not None:
-            run.average = average_of(state)
+            run.average = state.average
         kept = self._kept.get(state.layer)
         return run if kept is None else run.without_pruned(kept, self.shape.heads)
 
@@ -251,10 +251,6 @@ class TorchEncoder:
                 layer: to_device(torch.tensor(heads, dtype=torch.int64, device="cpu"), self.device) for layer, heads in kept
             }
 
-    def heads_of(self, layer: int) -> tuple[int, ...]:
-        """Returns the heads that a layer's weights have."""
-        return self.architecture.kept.get(layer, tuple(range(self.shape.heads)))
-
     @property
     def decomposition(self) -> TorchDecomposition:
         """Takes its layers apart."""
@@ -283,7 +279,7 @@ class TorchEncoder:
             return
         query, key, value = self._project(state.layer, state.hidden, state.hidden)
         own = gated_attention(query, key, value, self._mask(state), run=LayerRun(exact=self._exact))
-        state.context = Context(own, (value * average_of(state)).sum(dim=2))
+        state.context = Context(own, (value * state.average).sum(dim=2))
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         if state.kept_tokens is None:
