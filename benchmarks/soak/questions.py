@@ -18,8 +18,10 @@ from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as statistics
+from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
+from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
 from numpy.typing import NDArray
 
 from benchmarks.lib.fillings import TOLERANCE, Filling, agree, fillings
@@ -217,6 +219,15 @@ async def score_features(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(reply.provenance.weights_digest, arrays=found)
 
 
+async def score_texts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ScoreTexts."""
+    inputs = [scores.ScoredInput(text=given.text) for given in _inputs()]
+    reply = await ClozeServiceStub(caller.channel).ScoreTexts(
+        scores.ScoreTextsRequest(model=model, inputs=inputs), timeout=seconds
+    )
+    return Answer(reply.provenance.weights_digest, arrays=[np.array([one.log_likelihood for one in reply.results])])
+
+
 def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
@@ -236,6 +247,7 @@ REDUCTIONS: dict[str, Ask] = {
     "DescribeAttention": describe,
     "ScoreRelations": score_relations,
     "ScoreFeatures": score_features,
+    "ScoreTexts": score_texts,
 }
 
 

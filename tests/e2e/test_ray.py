@@ -21,6 +21,7 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -80,6 +81,13 @@ def fill(channel: grpc.Channel) -> list[Any]:
     return [stub.FillMask(FILL, timeout=CALL_SECONDS, metadata=bearing(READ))]
 
 
+def scores(channel: grpc.Channel) -> list[Any]:
+    """The scores of texts."""
+    stub, options = cloze_pb2_grpc.ClozeServiceStub(channel), {"timeout": CALL_SECONDS, "metadata": bearing(READ)}
+    inputs = [scores_pb2.ScoredInput(text="The cat sat.", text_pair="A dog, too."), scores_pb2.ScoredInput(text="It rains.")]
+    return [stub.ScoreTexts(scores_pb2.ScoreTextsRequest(inputs=inputs, pieces=True), **options)]
+
+
 def maps(channel: grpc.Channel) -> list[Any]:
     stub = attention_pb2_grpc.AttentionServiceStub(channel)
     return list(stub.ExtractAttention(MAPS, timeout=CALL_SECONDS, metadata=bearing(READ)))
@@ -127,7 +135,7 @@ def written(messages: list[Any]) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in messages]
 
 
-@pytest.mark.parametrize("ask", [fill, maps, infer, heads])
+@pytest.mark.parametrize("ask", [fill, scores, maps, infer, heads])
 def test_both_answer_with_the_same_bytes(
     ask: Callable[[grpc.Channel], list[Any]], channel: grpc.Channel, embedded: Process
 ) -> None:

@@ -10,6 +10,7 @@ from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
+from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from google.protobuf.message import Message
 
@@ -32,6 +33,8 @@ TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share
 SPANS = [common_pb2.CharacterSpan(start=0, end=3), common_pb2.CharacterSpan(start=4, end=18)]
 LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordPair(source=1, target=0)])
 MARKED = relations.FeatureText(input=INPUT, spans=[relations.MarkedSpan(span=span) for span in SPANS])
+SCORED = scores.ScoredInput(text=SAID, text_pair=WORD, spans=SPANS)
+TWICE_SCORED = scores.ScoredInput(text=SAID, spans=[SPANS[0], SPANS[0]])
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -51,6 +54,7 @@ def good(folder: Path) -> dict[str, Message]:
     brief = benchmark_pb2.Measurement(texts=[SAID], **BRIEF)
     return {
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
+        "ScoreTexts": scores.ScoreTextsRequest(inputs=[SCORED], pieces=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
@@ -85,6 +89,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[WORD, WORD])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[f"{WORD}🦖"])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
+    ("ScoreTexts", scores.ScoreTextsRequest(inputs=[SCORED, scores.ScoredInput(text=LONG.text)])),
+    ("ScoreTexts", scores.ScoreTextsRequest(inputs=[TWICE_SCORED])),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED], features=["[CLS]"], special_tokens=True)),

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from bertscope.v1 import cloze_pb2 as bertscope_dot_v1_dot_cloze__pb2
+from bertscope.v1 import cloze_scores_pb2 as bertscope_dot_v1_dot_cloze__scores__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -40,6 +41,11 @@ class ClozeServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_cloze__pb2.FillMaskRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_cloze__pb2.FillMaskResponse.FromString,
                 _registered_method=True)
+        self.ScoreTexts = channel.unary_unary(
+                '/bertscope.v1.ClozeService/ScoreTexts',
+                request_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.FromString,
+                _registered_method=True)
 
 
 class ClozeServiceServicer(object):
@@ -59,6 +65,19 @@ class ClozeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ScoreTexts(self, request, context):
+        """Scores texts: the pseudo-log-likelihood of each, of its words and of its pieces.
+
+        A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
+        call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
+        server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClozeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -66,6 +85,11 @@ def add_ClozeServiceServicer_to_server(servicer, server):
                     servicer.FillMask,
                     request_deserializer=bertscope_dot_v1_dot_cloze__pb2.FillMaskRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_cloze__pb2.FillMaskResponse.SerializeToString,
+            ),
+            'ScoreTexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScoreTexts,
+                    request_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -96,6 +120,33 @@ class ClozeService(object):
             '/bertscope.v1.ClozeService/FillMask',
             bertscope_dot_v1_dot_cloze__pb2.FillMaskRequest.SerializeToString,
             bertscope_dot_v1_dot_cloze__pb2.FillMaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScoreTexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.ClozeService/ScoreTexts',
+            bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.SerializeToString,
+            bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,6 +4,7 @@ isort:skip_file
 Predictions of a model in place of a mask."""
 
 from bertscope.v1 import cloze_pb2 as _cloze_pb2
+from bertscope.v1 import cloze_scores_pb2 as _cloze_scores_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 import abc as _abc_1
@@ -42,6 +43,15 @@ class ClozeServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    ScoreTexts: _grpc.UnaryUnaryMultiCallable[_cloze_scores_pb2.ScoreTextsRequest, _cloze_scores_pb2.ScoreTextsResponse]
+    """Scores texts: the pseudo-log-likelihood of each, of its words and of its pieces.
+
+    A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
+    call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
+    server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class ClozeServiceAsyncStub(ClozeServiceStub):
@@ -54,6 +64,15 @@ class ClozeServiceAsyncStub(ClozeServiceStub):
     Several masks in a text are filled independently of each other: each prediction is made with all other masks in place.
     A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
     of pieces above one among the candidates) at most 1,000,000 tokens, unless the server is set otherwise.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    ScoreTexts: _aio.UnaryUnaryMultiCallable[_cloze_scores_pb2.ScoreTextsRequest, _cloze_scores_pb2.ScoreTextsResponse]  # type: ignore[assignment]
+    """Scores texts: the pseudo-log-likelihood of each, of its words and of its pieces.
+
+    A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
+    call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
+    server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -72,6 +91,21 @@ class ClozeServiceServicer(metaclass=_abc_1.ABCMeta):
         Several masks in a text are filled independently of each other: each prediction is made with all other masks in place.
         A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
         of pieces above one among the candidates) at most 1,000,000 tokens, unless the server is set otherwise.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def ScoreTexts(
+        self,
+        request: _cloze_scores_pb2.ScoreTextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cloze_scores_pb2.ScoreTextsResponse, _abc.Awaitable[_cloze_scores_pb2.ScoreTextsResponse]]:
+        """Scores texts: the pseudo-log-likelihood of each, of its words and of its pieces.
+
+        A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
+        call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
+        server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """

@@ -29,10 +29,18 @@ class ScoredInput(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TEXT_PAIR_FIELD_NUMBER: _builtins.int
     SPANS_FIELD_NUMBER: _builtins.int
+    SKIP_WORDS_FIELD_NUMBER: _builtins.int
+    MAX_WORDS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text, or the first of the pair; not empty, at most 100,000 code points (or as the server is set)."""
     text_pair: _builtins.str
     """The second text of a pair; unset for a single text, else within the same limits."""
+    skip_words: _builtins.int
+    """Leaves out this many of the words to score; they stay context. With max_words, a long text is scored in several calls, whose
+    sums add up.
+    """
+    max_words: _builtins.int
+    """Scores at most this many words, 1 or more; unset means all. If none is left, the score is 0, of no pieces."""
     @_builtins.property
     def spans(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
         """The parts to score, given all the rest as context; empty means the whole. At most 1,000, none overlapping another. A piece
@@ -45,13 +53,20 @@ class ScoredInput(_message.Message):
         text: _builtins.str = ...,
         text_pair: _builtins.str | None = ...,
         spans: _abc.Iterable[_common_pb2.CharacterSpan] | None = ...,
+        skip_words: _builtins.int = ...,
+        max_words: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair", "text_pair", b"text_pair"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_words", b"_max_words", "_text_pair", b"_text_pair", "max_words", b"max_words", "text_pair", b"text_pair"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair", "spans", b"spans", "text", b"text", "text_pair", b"text_pair"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_words", b"_max_words", "_text_pair", b"_text_pair", "max_words", b"max_words", "skip_words", b"skip_words", "spans", b"spans", "text", b"text", "text_pair", b"text_pair"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_words: _TypeAlias = _typing.Literal["max_words"]  # noqa: Y015
+    _WhichOneofArgType__max_words: _TypeAlias = _typing.Literal["_max_words", b"_max_words"]  # noqa: Y015
     _WhichOneofReturnType__text_pair: _TypeAlias = _typing.Literal["text_pair"]  # noqa: Y015
     _WhichOneofArgType__text_pair: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_words) -> _WhichOneofReturnType__max_words | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__text_pair) -> _WhichOneofReturnType__text_pair | None: ...
 
 Global___ScoredInput: _TypeAlias = ScoredInput  # noqa: Y015
@@ -175,7 +190,7 @@ class ScoredText(_message.Message):
     log_likelihood: _builtins.float
     """Sum over the scored pieces of the natural logarithms of their probabilities; at most 0."""
     scored_pieces: _builtins.int
-    """The scored pieces; 1 or more. Special tokens and masks of the request are never scored."""
+    """The scored pieces; 1 or more, but for skip_words. Special tokens and masks of the request are never scored."""
     scored_words: _builtins.int
     """The words that they belong to."""
     tokens: _builtins.int

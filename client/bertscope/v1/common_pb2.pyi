@@ -136,6 +136,10 @@ class _PseudoLogLikelihoodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_P
     """Only the piece itself is masked (Salazar et al. 2020)."""
     PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD: _PseudoLogLikelihood.ValueType  # 2
     """The later pieces of the same word are masked too (Kauf and Ivanova 2023, "within-word, left to right")."""
+    PSEUDO_LOG_LIKELIHOOD_WHOLE_WORD: _PseudoLogLikelihood.ValueType  # 3
+    """All pieces of the same word are masked too, so that a word is predicted from the other words alone (the whole-word masking
+    that Kauf and Ivanova 2023 compare).
+    """
 
 class PseudoLogLikelihood(_PseudoLogLikelihood, metaclass=_PseudoLogLikelihoodEnumTypeWrapper):
     """How a sentence is scored by a model that predicts one piece at a time: the sum of ln P(piece | the rest, piece masked)."""
@@ -146,6 +150,10 @@ PSEUDO_LOG_LIKELIHOOD_ORIGINAL: PseudoLogLikelihood.ValueType  # 1
 """Only the piece itself is masked (Salazar et al. 2020)."""
 PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD: PseudoLogLikelihood.ValueType  # 2
 """The later pieces of the same word are masked too (Kauf and Ivanova 2023, "within-word, left to right")."""
+PSEUDO_LOG_LIKELIHOOD_WHOLE_WORD: PseudoLogLikelihood.ValueType  # 3
+"""All pieces of the same word are masked too, so that a word is predicted from the other words alone (the whole-word masking
+that Kauf and Ivanova 2023 compare).
+"""
 Global___PseudoLogLikelihood: _TypeAlias = PseudoLogLikelihood  # noqa: Y015
 
 class _Numbering:

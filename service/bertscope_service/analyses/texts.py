@@ -33,9 +33,17 @@ def read_inputs(
 
     Raises InvalidArgument, in its turn, for one that is too long or holds no token.
     """
+    fields = (f"{field}[{index}]{part}" for index in range(len(inputs)))
+    return read_named_inputs(tokenizer, inputs, fields, truncate=truncate)
+
+
+def read_named_inputs(
+    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, str | None]], fields: Iterable[str], *, truncate: bool | None
+) -> Iterator[TokenizedText]:
+    """Does the same as `read_inputs` for inputs with a field each."""
     texts = [(text,) if pair is None else (text, pair) for text, pair in inputs]
-    for index, tokenized in enumerate(_encode(tokenizer, texts, truncate=bool(truncate))):
-        yield _checked(tokenized, tokenizer, f"{field}[{index}]{part}", truncate)
+    for tokenized, field in zip(_encode(tokenizer, texts, truncate=bool(truncate)), fields, strict=True):
+        yield _checked(tokenized, tokenizer, field, truncate)
 
 
 def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str, *, truncate: bool | None) -> TokenizedText:

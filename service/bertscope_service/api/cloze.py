@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 
-from bertscope.v1 import cloze_pb2, cloze_pb2_grpc
+from bertscope.v1 import cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
 
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, Word
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.checks import check_each, check_text, check_texts
+from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
@@ -32,6 +33,11 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
         # Every text tokenizes the candidates.
         size = sum(map(len, request.texts)) + len(request.texts) * sum(map(len, request.candidates))
         return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=size)
+
+    async def ScoreTexts(
+        self, request: cloze_scores_pb2.ScoreTextsRequest, context: Context
+    ) -> cloze_scores_pb2.ScoreTextsResponse:
+        return await score_texts(self._backend, request, context)
 
 
 def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> ClozePlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2
+from bertscope.v1 import ablation_pb2, benchmark_pb2
 
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
@@ -14,17 +14,12 @@ from bertscope_service.analyses.objectives.labelled import LabelledQuery, Labell
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.api.checks import check_each, check_input, check_items, check_text
-from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, RequestLimits
+from bertscope_service.api.scoring import read_scoring
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 DEFAULT_MASK_SHARE = 0.15
-WITHIN_WORD = {
-    common_pb2.PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED: True,
-    common_pb2.PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD: True,
-    common_pb2.PSEUDO_LOG_LIKELIHOOD_ORIGINAL: False,
-}
 
 
 def parse_objective(
@@ -80,8 +75,7 @@ def _prompt(prompt: ablation_pb2.ClozePrompt, field: str, limits: RequestLimits)
 def _minimal_pairs(objective: ablation_pb2.Objective, limits: RequestLimits) -> MinimalPairsQuery:
     field, given = "objective.minimal_pairs", objective.minimal_pairs
     check_items(given.pairs, f"{field}.pairs")
-    names = "PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD or PSEUDO_LOG_LIKELIHOOD_ORIGINAL"
-    within_word = meaning(WITHIN_WORD, given.scoring, f"{field}.scoring", names, "UNKNOWN_SCORING")
+    scoring = read_scoring(given.scoring, f"{field}.scoring")
     pairs = tuple(
         (
             check_text(pair.good, f"{field}.pairs[{index}].good", limits),
@@ -89,7 +83,7 @@ def _minimal_pairs(objective: ablation_pb2.Objective, limits: RequestLimits) -> 
         )
         for index, pair in enumerate(given.pairs)
     )
-    return MinimalPairsQuery(pairs, within_word, objective.truncate)
+    return MinimalPairsQuery(pairs, scoring, objective.truncate)
 
 
 def _labelled(objective: ablation_pb2.Objective, limits: RequestLimits) -> LabelledQuery:

@@ -304,7 +304,7 @@ BAD_SWEEPS: dict[str, Row] = {
     "scoring": (
         "objective.minimal_pairs.scoring",
         "UNKNOWN_SCORING",
-        "set PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD",
+        "set one that PseudoLogLikelihood names",
         {"objective": minimal_pairs(scoring=99)},
     ),
     "no inputs": ("objective.divergence.inputs", "NO_ITEM", "give at least one", {"objective": divergence([])}),

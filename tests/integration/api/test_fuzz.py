@@ -13,6 +13,7 @@ from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
@@ -198,6 +199,27 @@ MARKED = st.builds(
     special_tokens=st.booleans(),
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),
+)
+
+INPUTS_TO_SCORE = some(
+    st.builds(
+        scores.ScoredInput,
+        text=mostly(st.just("The cat sat [MASK]."), TEXTS),
+        text_pair=maybe(TEXTS),
+        spans=mostly(st.just([]) | WORDS_IN_ORDER, lists(SPANS)),
+        skip_words=mostly(st.just(0), NUMBERS),
+        max_words=maybe(NUMBERS),
+    )
+)
+SCORES = st.builds(
+    scores.ScoreTextsRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=INPUTS_TO_SCORE,
+    scoring=mostly(st.integers(0, 3), ENUMS),
+    pieces=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
 )
 
 # Objectives; most of them good, so that what comes after them is reached.
@@ -441,6 +463,7 @@ RICH = {
     "ModelInfer": INFERS,
     "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
     "FillMask": FILLS,
+    "ScoreTexts": SCORES,
     "ExtractAttention": EXTRACTS,
     "ScoreRelations": SCORED,
     "ScoreFeatures": MARKED,

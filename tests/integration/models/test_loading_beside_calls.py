@@ -15,6 +15,7 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
@@ -118,6 +119,16 @@ def features_request(name: str) -> relations.ScoreFeaturesRequest:
     return relations.ScoreFeaturesRequest(model=f"models/{name}", texts=texts, features=["a", "b"], special_tokens=True)
 
 
+def scores_request(name: str) -> scores.ScoreTextsRequest:
+    inputs = [scores.ScoredInput(text=text.replace("[MASK]", "unplayable")) for text in TEXTS]
+    return scores.ScoreTextsRequest(model=f"models/{name}", inputs=inputs)
+
+
+def scored(host: Host, name: str) -> Values:
+    found = host.cloze.ScoreTexts(scores_request(name), timeout=SECONDS).results
+    return np.array([one.log_likelihood for one in found])
+
+
 def linked(host: Host, name: str) -> Values:
     found = host.attention.ScoreRelations(relations_request(name), timeout=SECONDS).relations
     directions = [direction for relation in found for direction in (relation.forward, relation.backward)]
@@ -153,6 +164,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "tensors": tensors,
     "relations": linked,
     "features": marked,
+    "scores": scored,
     "described": described,
     "compared": compared,
 }
@@ -288,6 +300,7 @@ def test_callers_that_leave_change_no_answer(host: Host) -> None:
                 host.attention.ScoreRelations.future(relations_request(name), timeout=SECONDS),
                 host.attention.ScoreFeatures.future(features_request(name), timeout=SECONDS),
                 host.attention.CompareAttention.future(compared_request(name), timeout=SECONDS),
+                host.cloze.ScoreTexts.future(scores_request(name), timeout=SECONDS),
             ]
             if number % 3:
                 fill(host, name)  # meanwhile, they wait, run or end

@@ -23,6 +23,7 @@ from bertscope_service.analyses.ablation import (
     Summary,
 )
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
+from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
@@ -49,7 +50,7 @@ SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000)
 LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 MEMORY = 1000
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
-PAIRS = MinimalPairsQuery((("a", "b"),), within_word=True, truncate=False)
+PAIRS = MinimalPairsQuery((("a", "b"),), Scoring.WITHIN_WORD, truncate=False)
 TEXT = common_pb2.TextInput(text="a")
 MANY = 10_001
 
@@ -104,10 +105,12 @@ def test_objectives() -> None:
     assert objective(divergence=given) == DivergenceQuery((("a", None), ("a", "b")), truncate=False)
 
 
-@pytest.mark.parametrize(("scoring", "within_word"), [(0, True), (1, False), (2, True)])
-def test_minimal_pairs_are_scored_within_words_unless_asked(scoring: Any, within_word: bool) -> None:
+@pytest.mark.parametrize(
+    ("scoring", "meant"), [(0, Scoring.WITHIN_WORD), (1, Scoring.ORIGINAL), (2, Scoring.WITHIN_WORD), (3, Scoring.WHOLE_WORD)]
+)
+def test_minimal_pairs_are_scored_within_words_unless_asked(scoring: Any, meant: Scoring) -> None:
     given = ablation.MinimalPairs(pairs=[ablation.MinimalPair(good="a", bad="b")], scoring=scoring)
-    assert objective(minimal_pairs=given) == MinimalPairsQuery((("a", "b"),), within_word, truncate=False)
+    assert objective(minimal_pairs=given) == MinimalPairsQuery((("a", "b"),), meant, truncate=False)
 
 
 def test_every_kind_is_known() -> None:
@@ -138,9 +141,9 @@ def test_every_kind_is_known() -> None:
         ({"minimal_pairs": {"pairs": [{"good": "a"}]}}, "objective.minimal_pairs.pairs[0].bad", "write some text"),
         ({"minimal_pairs": {"pairs": [{"bad": "a"}]}}, "objective.minimal_pairs.pairs[0].good", "write some text"),
         (
-            {"minimal_pairs": {"pairs": [{"good": "a", "bad": "b"}], "scoring": 3}},
+            {"minimal_pairs": {"pairs": [{"good": "a", "bad": "b"}], "scoring": 4}},
             "objective.minimal_pairs.scoring",
-            "set PSEUDO",
+            "set one that PseudoLogLikelihood names",
         ),
         ({"classification": {}}, "objective.classification.texts", "give at least one"),
         ({"classification": {"texts": [{"label": "a"}]}}, "objective.classification.texts[0].input.text", "write some text"),

@@ -9,6 +9,7 @@ import pytest
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
+from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
@@ -24,7 +25,7 @@ from bertscope_service.errors import InvalidArgument, Unsupported
 LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 TEXT = common_pb2.TextInput(text="a")
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
-PAIRS = MinimalPairsQuery((("a", "b"),), within_word=True, truncate=False)
+PAIRS = MinimalPairsQuery((("a", "b"),), Scoring.WITHIN_WORD, truncate=False)
 
 
 def with_shape(**changes: Any) -> Any:

@@ -1,0 +1,148 @@
+"""Pseudo-log-likelihoods of texts: sums over pieces of ln P(piece | the rest, piece masked) (Salazar et al. 2020; Kauf and
+Ivanova 2023)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scoring, scorable_words
+from bertscope_service.analyses.observers.probes import GoldScores
+from bertscope_service.analyses.texts import read_named_inputs
+from bertscope_service.analyses.word_maps import Span
+from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.errors import InvalidArgument
+
+PIECE_BYTES, TEXT_BYTES = 48, 32
+"""The memory of a piece and of a text in a reply, and of their results."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredInput:
+    """A text or pair to score; see bertscope.v1.ScoredInput. `field` names it in errors; `max_words` is None for all."""
+
+    text: str
+    pair: str | None
+    spans: tuple[Span, ...]
+    skip_words: int
+    max_words: int | None
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreQuery:
+    """A ScoreTexts request. `field` names its texts; `max_row_tokens` is the maximum number of tokens in all rows."""
+
+    inputs: tuple[ScoredInput, ...]
+    scoring: Scoring
+    truncate: bool
+    max_row_tokens: int
+    pieces: bool = False
+    field: str = "inputs"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextScore:
+    """The score of a text, nats; `logs` are those of its scored pieces, float64 [pieces]."""
+
+    log_likelihood: float
+    logs: NDArray[np.float64]
+
+
+class ScorePlan:
+    """The plan to score texts: their words, and the rows that predict their pieces.
+
+    texts, words: the tokens of each text, and the words of it that are scored. masked: the rows. Raises InvalidArgument for a
+    text that is too long or holds nothing to score, for a part without a piece, and for too much work.
+    """
+
+    def __init__(self, query: ScoreQuery, tokenizer: TextTokenizer) -> None:
+        if tokenizer.mask_id is None:
+            raise ValueError("the tokenizer has no mask token")
+        self.query, self.tokenizer = query, tokenizer
+        self.texts: list[TokenizedText] = []
+        self.words: list[list[ScoredWord]] = []
+        inputs = [(given.text, given.pair) for given in query.inputs]
+        fields = [given.field for given in query.inputs]
+        for given, tokenized in zip(
+            query.inputs, read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate), strict=True
+        ):
+            self.texts.append(tokenized)
+            self.words.append(_chosen(given, tokenized, tokenizer))
+        self.masked = MaskedRows(query.scoring, tokenizer.mask_id)
+        self.masked.add((text.sequence, words) for text, words in zip(self.texts, self.words, strict=True))
+        self.masked.sort()
+        self._check_work()
+
+    def _check_work(self) -> None:
+        most = self.query.max_row_tokens
+        if self.masked.tokens > most:
+            message = (
+                f"these texts make more than {most} tokens of work, as a text of n tokens is run about n times; send fewer of "
+                "them at a time, or score a long one in parts, with skip_words and max_words"
+            )
+            raise InvalidArgument(self.query.field, message, "TOO_MANY_TOKENS", limit=most)
+
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes; that of the pieces counts even if they are not requested, for their results."""
+        return TEXT_BYTES * len(self.texts) + PIECE_BYTES * self.masked.pieces
+
+    def answer(self, seen: Sequence[GoldScores]) -> list[TextScore]:
+        """Returns the score of each text, from the results of all rows. Raises FailedPrecondition if one is not finite."""
+        logs = self.masked.logs(seen)
+        ends = np.cumsum([0, *self.masked.text_pieces]).tolist()
+        sums = self.masked.sums(logs).tolist()
+        return [TextScore(total, logs[start:end]) for total, (start, end) in zip(sums, pairwise(ends), strict=True)]
+
+    def scored_pieces(self, text: int) -> Iterator[Piece]:
+        """Yields the scored pieces of a text, in order."""
+        pieces = self.texts[text].pieces(self.tokenizer)
+        return (pieces[place] for word in self.words[text] for place in word.scored)
+
+
+def _chosen(given: ScoredInput, tokenized: TokenizedText, tokenizer: TextTokenizer) -> list[ScoredWord]:
+    """Returns the words of a text to score. Raises InvalidArgument if there are none, or a part has none."""
+    words = scorable_words(tokenized, tokenizer)
+    if not words:
+        message = f"{given.field} holds no token of this model's vocabulary that could be scored; write some text"
+        raise InvalidArgument(f"{given.field}.text", message, "EMPTY_TEXT")
+    if given.spans:
+        words = _in_spans(given, tokenized, words)
+    stop = None if given.max_words is None else given.skip_words + given.max_words
+    return words[given.skip_words : stop]
+
+
+def _in_spans(given: ScoredInput, tokenized: TokenizedText, words: Sequence[ScoredWord]) -> list[ScoredWord]:
+    """Returns the words of which a span holds the first character of a piece, with these pieces alone as scored."""
+    order = sorted(range(len(given.spans)), key=lambda index: (given.spans[index].segment, given.spans[index].start))
+    starts = [(given.spans[index].segment, given.spans[index].start) for index in order]
+    held = set[int]()
+
+    def holds(place: int) -> bool:
+        segment = tokenized.encoding.token_to_sequence(place) or 0
+        start, _ = tokenized.span(place)
+        found = bisect_right(starts, (segment, start)) - 1
+        if found < 0 or starts[found][0] != segment or start >= given.spans[order[found]].end:
+            return False
+        held.add(order[found])
+        return True
+
+    parts = [ScoredWord(word.pieces, tuple(filter(holds, word.pieces))) for word in words]
+    for index in range(len(given.spans)):
+        if index not in held:
+            _refuse_span(f"{given.field}.spans[{index}]", tokenized.truncated)
+    return [part for part in parts if part.scored]
+
+
+def _refuse_span(field: str, truncated: int) -> None:
+    if truncated:
+        message = f"{field} has no piece left to score, as {truncated} tokens of the text were cut away; shorten the text"
+        raise InvalidArgument(field, message, "SPAN_TRUNCATED")
+    message = f"{field} holds the first character of no piece that could be scored; name whole words"
+    raise InvalidArgument(field, message, "NO_PIECE")

@@ -1,0 +1,132 @@
+"""ScoreTexts of the ClozeService: checks the texts and the parts to score, renders the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from functools import partial
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
+
+from bertscope.v1 import cloze_scores_pb2 as scores_pb2
+
+from bertscope_service.analyses.masked_rows import MaskedRows
+from bertscope_service.analyses.observers.probes import GoldScores
+from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
+from bertscope_service.analyses.word_maps import Span
+from bertscope_service.api.answer import Backend, Call, Context, Read, off_loop
+from bertscope_service.api.checks import check_text, check_texts
+from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_cloze
+from bertscope_service.api.scoring import SCORING_NUMBERS, read_scoring
+from bertscope_service.api.spans import check_count, check_span
+from bertscope_service.engine.rows import Row
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+
+class MaskingPlan(Protocol):
+    """A plan whose rows score pieces in their places."""
+
+    @property
+    def masked(self) -> MaskedRows:
+        """The rows."""
+
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes."""
+
+
+PlanT = TypeVar("PlanT", bound=MaskingPlan)
+
+
+async def score_texts(
+    backend: Backend, request: scores_pb2.ScoreTextsRequest, context: Context
+) -> scores_pb2.ScoreTextsResponse:
+    """Answers ScoreTexts."""
+    with backend.registry.use(request.model) as model:
+        plan, seen = await run_masked(Call.of(backend, model, context), request, plan_score_texts)
+        return await off_loop(lambda: render_score_texts(plan, seen, model), large=True)
+
+
+async def run_masked(call: Call, request: Any, read: Read[Any, PlanT]) -> tuple[PlanT, list[GoldScores]]:
+    """Plans a request and runs its rows behind interactive ones. Returns the plan and the result of each row.
+
+    Rows are built when they may run soon: those of a text of 512 tokens would take as much memory as 262,144 tokens.
+    """
+    plan, conditions = await call.read(request, read, partial(check_texts, limits=call.backend.limits))
+    call.backend.reply_memory.hold(call.client, plan.reply_bytes)
+    gates = await call.gates(conditions)
+    masked, encoder = plan.masked, call.model.encoder
+
+    def row(number: int) -> Row:
+        return Row(encoder, masked.sequence(number), masked.probe(number), gates)
+
+    async with aclosing(call.bulk().results(masked.lengths, row)) as results:
+        return plan, [seen async for seen in results]
+
+
+def plan_score_texts(request: scores_pb2.ScoreTextsRequest, model: LoadedModel, limits: RequestLimits) -> ScorePlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
+    require_cloze(model)
+    return ScorePlan(parse_score_texts(request, limits), model.tokenizer)
+
+
+def parse_score_texts(request: scores_pb2.ScoreTextsRequest, limits: RequestLimits) -> ScoreQuery:
+    """Converts the request to a query. Raises InvalidArgument."""
+    check_texts(request.inputs, "inputs", limits)
+    inputs = tuple(check_scored(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs))
+    return ScoreQuery(inputs, read_scoring(request.scoring, "scoring"), request.truncate, limits.tokens, request.pieces)
+
+
+def check_scored(given: scores_pb2.ScoredInput, field: str, limits: RequestLimits) -> ScoredInput:
+    """Checks a text or pair and the parts of it to score. Returns them."""
+    text = check_text(given.text, f"{field}.text", limits)
+    pair = check_text(given.text_pair, f"{field}.text_pair", limits) if given.HasField("text_pair") else None
+    check_count(given.spans, f"{field}.spans", MAX_SCORED_SPANS, "TOO_MANY_SPANS")
+    spans = tuple(check_span(span, f"{field}.spans[{index}]", (text, pair)) for index, span in enumerate(given.spans))
+    _check_apart(spans, f"{field}.spans")
+    max_words = given.max_words if given.HasField("max_words") else None
+    if max_words == 0:
+        message = f"{field}.max_words is 0; use 1 or more, or leave it out to score all words"
+        raise InvalidArgument(f"{field}.max_words", message, "WORDS_OUT_OF_RANGE")
+    return ScoredInput(text, pair, spans, given.skip_words, max_words, field)
+
+
+def _check_apart(spans: Sequence[Span], field: str) -> None:
+    """Checks that no two parts share a character."""
+    order = sorted(range(len(spans)), key=lambda index: (spans[index].segment, spans[index].start))
+    for before, after in pairwise(order):
+        if spans[before].segment == spans[after].segment and spans[after].start < spans[before].end:
+            message = f"{field}[{after}] begins before {field}[{before}] ends; join them, or let them not overlap"
+            raise InvalidArgument(f"{field}[{after}]", message, "SPANS_OVERLAP")
+
+
+def render_score_texts(plan: ScorePlan, seen: Sequence[GoldScores], model: LoadedModel) -> scores_pb2.ScoreTextsResponse:
+    results = [_render_text(plan, index, score) for index, score in enumerate(plan.answer(seen))]
+    scoring = SCORING_NUMBERS[plan.query.scoring]
+    return scores_pb2.ScoreTextsResponse(results=results, scoring=scoring, provenance=render_provenance(model))
+
+
+def _render_text(plan: ScorePlan, index: int, score: TextScore) -> scores_pb2.ScoredText:
+    tokenized = plan.texts[index]
+    rendered = scores_pb2.ScoredText(
+        log_likelihood=score.log_likelihood,
+        scored_pieces=len(score.logs),
+        scored_words=len(plan.words[index]),
+        tokens=len(tokenized),
+        truncated_tokens=tokenized.truncated,
+    )
+    if plan.query.pieces:
+        for piece, log in zip(plan.scored_pieces(index), score.logs.tolist(), strict=True):
+            rendered.pieces.add(
+                text=piece.text,
+                id=piece.id,
+                start=piece.start,
+                end=piece.end,
+                segment=piece.segment,
+                word=piece.word,
+                log_probability=log,
+            )
+    return rendered
