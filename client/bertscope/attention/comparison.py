@@ -13,8 +13,8 @@ import numpy.typing as npt
 from bertscope import _validation
 from bertscope._display import data_frame, table_html
 from bertscope._messages import Interventions, enum_name, head_interventions, provenance
-from bertscope.attention.description import STATISTIC, STATISTICS, ordered
-from bertscope.attention.sums import HeadSums, PerHead, head_sums, require_same, same_weights, total
+from bertscope.attention.description import STATISTIC, STATISTICS
+from bertscope.attention.sums import HeadSums, PerHead, added, added_by_name, head_sums, require_same, same_weights
 from bertscope.errors import InvalidReply
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance
@@ -79,18 +79,13 @@ class AttentionComparison:
         source = same_weights(part.provenance for part in parts)
         other = same_weights(part.other_provenance for part in parts)
         require_same(parts, ("layers", "heads"))
-        names = ordered((name for part in parts for name in part.differences), STATISTICS)
         return cls(
             layers=parts[0].layers,
             heads=parts[0].heads,
-            texts=sum(part.texts for part in parts),
-            tokens=sum(part.tokens for part in parts),
-            truncated_texts=sum(part.truncated_texts for part in parts),
-            cosine=total(part.cosine for part in parts),
-            divergence=total(part.divergence for part in parts),
-            differences={name: total(part.differences[name] for part in parts if name in part.differences) for name in names},
+            differences=added_by_name((part.differences for part in parts), STATISTICS),
             provenance=source,
             other_provenance=other,
+            **added(parts, ("texts", "tokens", "truncated_texts", "cosine", "divergence")),
         )
 
     def _repr_html_(self) -> str | None:

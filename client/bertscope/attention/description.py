@@ -19,13 +19,14 @@ from bertscope.attention.sums import (
     Counts,
     HeadSums,
     PerHead,
+    added,
+    added_by_name,
     counts,
     divided,
     head_sums,
     numbers,
     require_same,
     same_weights,
-    total,
 )
 from bertscope.errors import InvalidReply
 from bertscope.models import Model, model_name
@@ -129,20 +130,12 @@ class AttentionDescription:
         return cls(
             layers=first.layers,
             heads=first.heads,
-            texts=sum(part.texts for part in parts),
-            tokens=sum(part.tokens for part in parts),
-            truncated_texts=sum(part.truncated_texts for part in parts),
-            statistics={
-                name: total([part.statistics[name] for part in parts if name in part.statistics])
-                for name in ordered((name for part in parts for name in part.statistics), STATISTICS)
-            },
-            patterns={
-                name: total([part.patterns[name] for part in parts if name in part.patterns])
-                for name in ordered((name for part in parts for name in part.patterns), PATTERNS)
-            },
+            statistics=added_by_name((part.statistics for part in parts), STATISTICS),
+            patterns=added_by_name((part.patterns for part in parts), PATTERNS),
             head_distances=distances,
             provenance=source,
             quantity=first.quantity,
+            **added(parts, ("texts", "tokens", "truncated_texts")),
         )
 
     @property
@@ -269,9 +262,3 @@ def read_description(message: statistics_pb2.DescribeAttentionResponse, quantity
 def _distances(message: statistics_pb2.HeadDistances, layers: tuple[int, ...], heads: int) -> HeadDistances:
     names = tuple((layer, head) for layer in layers for head in range(heads))
     return HeadDistances(names, message.texts, numbers(message.sums, (len(names), len(names)), "distances between heads"))
-
-
-def ordered(names: Iterable[str], known: tuple[str, ...]) -> list[str]:
-    """Returns each name once: known ones in the order of the contract, then others."""
-    found = dict.fromkeys(names)
-    return [*(name for name in known if name in found), *(name for name in found if name not in known)]

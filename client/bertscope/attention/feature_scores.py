@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope._display import data_frame, short_repr, table_html
-from bertscope.attention.sums import HeadSums, PerHead, require_same, same_weights, total
+from bertscope.attention.sums import HeadSums, PerHead, added_by_name, require_same, same_weights
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class FeatureScores:
         parts = [*parts]
         source = same_weights(part.provenance for part in parts)
         require_same(parts, ("layers", "heads"))
-        names = dict.fromkeys(name for part in parts for name in part.features)
-        merged = {name: total([part.features[name] for part in parts if name in part.features]) for name in names}
+        merged = added_by_name(part.features for part in parts)
         return cls(parts[0].layers, parts[0].heads, sum(part.texts for part in parts), merged, source)
 
     def _repr_html_(self) -> str | None:

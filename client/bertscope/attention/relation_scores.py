@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bertscope._display import data_frame, table_html
 from bertscope.attention.best_heads import BestHead, BestHeads
 from bertscope.attention.bootstrap import RESAMPLES, Interval, ratio_interval
-from bertscope.attention.sums import Counts, HeadSums, PerHead, divided, require_same, same_weights, total
+from bertscope.attention.sums import Counts, HeadSums, PerHead, added_by_name, divided, require_same, same_weights
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:
@@ -228,8 +228,7 @@ class RelationScores:
         parts = [*parts]
         source = same_weights(part.provenance for part in parts)
         require_same(parts, ("layers", "heads"))
-        names = dict.fromkeys(name for part in parts for name in part.relations)
-        merged = {name: total([part.relations[name] for part in parts if name in part.relations]) for name in names}
+        merged = added_by_name(part.relations for part in parts)
         return cls(parts[0].layers, parts[0].heads, sum(part.texts for part in parts), merged, source)
 
     def best_heads(self, direction: Direction | None = None) -> BestHeads:

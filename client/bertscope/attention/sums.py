@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -77,6 +77,19 @@ def counts(values: Sequence[int], shape: tuple[int, ...], what: str) -> Counts:
 def total(parts: Iterable[Summand]) -> Summand:
     """Returns the sum of one or more."""
     return reduce(add, parts)
+
+
+def added(parts: Sequence[Any], names: Iterable[str]) -> dict[str, Any]:
+    """Returns the sums of some attributes of the parts, by name."""
+    return {name: total(getattr(part, name) for part in parts) for name in names}
+
+
+def added_by_name(parts: Iterable[Mapping[str, Summand]], known: Sequence[str] = ()) -> dict[str, Summand]:
+    """Returns the sum of each name's values: known names in their order, then others as they first came."""
+    parts = [*parts]
+    found = dict.fromkeys(name for part in parts for name in part)
+    names = [*(name for name in known if name in found), *(name for name in found if name not in known)]
+    return {name: total(part[name] for part in parts if name in part) for name in names}
 
 
 def same_weights(sources: Iterable[Provenance]) -> Provenance:

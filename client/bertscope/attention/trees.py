@@ -14,7 +14,7 @@ from bertscope import _validation
 from bertscope._display import data_frame, table_html
 from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.marked_texts import RelationText, Span
-from bertscope.attention.sums import Counts, PerHead, divided, require_same, same_weights
+from bertscope.attention.sums import Counts, PerHead, added, divided, require_same, same_weights
 from bertscope.errors import invalid_argument
 from bertscope.results import Provenance, Token
 
@@ -99,14 +99,8 @@ class TreeScores:
         return cls(
             layers=parts[0].layers,
             heads=parts[0].heads,
-            texts=sum(part.texts for part in parts),
-            skipped_texts=sum(part.skipped_texts for part in parts),
-            words=sum(part.words for part in parts),
-            directed=np.sum([part.directed for part in parts], axis=0),
-            undirected=np.sum([part.undirected for part in parts], axis=0),
-            previous=sum(part.previous for part in parts),
-            following=sum(part.following for part in parts),
             provenance=source,
+            **added(parts, ("texts", "skipped_texts", "words", "directed", "undirected", "previous", "following")),
         )
 
     def _repr_html_(self) -> str | None:
