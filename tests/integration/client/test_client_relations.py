@@ -145,6 +145,21 @@ def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(comm
         assert "some.jsonl, line 3: is not JSON" in out
 
 
+def test_an_error_of_the_caller_is_not_taken_for_one_of_the_texts(command: Any, host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    good, bad = '{"text": "a b", "pairs": [["r", 0, 1]]}', '{"text": "a b", "pairs": [["r", 0, 7]]}'
+    path.write_text(f"{good}\n{{\n", encoding="utf-8")
+    for name in ("", "other"):
+        code, _, err = command(host.target, "relations", str(path), "--model", "bert", "--only", name)
+        assert code == 1
+        assert "no text has a pair" in err
+    path.write_text(f'{{\n{bad}\n{{"text": "a", "pairs": []}}\n', encoding="utf-8")
+    code, _, err = command(host.target, "relations", str(path), "--model", "bert")
+    assert code == 1
+    assert "every text was left out" in err
+    assert "line 2: pairs[0].target is 7" in err
+
+
 @pytest.mark.parametrize("given", [list, iter])
 def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> None:
     with bertscope.Client(server.target) as client:

@@ -35,11 +35,15 @@ class Source(Generic[T]):
     """The name of each one's place: "FILE, line 3"."""
     left_out: list[str] = field(default_factory=list)
     """A line for each text that can't be read, or that the server rejected."""
+    rejected: str = ""
+    """The line of the first text that the server rejected."""
 
     def reject(self, index: int, error: BertscopeError) -> None:
         """Notes a text that the server rejected: an `on_rejected`."""
         why = error.field_violations[0].description if error.field_violations else error.message
-        self.left_out.append(f"{self.places[index]}: {_without_text(why)}")
+        line = f"{self.places[index]}: {_without_text(why)}"
+        self.rejected = self.rejected or line
+        self.left_out.append(line)
 
     @contextmanager
     def some_left(self) -> Iterator[None]:
@@ -47,8 +51,8 @@ class Source(Generic[T]):
         try:
             yield
         except InvalidArgument as error:
-            if error.reason == CLIENT_SIDE and len(self.left_out) >= len(self.items):
-                raise Failure(f"every text was left out; {self.left_out[0]}") from error
+            if error.reason == CLIENT_SIDE and self.rejected:
+                raise Failure(f"every text was left out; {self.rejected}") from error
             raise
 
     def print_left_out(self, screen: Console) -> None:
