@@ -18,6 +18,7 @@ from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as statistics
+from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
@@ -228,6 +229,24 @@ async def score_texts(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(reply.provenance.weights_digest, arrays=[np.array([one.log_likelihood for one in reply.results])])
 
 
+async def query_facts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls QueryFacts, of capitals as single entries and as candidates of any number of pieces. Ranks are not compared: where
+    two entries are as good as equally likely, either may come first."""
+    words = ["paris", "rome", "buenos aires", "kuala lumpur", "madrid"]
+    template = facts.FactTemplate(text="The capital of [X] is [Y].")
+    asked = [facts.Fact(subject=name, objects=[words[0]], primes=[words[1]]) for name in ("France", "Italy", "Spain")]
+    logs, digest = [], ""
+    for scoring in (facts.OBJECT_SCORING_SINGLE_ENTRY, facts.OBJECT_SCORING_CANDIDATES):
+        relation = facts.FactRelation(name="capital", templates=[template], candidates=words)
+        prior = scoring == facts.OBJECT_SCORING_SINGLE_ENTRY
+        request = facts.QueryFactsRequest(model=model, relations=[relation], facts=asked, scoring=scoring, prior=prior, top_k=0)
+        reply = await ClozeServiceStub(caller.channel).QueryFacts(request, timeout=seconds)
+        answers = [answer for result in reply.results for answer in result.answers]
+        logs.append(np.array([[answer.log_probability, answer.prior_log_probability] for answer in answers]))
+        digest = reply.provenance.weights_digest
+    return Answer(digest, arrays=logs)
+
+
 def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
@@ -248,6 +267,7 @@ REDUCTIONS: dict[str, Ask] = {
     "ScoreRelations": score_relations,
     "ScoreFeatures": score_features,
     "ScoreTexts": score_texts,
+    "QueryFacts": query_facts,
 }
 
 

@@ -20,6 +20,7 @@ from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, 
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
+from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.v1 import common_pb2 as common
@@ -88,6 +89,16 @@ def scores(channel: grpc.Channel) -> list[Any]:
     return [stub.ScoreTexts(scores_pb2.ScoreTextsRequest(inputs=inputs, pieces=True), **options)]
 
 
+CAPITAL = facts.FactRelation(name="capital", templates=[facts.FactTemplate(text="The capital of [X] is [Y].")])
+KNOWN = facts.Fact(subject="France", objects=["paris"], primes=["rome"])
+FACTS = facts.QueryFactsRequest(relations=[CAPITAL], facts=[KNOWN], prior=True, top_k=3)
+
+
+def known(channel: grpc.Channel) -> list[Any]:
+    stub = cloze_pb2_grpc.ClozeServiceStub(channel)
+    return [stub.QueryFacts(FACTS, timeout=CALL_SECONDS, metadata=bearing(READ))]
+
+
 def maps(channel: grpc.Channel) -> list[Any]:
     stub = attention_pb2_grpc.AttentionServiceStub(channel)
     return list(stub.ExtractAttention(MAPS, timeout=CALL_SECONDS, metadata=bearing(READ)))
@@ -135,7 +146,7 @@ def written(messages: list[Any]) -> list[bytes]:
     return [message.SerializeToString(deterministic=True) for message in messages]
 
 
-@pytest.mark.parametrize("ask", [fill, scores, maps, infer, heads])
+@pytest.mark.parametrize("ask", [fill, known, scores, maps, infer, heads])
 def test_both_answer_with_the_same_bytes(
     ask: Callable[[grpc.Channel], list[Any]], channel: grpc.Channel, embedded: Process
 ) -> None:

@@ -10,6 +10,7 @@ from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
+from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from google.protobuf.message import Message
@@ -35,6 +36,8 @@ LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordP
 MARKED = relations.FeatureText(input=INPUT, spans=[relations.MarkedSpan(span=span) for span in SPANS])
 SCORED = scores.ScoredInput(text=SAID, text_pair=WORD, spans=SPANS)
 TWICE_SCORED = scores.ScoredInput(text=SAID, spans=[SPANS[0], SPANS[0]])
+ABOUT = facts.FactRelation(name=WORD, templates=[facts.FactTemplate(text=f"{WORD}: [X] is in the [Y].")])
+KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -55,6 +58,7 @@ def good(folder: Path) -> dict[str, Message]:
     return {
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
         "ScoreTexts": scores.ScoreTextsRequest(inputs=[SCORED], pieces=True),
+        "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
@@ -91,6 +95,13 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
     ("ScoreTexts", scores.ScoreTextsRequest(inputs=[SCORED, scores.ScoredInput(text=LONG.text)])),
     ("ScoreTexts", scores.ScoreTextsRequest(inputs=[TWICE_SCORED])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT, ABOUT], facts=[KNOWN])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[facts.FactRelation(name=WORD)], facts=[KNOWN])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[facts.Fact(subject=SAID, objects=[WORD])])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[facts.Fact(subject=WORD, objects=[LONG.text])])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[facts.Fact(relation=1, subject=WORD, objects=[WORD])])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], scoring=facts.OBJECT_SCORING_CANDIDATES)),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED], features=["[CLS]"], special_tokens=True)),

@@ -69,7 +69,7 @@ class FactTemplate(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     NEGATED_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The sentence, with "[X]" for the subject and "[Y]" for the object, each exactly once; at most 1,000 code points."""
+    """The sentence, with "[X]" for the subject and "[Y]" for the object, each exactly once, and no mask; at most 1,000 code points."""
     negated: _builtins.bool
     """True for a negated sentence (Kassner and Schütze 2020), of which the gold object is a wrong answer. It is left out of
     consistency and of the best and the mean template.
@@ -106,7 +106,8 @@ class FactRelation(_message.Message):
     @_builtins.property
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Objects to rank among (Kassner et al. 2021, "typed querying"), at most 10,000, none empty, none twice; empty means the
-        vocabulary of the request, or the model's own.
+        vocabulary of the request, or the model's own. Those that can't be ranked are left out: with OBJECT_SCORING_SINGLE_ENTRY those
+        of several vocabulary entries, and those that the vocabulary can't write.
         """
 
     def __init__(
@@ -137,14 +138,16 @@ class Fact(_message.Message):
     relation: _builtins.int
     """Index in QueryFactsRequest.relations."""
     subject: _builtins.str
-    """The subject; not empty, at most 1,000 code points."""
+    """The subject; not empty, without a mask, at most 1,000 code points. "[X]" and "[Y]" in it stand for themselves."""
     @_builtins.property
     def objects(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The right objects, 1 to 1,000, none empty; the best rank counts."""
 
     @_builtins.property
     def primes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words that misprime (Kassner and Schütze 2020), at most 10: each template is asked once more for each, with "word? " before it."""
+        """Words that misprime (Kassner and Schütze 2020), at most 10, none empty, without a mask: each template is asked once more for
+        each, with "word? " before it.
+        """
 
     def __init__(
         self,
@@ -202,8 +205,9 @@ class QueryFactsRequest(_message.Message):
 
     @_builtins.property
     def vocabulary(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to rank among where a relation has no candidates, at most 100,000, such as the vocabulary that several models share;
-        empty means the whole vocabulary. Words that are no single vocabulary entry are left out and counted.
+        """Words to rank among where a relation has no candidates, at most 100,000, none empty, such as the vocabulary that several models
+        share; empty means the whole vocabulary. Words that are no single vocabulary entry are left out and counted. Only for
+        OBJECT_SCORING_SINGLE_ENTRY.
         """
 
     @_builtins.property
@@ -296,9 +300,9 @@ class FactAnswer(_message.Message):
     log_probability: _builtins.float
     """Natural logarithm of its probability, as in FactPrediction; unset where rank is."""
     prior_rank: _builtins.int
-    """Rank of the same object with a mask in place of the subject, from 1; unset unless requested."""
+    """Rank of the same object with a mask in place of the subject, from 1; unset unless requested, and with a prime."""
     prior_log_probability: _builtins.float
-    """Natural logarithm of its probability there; unset unless requested."""
+    """Natural logarithm of its probability there; unset where prior_rank is."""
     @_builtins.property
     def predictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___FactPrediction]:
         """The likeliest objects, likeliest first."""
@@ -464,7 +468,7 @@ class QueryFactsResponse(_message.Message):
     SCORING_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     vocabulary_left_out: _builtins.int
-    """Words of the request's vocabulary that are no single entry of the model's."""
+    """Words of the request's vocabulary that are no single entry of the model's after a blank."""
     scoring: Global___ObjectScoring.ValueType
     """The scoring that was used."""
     @_builtins.property
@@ -477,7 +481,9 @@ class QueryFactsResponse(_message.Message):
 
     @_builtins.property
     def ranked_among(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Number of entries or candidates that facts of each relation were ranked among, in the order of the request."""
+        """Number of entries or candidates that facts of each relation were ranked among, in the order of the request; 0 if none was
+        asked. Where the pieces of words depend on the character before "[Y]", templates may differ: the largest number.
+        """
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:

@@ -23,12 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import cloze_scores_pb2 as bertscope_dot_v1_dot_cloze__scores__pb2
+from bertscope.v1 import cloze_facts_pb2 as bertscope_dot_v1_dot_cloze__facts__pb2
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65rtscope/v1/cloze.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1f\x62\x65rtscope/v1/cloze_scores.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xc3\x01\n\x0f\x46illMaskRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x04 \x03(\t\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\tB\x08\n\x06_top_k\"k\n\x10\x46illMaskResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"_\n\nFilledText\x12\'\n\x05masks\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"l\n\nFilledMask\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12-\n\x0bpredictions\x18\x04 \x03(\x0b\x32\x18.bertscope.v1.Prediction\"\xc6\x01\n\nPrediction\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0e\n\x06pieces\x18\x02 \x03(\t\x12\x11\n\tpiece_ids\x18\x03 \x03(\r\x12\x13\n\x0bprobability\x18\x04 \x01(\x01\x12\x17\n\x0flog_probability\x18\x05 \x01(\x01\x12\"\n\x15\x63\x61ndidate_probability\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04rank\x18\x07 \x01(\rH\x01\x88\x01\x01\x42\x18\n\x16_candidate_probabilityB\x07\n\x05_rank2\xc0\x02\n\x0c\x43lozeService\x12\x91\x01\n\x08\x46illMask\x12\x1d.bertscope.v1.FillMaskRequest\x1a\x1e.bertscope.v1.FillMaskResponse\"F\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:fillMask:\x01*Z\x11\"\x0c/v1:fillMask:\x01*\x12\x9b\x01\n\nScoreTexts\x12\x1f.bertscope.v1.ScoreTextsRequest\x1a .bertscope.v1.ScoreTextsResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:scoreTexts:\x01*Z\x13\"\x0e/v1:scoreTexts:\x01*BE\n\x0c\x62\x65rtscope.v1B\nClozeProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65rtscope/v1/cloze.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1f\x62\x65rtscope/v1/cloze_scores.proto\x1a\x1e\x62\x65rtscope/v1/cloze_facts.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xc3\x01\n\x0f\x46illMaskRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\r\n\x05texts\x18\x02 \x03(\t\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x04 \x03(\t\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\tB\x08\n\x06_top_k\"k\n\x10\x46illMaskResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"_\n\nFilledText\x12\'\n\x05masks\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"l\n\nFilledMask\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12-\n\x0bpredictions\x18\x04 \x03(\x0b\x32\x18.bertscope.v1.Prediction\"\xc6\x01\n\nPrediction\x12\r\n\x05token\x18\x01 \x01(\t\x12\x0e\n\x06pieces\x18\x02 \x03(\t\x12\x11\n\tpiece_ids\x18\x03 \x03(\r\x12\x13\n\x0bprobability\x18\x04 \x01(\x01\x12\x17\n\x0flog_probability\x18\x05 \x01(\x01\x12\"\n\x15\x63\x61ndidate_probability\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04rank\x18\x07 \x01(\rH\x01\x88\x01\x01\x42\x18\n\x16_candidate_probabilityB\x07\n\x05_rank2\xde\x03\n\x0c\x43lozeService\x12\x91\x01\n\x08\x46illMask\x12\x1d.bertscope.v1.FillMaskRequest\x1a\x1e.bertscope.v1.FillMaskResponse\"F\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:fillMask:\x01*Z\x11\"\x0c/v1:fillMask:\x01*\x12\x9b\x01\n\nScoreTexts\x12\x1f.bertscope.v1.ScoreTextsRequest\x1a .bertscope.v1.ScoreTextsResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:scoreTexts:\x01*Z\x13\"\x0e/v1:scoreTexts:\x01*\x12\x9b\x01\n\nQueryFacts\x12\x1f.bertscope.v1.QueryFactsRequest\x1a .bertscope.v1.QueryFactsResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:queryFacts:\x01*Z\x13\"\x0e/v1:queryFacts:\x01*BE\n\x0c\x62\x65rtscope.v1B\nClozeProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,16 +41,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLOZESERVICE'].methods_by_name['FillMask']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\0025\"\035/v1/{model=models/*}:fillMask:\001*Z\021\"\014/v1:fillMask:\001*'
   _globals['_CLOZESERVICE'].methods_by_name['ScoreTexts']._loaded_options = None
   _globals['_CLOZESERVICE'].methods_by_name['ScoreTexts']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\003\202\323\344\223\0029\"\037/v1/{model=models/*}:scoreTexts:\001*Z\023\"\016/v1:scoreTexts:\001*'
-  _globals['_FILLMASKREQUEST']._serialized_start=160
-  _globals['_FILLMASKREQUEST']._serialized_end=355
-  _globals['_FILLMASKRESPONSE']._serialized_start=357
-  _globals['_FILLMASKRESPONSE']._serialized_end=464
-  _globals['_FILLEDTEXT']._serialized_start=466
-  _globals['_FILLEDTEXT']._serialized_end=561
-  _globals['_FILLEDMASK']._serialized_start=563
-  _globals['_FILLEDMASK']._serialized_end=671
-  _globals['_PREDICTION']._serialized_start=674
-  _globals['_PREDICTION']._serialized_end=872
-  _globals['_CLOZESERVICE']._serialized_start=875
-  _globals['_CLOZESERVICE']._serialized_end=1195
+  _globals['_CLOZESERVICE'].methods_by_name['QueryFacts']._loaded_options = None
+  _globals['_CLOZESERVICE'].methods_by_name['QueryFacts']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\0029\"\037/v1/{model=models/*}:queryFacts:\001*Z\023\"\016/v1:queryFacts:\001*'
+  _globals['_FILLMASKREQUEST']._serialized_start=192
+  _globals['_FILLMASKREQUEST']._serialized_end=387
+  _globals['_FILLMASKRESPONSE']._serialized_start=389
+  _globals['_FILLMASKRESPONSE']._serialized_end=496
+  _globals['_FILLEDTEXT']._serialized_start=498
+  _globals['_FILLEDTEXT']._serialized_end=593
+  _globals['_FILLEDMASK']._serialized_start=595
+  _globals['_FILLEDMASK']._serialized_end=703
+  _globals['_PREDICTION']._serialized_start=706
+  _globals['_PREDICTION']._serialized_end=904
+  _globals['_CLOZESERVICE']._serialized_start=907
+  _globals['_CLOZESERVICE']._serialized_end=1385
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from bertscope.v1 import cloze_facts_pb2 as bertscope_dot_v1_dot_cloze__facts__pb2
 from bertscope.v1 import cloze_pb2 as bertscope_dot_v1_dot_cloze__pb2
 from bertscope.v1 import cloze_scores_pb2 as bertscope_dot_v1_dot_cloze__scores__pb2
 
@@ -46,6 +47,11 @@ class ClozeServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.FromString,
                 _registered_method=True)
+        self.QueryFacts = channel.unary_unary(
+                '/bertscope.v1.ClozeService/QueryFacts',
+                request_serializer=bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsResponse.FromString,
+                _registered_method=True)
 
 
 class ClozeServiceServicer(object):
@@ -78,6 +84,19 @@ class ClozeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def QueryFacts(self, request, context):
+        """Ranks the objects of facts in templates ("The capital of [X] is [Y]."), as LAMA does (Petroni et al. 2019).
+
+        Each distinct sentence runs once. Ranks count entries that are strictly likelier, and the best of several right objects counts.
+        A fact that can't be asked in each of its templates is skipped, with the reason. The work behind a reply is at most 1,000,000
+        tokens, unless the server is set otherwise, and 20,000,000 scores of candidates.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClozeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -90,6 +109,11 @@ def add_ClozeServiceServicer_to_server(servicer, server):
                     servicer.ScoreTexts,
                     request_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.SerializeToString,
+            ),
+            'QueryFacts': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryFacts,
+                    request_deserializer=bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -147,6 +171,33 @@ class ClozeService(object):
             '/bertscope.v1.ClozeService/ScoreTexts',
             bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.SerializeToString,
             bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryFacts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.ClozeService/QueryFacts',
+            bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsRequest.SerializeToString,
+            bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,6 +3,7 @@
 isort:skip_file
 Predictions of a model in place of a mask."""
 
+from bertscope.v1 import cloze_facts_pb2 as _cloze_facts_pb2
 from bertscope.v1 import cloze_pb2 as _cloze_pb2
 from bertscope.v1 import cloze_scores_pb2 as _cloze_scores_pb2
 from collections import abc as _abc
@@ -52,6 +53,15 @@ class ClozeServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    QueryFacts: _grpc.UnaryUnaryMultiCallable[_cloze_facts_pb2.QueryFactsRequest, _cloze_facts_pb2.QueryFactsResponse]
+    """Ranks the objects of facts in templates ("The capital of [X] is [Y]."), as LAMA does (Petroni et al. 2019).
+
+    Each distinct sentence runs once. Ranks count entries that are strictly likelier, and the best of several right objects counts.
+    A fact that can't be asked in each of its templates is skipped, with the reason. The work behind a reply is at most 1,000,000
+    tokens, unless the server is set otherwise, and 20,000,000 scores of candidates.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class ClozeServiceAsyncStub(ClozeServiceStub):
@@ -73,6 +83,15 @@ class ClozeServiceAsyncStub(ClozeServiceStub):
     A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
     call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
     server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    QueryFacts: _aio.UnaryUnaryMultiCallable[_cloze_facts_pb2.QueryFactsRequest, _cloze_facts_pb2.QueryFactsResponse]  # type: ignore[assignment]
+    """Ranks the objects of facts in templates ("The capital of [X] is [Y]."), as LAMA does (Petroni et al. 2019).
+
+    Each distinct sentence runs once. Ranks count entries that are strictly likelier, and the best of several right objects counts.
+    A fact that can't be asked in each of its templates is skipped, with the reason. The work behind a reply is at most 1,000,000
+    tokens, unless the server is set otherwise, and 20,000,000 scores of candidates.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -106,6 +125,21 @@ class ClozeServiceServicer(metaclass=_abc_1.ABCMeta):
         A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
         call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
         server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def QueryFacts(
+        self,
+        request: _cloze_facts_pb2.QueryFactsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cloze_facts_pb2.QueryFactsResponse, _abc.Awaitable[_cloze_facts_pb2.QueryFactsResponse]]:
+        """Ranks the objects of facts in templates ("The capital of [X] is [Y]."), as LAMA does (Petroni et al. 2019).
+
+        Each distinct sentence runs once. Ranks count entries that are strictly likelier, and the best of several right objects counts.
+        A fact that can't be asked in each of its templates is skipped, with the reason. The work behind a reply is at most 1,000,000
+        tokens, unless the server is set otherwise, and 20,000,000 scores of candidates.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """

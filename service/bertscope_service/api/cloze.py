@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 
-from bertscope.v1 import cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
+from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
 
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, Word
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.checks import check_each, check_text, check_texts
+from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
@@ -38,6 +39,13 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
         self, request: cloze_scores_pb2.ScoreTextsRequest, context: Context
     ) -> cloze_scores_pb2.ScoreTextsResponse:
         return await score_texts(self._backend, request, context)
+
+    async def QueryFacts(
+        self, request: cloze_facts_pb2.QueryFactsRequest, context: Context
+    ) -> cloze_facts_pb2.QueryFactsResponse:
+        return await answer(
+            self._backend, request, context, plan_facts, render_facts, model=request.model, size=facts_size(request)
+        )
 
 
 def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> ClozePlan:

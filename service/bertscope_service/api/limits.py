@@ -15,6 +15,15 @@ MAX_PUNCTUATION = 100
 MAX_RELATIONS = 1000
 MAX_FEATURES = 1000
 MAX_WORDS = 1000
+MAX_TEMPLATES = 100
+MAX_FACT_CHARACTERS = 1000
+"""Maximum number of characters of a template, a subject, an object or a prime."""
+MAX_OBJECTS = 1000
+MAX_PRIMES = 10
+MAX_TYPED_CANDIDATES = 10_000
+"""Maximum number of candidates of a relation of facts."""
+MAX_VOCABULARY = 100_000
+MAX_FACT_PREDICTIONS = 100
 MAX_PAIRS = 10_000
 MAX_SPANS = 10_000
 MAX_SCORED_SPANS = 1000

@@ -19,6 +19,7 @@ from transformers import AutoTokenizer
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
+from bertscope_service.checkpoints.spelling import SingleEntries, pieces_in_context
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, LoadAbandonedError, ServiceError
 
@@ -239,19 +240,19 @@ class TextTokenizer:
     def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).
 
-        In byte-level and sentence-piece vocabularies "Paris" and " Paris" are different entries, so the character before
-        matters. Empty if the word has no pieces of its own (blanks, control characters).
+        See `pieces_in_context` of `spelling`.
         """
-        if not word.strip():
-            return ()
-        context = f"x{before}".rstrip()
+        return self.all_pieces_in_context((word,), before)[0]
+
+    def all_pieces_in_context(self, words: Sequence[str], before: str) -> list[tuple[int, ...]]:
+        """Returns the ids of each word's pieces; several words are tokenized in parallel, without Python's lock."""
         with self.naming_errors():
-            ahead = self.backend.encode(context, add_special_tokens=False).ids
-            together = self.backend.encode(f"x{before}{word}", add_special_tokens=False).ids
-            if not before or together[: len(ahead)] != ahead:
-                # At the start of a text, or if the word merges with the characters before it, it is tokenized alone.
-                return tuple(self.backend.encode(word, add_special_tokens=False).ids)
-        return tuple(together[len(ahead) :])
+            return pieces_in_context(self.backend, words, before)
+
+    @cached_property
+    def single_entries(self) -> SingleEntries:
+        """The words that are single entries of the vocabulary."""
+        return SingleEntries(self.backend, self.unknown_id)
 
     def naming_errors(self) -> _NamingErrors:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""

@@ -12,6 +12,7 @@ from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import classification_pb2 as classification
+from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2
@@ -220,6 +221,37 @@ SCORES = st.builds(
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
+)
+PLACED = st.sampled_from(["The [X] sat on the [Y].", "[Y] [X]", "[X][Y]", "In [Y] the cat saw [X] [SEP] ."])
+OBJECTS = st.sampled_from(["the", "a", "cat", "unplayable", "[MASK]", "##s", "🦖"])
+FACTS = st.builds(
+    facts.QueryFactsRequest,
+    model=mostly(st.sampled_from(["", *GOOD_NAMES[:2]]), MODELS),
+    relations=some(
+        st.builds(
+            facts.FactRelation,
+            name=TEXTS.filter(lambda text: text.strip()),
+            templates=some(st.builds(facts.FactTemplate, text=mostly(PLACED, TEXTS), negated=st.booleans()), 2),
+            candidates=st.just([]) | st.lists(mostly(OBJECTS, TEXTS), max_size=4, unique=True),
+        ),
+        2,
+    ),
+    facts=some(
+        st.builds(
+            facts.Fact,
+            relation=mostly(st.just(0), NUMBERS),
+            subject=mostly(st.sampled_from(["France", "[Y]", "a [X]", "[MASK", "x" * 300]), TEXTS),
+            objects=some(mostly(OBJECTS, TEXTS)),
+            primes=mostly(st.just([]), lists(TEXTS)),
+        )
+    ),
+    vocabulary=mostly(st.just([]), lists(OBJECTS | TEXTS)),
+    scoring=mostly(st.integers(0, 2), ENUMS),
+    max_pieces=mostly(st.none(), NUMBERS),
+    top_k=mostly(st.integers(0, 5), NUMBERS),
+    prior=mostly(st.just(False), st.booleans()),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
 )
 
 # Objectives; most of them good, so that what comes after them is reached.
@@ -464,6 +496,7 @@ RICH = {
     "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
     "FillMask": FILLS,
     "ScoreTexts": SCORES,
+    "QueryFacts": FACTS,
     "ExtractAttention": EXTRACTS,
     "ScoreRelations": SCORED,
     "ScoreFeatures": MARKED,

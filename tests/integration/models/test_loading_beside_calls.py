@@ -14,6 +14,7 @@ from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
+from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
@@ -68,6 +69,30 @@ def fill(host: Host, name: str) -> Values:
     request = cloze.FillMaskRequest(model=f"models/{name}", texts=TEXTS, top_k=5)
     found = host.cloze.FillMask(request, timeout=SECONDS).results
     return np.array([one.log_probability for text in found for mask in text.masks for one in mask.predictions])
+
+
+CITIES = facts.FactRelation(name="cities", templates=[facts.FactTemplate(text="[X] is in the city of [Y], they say.")])
+VIOLINS = facts.FactRelation(name="violins", templates=CITIES.templates, candidates=["the violin", "a", "unplayable"])
+
+
+def facts_request(name: str, *, candidates: bool = False) -> facts.QueryFactsRequest:
+    asked = [facts.Fact(subject=subject, objects=["a"], primes=["the"]) for subject in ("Paris", "the old house", "Rome")]
+    scoring = facts.OBJECT_SCORING_CANDIDATES if candidates else facts.OBJECT_SCORING_SINGLE_ENTRY
+    return facts.QueryFactsRequest(
+        model=f"models/{name}",
+        relations=[VIOLINS if candidates else CITIES],
+        facts=asked,
+        scoring=scoring,
+        prior=not candidates,
+        top_k=2,
+    )
+
+
+def known(host: Host, name: str) -> Values:
+    """Single entries, and phrases."""
+    found = [host.cloze.QueryFacts(facts_request(name, candidates=each), timeout=SECONDS) for each in (False, True)]
+    answers = [answer for reply in found for result in reply.results for answer in result.answers]
+    return np.array([[one.log_probability, one.prior_log_probability, one.predictions[0].log_probability] for one in answers])
 
 
 def maps(host: Host, name: str) -> Values:
@@ -160,6 +185,7 @@ def compared(host: Host, name: str) -> Values:
 
 QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
+    "facts": known,
     "maps": maps,
     "tensors": tensors,
     "relations": linked,
@@ -301,6 +327,7 @@ def test_callers_that_leave_change_no_answer(host: Host) -> None:
                 host.attention.ScoreFeatures.future(features_request(name), timeout=SECONDS),
                 host.attention.CompareAttention.future(compared_request(name), timeout=SECONDS),
                 host.cloze.ScoreTexts.future(scores_request(name), timeout=SECONDS),
+                host.cloze.QueryFacts.future(facts_request(name, candidates=number % 2 == 0), timeout=SECONDS),
             ]
             if number % 3:
                 fill(host, name)  # meanwhile, they wait, run or end

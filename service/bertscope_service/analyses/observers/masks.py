@@ -10,13 +10,29 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.reading import Reading, likeliest, log_probabilities, ranks_of, widen
+from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest, log_probabilities, ranks_of, widen
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
 
 LARGE_TOP_K = 100
 """Rows that ask for more predictions than this run in separate batches."""
+
+
+class Entries:
+    """Vocabulary entries to rank among: distinct `ids`, int64 [n]. Equal if their ids are, so that calls share batches."""
+
+    __slots__ = ("_hash", "ids")
+
+    def __init__(self, ids: NDArray[np.int64]) -> None:
+        self.ids = ids
+        self._hash = hash(ids.tobytes())
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Entries) and np.array_equal(self.ids, other.ids))
 
 
 @dataclass(slots=True, eq=False)
@@ -39,15 +55,21 @@ class MaskScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskObserver:
-    """Reads the predictions at some positions of a row: the top k (0 for none), and given ids, `asked` [P, C] (C may be 0)."""
+    """Reads the predictions at some positions of a row: the top k (0 for none), and given ids, `asked` [P, C] (C may be 0).
+
+    The top k and ranks are among the whole vocabulary, or `among` some entries, at least k.
+    """
 
     positions: tuple[int, ...]
     top_k: int
     asked: NDArray[np.int64]
+    among: Entries | None = None
 
     @property
     def group(self) -> Hashable:
-        return self.top_k if self.top_k > LARGE_TOP_K else 0, bool(self.asked.size)
+        # Rows with few ids count their ranks; a row with many would make all rows of the batch sort the vocabulary.
+        many = bool(self.asked.size) + (self.asked.shape[1] > FEW)
+        return self.top_k if self.top_k > LARGE_TOP_K else 0, many, self.among
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -57,7 +79,9 @@ class MaskObserver:
         asked = to_device(torch.from_numpy(_stack(observers, width)), encoder.device)
         top_k = max(observer.top_k for observer in distinct)
         read.advance(state, gates)
-        parts = [_read(logits, asked[part], top_k) for part, logits in read.logits(state)]
+        among = observers[0].among
+        ids = None if among is None else to_device(torch.from_numpy(among.ids), encoder.device)
+        parts = [_read(logits, asked[part], top_k, ids) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
             results = list(map(MaskScores, *map(read.split, arrays)))
@@ -76,10 +100,13 @@ def _stack(observers: Sequence[MaskObserver], width: int) -> NDArray[np.int64]:
     return np.concatenate([widen(observer.asked, width) for observer in observers])
 
 
-def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int) -> tuple[torch.Tensor, ...]:
-    """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]."""
-    ids = likeliest(logits, top_k)
+def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int, among: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]; see MaskObserver."""
+    chosen = logits if among is None else logits.index_select(1, among)
+    ids = likeliest(chosen, top_k)
+    if among is not None:
+        ids = among[ids]
     if not asked.shape[1]:
         return ids, log_probabilities(logits, ids), asked.float(), asked
     logs = log_probabilities(logits, torch.cat((ids, asked), dim=1))
-    return ids, logs[:, :top_k], logs[:, top_k:], ranks_of(logits, logits.gather(1, asked))
+    return ids, logs[:, :top_k], logs[:, top_k:], ranks_of(chosen, logits.gather(1, asked))

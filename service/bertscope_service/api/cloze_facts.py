@@ -1,0 +1,211 @@
+"""QueryFacts of the ClozeService: checks relations and facts, renders ranks and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bertscope.v1 import cloze_facts_pb2 as facts_pb2
+
+from bertscope_service.analyses.fact_choices import Skipped
+from bertscope_service.analyses.fact_queries import OBJECT, SUBJECT, Fact, FactQuery, Relation, Scoring, Template
+from bertscope_service.analyses.facts import FactAnswer, FactPlan
+from bertscope_service.api.checks import check_texts
+from bertscope_service.api.enums import meaning, numbers
+from bertscope_service.api.limits import (
+    MAX_FACT_CHARACTERS,
+    MAX_FACT_PREDICTIONS,
+    MAX_OBJECTS,
+    MAX_PRIMES,
+    MAX_RELATIONS,
+    MAX_TEMPLATES,
+    MAX_TYPED_CANDIDATES,
+    MAX_VOCABULARY,
+    RequestLimits,
+)
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_cloze
+from bertscope_service.api.spans import check_count, check_names
+from bertscope_service.checkpoints.mask_names import MASK
+from bertscope_service.errors import InvalidArgument, Unsupported
+from bertscope_service.models.loaded import LoadedModel
+
+DEFAULT_TOP_K = 1
+
+SINGLE, CANDIDATES, LEFT_TO_RIGHT, CONFIDENCE_FIRST = (
+    facts_pb2.OBJECT_SCORING_SINGLE_ENTRY,
+    facts_pb2.OBJECT_SCORING_CANDIDATES,
+    facts_pb2.OBJECT_SCORING_LEFT_TO_RIGHT,
+    facts_pb2.OBJECT_SCORING_CONFIDENCE_FIRST,
+)
+SCORINGS = {SINGLE: Scoring.SINGLE_ENTRY, CANDIDATES: Scoring.CANDIDATES}
+SCORING_NAMES = "OBJECT_SCORING_SINGLE_ENTRY or OBJECT_SCORING_CANDIDATES"
+SCORING_NUMBERS = numbers(Scoring, facts_pb2.ObjectScoring, "OBJECT_SCORING_")
+SKIPPED = numbers(Skipped, facts_pb2.FactResult.Skipped, "SKIPPED_")
+
+
+def facts_size(request: facts_pb2.QueryFactsRequest) -> int:
+    """Returns roughly how many characters a request makes the tokenizer read."""
+    longest = max((sum(len(template.text) for template in relation.templates) for relation in request.relations), default=0)
+    return request.ByteSize() + longest * len(request.facts)
+
+
+def plan_facts(request: facts_pb2.QueryFactsRequest, model: LoadedModel, limits: RequestLimits) -> FactPlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
+    require_cloze(model)
+    masks = tuple({MASK, model.tokenizer.mask_token or MASK})
+    return FactPlan(parse_facts(request, model.encoder.shape.vocabulary_size, masks, limits), model.tokenizer)
+
+
+def parse_facts(request: facts_pb2.QueryFactsRequest, entries: int, masks: tuple[str, ...], limits: RequestLimits) -> FactQuery:
+    """Converts the request to a query of a model with `entries` in its vocabulary and these mask tokens. Raises
+    InvalidArgument."""
+    scoring = _scoring(request)
+    check_names([relation.name for relation in request.relations], "relations", MAX_RELATIONS)
+    relations = tuple(_relation(each, f"relations[{i}]", scoring, masks) for i, each in enumerate(request.relations))
+    check_texts(request.facts, "facts", limits)
+    facts = tuple(_fact(each, f"facts[{i}]", len(relations), masks) for i, each in enumerate(request.facts))
+    if request.vocabulary and scoring is not Scoring.SINGLE_ENTRY:
+        raise _unused("vocabulary")
+    if request.prior and scoring is not Scoring.SINGLE_ENTRY:
+        raise _unused("prior")
+    if request.HasField("max_pieces"):
+        message = "max_pieces is only for OBJECT_SCORING_LEFT_TO_RIGHT and OBJECT_SCORING_CONFIDENCE_FIRST; leave it out"
+        raise InvalidArgument("max_pieces", message, "UNUSED")
+    check_count(request.vocabulary, "vocabulary", MAX_VOCABULARY, "TOO_MANY_ENTRIES")
+    vocabulary = _texts(request.vocabulary, "vocabulary")
+    top_k = request.top_k if request.HasField("top_k") else DEFAULT_TOP_K
+    if top_k > MAX_FACT_PREDICTIONS:
+        message = f"top_k is {top_k}; ask for 0 to {MAX_FACT_PREDICTIONS}"
+        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
+    return FactQuery(relations, facts, entries, vocabulary, scoring, min(top_k, entries), request.prior, limits.tokens)
+
+
+def _scoring(request: facts_pb2.QueryFactsRequest) -> Scoring:
+    if request.scoring in {LEFT_TO_RIGHT, CONFIDENCE_FIRST}:
+        message = f"this server does not decode objects of several entries; set scoring to {SCORING_NAMES}"
+        raise Unsupported(message, "SCORING_UNSUPPORTED")
+    return meaning(SCORINGS, request.scoring or SINGLE, "scoring", SCORING_NAMES, "UNKNOWN_SCORING")
+
+
+def _unused(field: str) -> InvalidArgument:
+    return InvalidArgument(field, f"{field} is only for OBJECT_SCORING_SINGLE_ENTRY; leave it out", "UNUSED")
+
+
+def _relation(relation: facts_pb2.FactRelation, field: str, scoring: Scoring, masks: tuple[str, ...]) -> Relation:
+    _check_list(relation.templates, f"{field}.templates", MAX_TEMPLATES)
+    templates = tuple(_template(each, f"{field}.templates[{i}]", masks) for i, each in enumerate(relation.templates))
+    _check_distinct([template.text for template in templates], f"{field}.templates")
+    if scoring is Scoring.CANDIDATES and not relation.candidates:
+        message = f"{field}.candidates is empty; OBJECT_SCORING_CANDIDATES scores the candidates of each relation"
+        raise InvalidArgument(f"{field}.candidates", message, "EMPTY_LIST")
+    check_count(relation.candidates, f"{field}.candidates", MAX_TYPED_CANDIDATES, "TOO_MANY_ENTRIES")
+    candidates = _texts(relation.candidates, f"{field}.candidates")
+    _check_distinct(candidates, f"{field}.candidates")
+    return Relation(templates, candidates)
+
+
+def _template(template: facts_pb2.FactTemplate, field: str, masks: tuple[str, ...]) -> Template:
+    text = _without_mask(_text(template.text, f"{field}.text"), f"{field}.text", masks)
+    for place, name in ((SUBJECT, "subject"), (OBJECT, "object")):
+        found = text.count(place)
+        if found != 1:
+            message = f"{field}.text has {place} {found} times; write it once, where the {name} goes"
+            raise InvalidArgument(f"{field}.text", message, "TEMPLATE_PLACES")
+    return Template(text, template.negated)
+
+
+def _fact(fact: facts_pb2.Fact, field: str, relations: int, masks: tuple[str, ...]) -> Fact:
+    if fact.relation >= relations:
+        message = f"{field}.relation is {fact.relation}; relations has {relations} entries, counted from 0"
+        raise InvalidArgument(f"{field}.relation", message, "RELATION_OUT_OF_RANGE")
+    subject = _without_mask(_text(fact.subject, f"{field}.subject"), f"{field}.subject", masks)
+    _check_list(fact.objects, f"{field}.objects", MAX_OBJECTS)
+    check_count(fact.primes, f"{field}.primes", MAX_PRIMES, "TOO_MANY_ENTRIES")
+    primes = _texts(fact.primes, f"{field}.primes")
+    for index, prime in enumerate(primes):
+        _without_mask(prime, f"{field}.primes[{index}]", masks)
+    return Fact(fact.relation, subject, _texts(fact.objects, f"{field}.objects"), primes)
+
+
+def _check_list(entries: Sequence[object], field: str, limit: int) -> None:
+    if not entries:
+        raise InvalidArgument(field, f"{field} is empty; give at least one", "EMPTY_LIST")
+    check_count(entries, field, limit, "TOO_MANY_ENTRIES")
+
+
+def _check_distinct(texts: Sequence[str], field: str) -> None:
+    if len(set(texts)) < len(texts):
+        seen: set[str] = set()
+        index = next(i for i, text in enumerate(texts) if text in seen or seen.add(text))  # type: ignore[func-returns-value]
+        raise InvalidArgument(
+            f"{field}[{index}]", f"{field}[{index}] is listed for the second time; list each once", "DUPLICATE"
+        )
+
+
+def _texts(texts: Sequence[str], field: str) -> tuple[str, ...]:
+    for index, text in enumerate(texts):
+        if not text or len(text) > MAX_FACT_CHARACTERS or text.isspace():
+            _text(text, f"{field}[{index}]")
+    return tuple(texts)
+
+
+def _text(text: str, field: str) -> str:
+    if len(text) > MAX_FACT_CHARACTERS:
+        message = f"{field} has {len(text)} characters and may have {MAX_FACT_CHARACTERS}; shorten it"
+        raise InvalidArgument(field, message, "TEXT_TOO_LARGE", limit=MAX_FACT_CHARACTERS)
+    if not text or text.isspace():
+        raise InvalidArgument(field, f"{field} is empty; leave it out or write some text", "EMPTY_TEXT")
+    return text
+
+
+def _without_mask(text: str, field: str, masks: tuple[str, ...]) -> str:
+    if any(mask in text for mask in masks):
+        message = f"{field} has a mask; a question has one mask, for {OBJECT}"
+        raise InvalidArgument(field, message, "MASK_UNEXPECTED")
+    return text
+
+
+def render_facts(plan: FactPlan, results: Sequence[Any], model: LoadedModel) -> facts_pb2.QueryFactsResponse:
+    query, answers = plan.query, plan.answer(results)
+    response = facts_pb2.QueryFactsResponse(
+        ranked_among=plan.ranked_among,
+        vocabulary_left_out=plan.vocabulary_left_out,
+        scoring=SCORING_NUMBERS[query.scoring],
+        provenance=render_provenance(model),
+    )
+    for index, fact in enumerate(query.facts):
+        contained = any(word.lower() in fact.subject.lower() for word in fact.objects)
+        result = response.results.add(object_in_subject=contained)
+        if index in plan.skipped:
+            result.skipped = SKIPPED[plan.skipped[index]]
+        for each in answers[index]:
+            _render(each, result)
+    _count(query, answers, response)
+    return response
+
+
+def _render(answer: FactAnswer, result: facts_pb2.FactResult) -> None:
+    rendered = result.answers.add(
+        template=answer.template, prime=answer.prime, rank=answer.rank, object=answer.object, log_probability=answer.log
+    )
+    if answer.prior is not None:
+        rendered.prior_rank, rendered.prior_log_probability = answer.prior
+    for word, log in answer.top:
+        rendered.predictions.add(object=word, log_probability=log)
+
+
+def _count(query: FactQuery, answers: Sequence[Sequence[FactAnswer]], response: facts_pb2.QueryFactsResponse) -> None:
+    """Adds the counts of each template."""
+    counts = [
+        [response.counts.add(relation=number, template=template) for template in range(len(relation.templates))]
+        for number, relation in enumerate(query.relations)
+    ]
+    for fact, asked in zip(query.facts, answers, strict=True):
+        for each in asked:
+            if each.prime is None:
+                count = counts[fact.relation][each.template]
+                count.facts += 1
+                count.hits_at_1 += each.rank == 1
+                count.hits_at_10 += each.rank <= 10
+                count.reciprocal_rank_sum += 1 / each.rank

@@ -1,0 +1,350 @@
+"""Ranks of objects against transformers in float64, one sentence at a time, for every architecture and both runtimes."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from bertscope_service.analyses.fact_choices import Skipped
+from bertscope_service.analyses.fact_queries import Fact, FactQuery, Relation, Scoring, Template
+from bertscope_service.analyses.facts import FactAnswer, FactPlan
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+
+from tests.support.exports import load_exported
+from tests.support.reference import Edits, Reference, Subject
+from tests.support.runner import run_rows
+from tests.support.subjects import on_three
+
+NEAR = 1e-4
+"""Entries whose log-probabilities differ by less may change places."""
+
+WORDS = ("cat", "dog", "city", "the", "a", "garden", "unplayable", "recorded", "Zürich", "old", "house", "7:45")
+"""Words of one piece and of several, under every tokenizer."""
+SINGLES = ("the", "a", "in", "and", "e", "s")
+"""Some of these are single entries under every tokenizer, after a blank or not."""
+
+CAPITAL = Relation((Template("The capital of [X] is [Y]."), Template("People say that [Y] is the capital city of [X].")))
+BORN = Relation((Template("[X] was born in ([Y]) ."), Template("[X] was not born in ([Y]) .", negated=True)))
+FACTS = (
+    Fact(0, "France", SINGLES[:1]),
+    Fact(0, "the old house", SINGLES),
+    Fact(1, "Dante", SINGLES[::-1], primes=("Rome", "the cat")),
+    Fact(1, "Marie", SINGLES, primes=("Madrid",)),
+    Fact(0, "France", SINGLES[1:3]),
+    Fact(1, "Élodie and José", SINGLES),
+)
+
+
+class Asked(NamedTuple):
+    plan: FactPlan
+    answers: list[list[FactAnswer]]
+
+
+def query(
+    subject: Subject, facts: Sequence[Fact] = FACTS, relations: Sequence[Relation] = (CAPITAL, BORN), **how: object
+) -> FactQuery:
+    return FactQuery(tuple(relations), tuple(facts), subject.encoder.shape.vocabulary_size, **how)  # type: ignore[arg-type]
+
+
+def ask(
+    subject: Subject, asked: FactQuery, *, gates: Gates | None = None, encoder: Encoder | None = None, batch: int = 5
+) -> Asked:
+    plan = FactPlan(asked, subject.tokenizer)
+    return Asked(plan, plan.answer(run_rows(encoder or subject.encoder, plan.rows, gates, batch=batch)))
+
+
+class Expected:
+    """The definitions, written down again: a sentence, its pieces by transformers' tokenizer, a run in float64."""
+
+    def __init__(self, folder: Path, tokenizer: TextTokenizer, edits: Edits | None = None) -> None:
+        self.reference = Reference(folder, torch.float64)
+        self.tokenizer, self.edits = tokenizer, edits
+        self.mask = tokenizer.mask_token or ""
+        self.known: dict[tuple[str, int, int], torch.Tensor] = {}
+
+    def sentence(self, template: str, subject: str, prime: str | None) -> str:
+        return (f"{prime}? " if prime else "") + template.replace("[Y]", "\0").replace("[X]", subject).replace("\0", "[MASK]")
+
+    def logs(self, sentence: str, which: int, length: int = 1) -> torch.Tensor:
+        """Logarithms of probabilities [length, vocabulary] at a mask, in place of which there are `length`."""
+        key = sentence, which, length
+        if key not in self.known:
+            ids = list(self.tokenizer.encode(sentence).sequence.ids)
+            segments = list(self.tokenizer.encode(sentence).sequence.segments)
+            place = [place for place, token in enumerate(ids) if token == self.tokenizer.mask_id][which]
+            ids[place : place + 1] = ids[place : place + 1] * length
+            segments[place : place + 1] = segments[place : place + 1] * length
+            row = TokenSequence(ids, segments)
+            found = self.reference.run([row]) if self.edits is None else self.reference.run_edited(row, self.edits)
+            self.known[key] = found.logits[0, place : place + length].double().log_softmax(-1)
+        return self.known[key]
+
+    def pieces(self, word: str, sentence: str) -> tuple[int, ...]:
+        ahead = sentence[: sentence.index("[MASK]")]
+        return self.tokenizer.pieces_in_context(word, " " if ahead[-1:].isspace() else ahead[-1:])
+
+    def single(self, word: str, sentence: str) -> int | None:
+        pieces = self.pieces(word, sentence)
+        return pieces[0] if len(pieces) == 1 and pieces[0] != self.tokenizer.unknown_id else None
+
+
+def check_rank(rank: int, log: float, scores: torch.Tensor, gold: float) -> None:
+    """Checks a rank among scores: exact but for near-ties."""
+    assert log == pytest.approx(gold, abs=NEAR)
+    likelier, near = int((scores > gold + NEAR).sum()), int(((scores - gold).abs() <= NEAR).sum())
+    assert 1 + likelier <= rank <= likelier + near
+
+
+def check(subject: Subject, asked: Asked, expected: Expected, words: Sequence[str] = ()) -> int:
+    """Checks all answers of a query with one mask for an object, ranked among words (none: the whole vocabulary)."""
+    checked = 0
+    for fact, answers in zip(asked.plan.query.facts, asked.answers, strict=True):
+        relation = asked.plan.query.relations[fact.relation]
+        among_words = relation.candidates or words
+        primes: list[str | None] = [None, *fact.primes]
+        assert [(each.template, each.prime) for each in answers] == [
+            (template, None if prime is None else prime)
+            for prime in [None, *range(len(fact.primes))]
+            for template in range(len(relation.templates))
+        ]
+        for each in answers:
+            template = relation.templates[each.template].text
+            sentence = expected.sentence(template, fact.subject, primes[0 if each.prime is None else each.prime + 1])
+            scores = expected.logs(sentence, 0)[0]
+            ids = {expected.single(word, sentence) for word in among_words} - {None}
+            among = scores[sorted(token for token in ids if token is not None)] if among_words else scores
+            golds = {place: expected.single(word, sentence) for place, word in enumerate(fact.objects)}
+            right = {
+                place: float(scores[token]) for place, token in golds.items() if token is not None and (not ids or token in ids)
+            }
+            check_rank(each.rank, each.log, among, max(right.values()))
+            assert right[each.object] == pytest.approx(max(right.values()), abs=NEAR)
+            assert [log for _, log in each.top] == pytest.approx(among.topk(len(each.top)).values.tolist(), abs=NEAR)
+            if among_words:
+                assert {word for word, _ in each.top} <= set(among_words)
+            if asked.plan.query.prior and each.prime is None:
+                assert each.prior is not None
+                unknown = template.replace("[X]", "[MASK]").replace("[Y]", "[MASK]")
+                before = expected.logs(unknown, int(template.index("[X]") < template.index("[Y]")))[0]
+                chosen = before[sorted(token for token in ids if token is not None)] if among_words else before
+                check_rank(*each.prior, chosen, float(before[golds[each.object] or 0]))
+            else:
+                assert each.prior is None
+            checked += 1
+    return checked
+
+
+@pytest.fixture(scope="module")
+def expected(subject: Subject) -> Expected:
+    return Expected(subject.folder, subject.tokenizer)
+
+
+def test_ranks_are_those_of_transformers_in_float64(subject: Subject, expected: Expected) -> None:
+    """Among the whole vocabulary, with primes, negation and the prior, in padded batches."""
+    asked = ask(subject, query(subject, prior=True, top_k=3))
+    assert not asked.plan.skipped
+    assert check(subject, asked, expected) == 3 * 2 + 6 + 4 + 2
+    assert asked.plan.ranked_among == [subject.encoder.shape.vocabulary_size] * 2
+
+
+def test_ranks_among_a_vocabulary_and_among_candidates(subject: Subject, expected: Expected) -> None:
+    words = [*SINGLES, *WORDS, "the"]
+    relations = (CAPITAL, Relation(BORN.templates, candidates=(*SINGLES, "unplayable", "of")))
+    asked = ask(subject, query(subject, relations=relations, vocabulary=tuple(words), prior=True, top_k=2))
+    assert check(subject, asked, expected, words) > 0
+    assert all(0 < size <= len(words) for size in asked.plan.ranked_among)
+
+
+def test_a_fact_alone_has_the_numbers_that_it_has_in_any_batch(subject: Subject) -> None:
+    asked = query(subject, prior=True, vocabulary=(*SINGLES, *WORDS))
+    together = ask(subject, asked, batch=30).answers
+    for fact, answers in zip(FACTS, together, strict=True):
+        (alone,) = ask(subject, query(subject, [fact], prior=True, vocabulary=asked.vocabulary), batch=1).answers
+        assert [(each.rank, each.object) for each in alone] == [(each.rank, each.object) for each in answers]
+        assert [each.log for each in alone] == pytest.approx([each.log for each in answers], abs=1e-5)
+
+
+def test_onnx_gives_the_same(subject: Subject, expected: Expected, export_cache: Path) -> None:
+    asked = ask(subject, query(subject, prior=True, top_k=2), encoder=load_exported(subject.folder, export_cache))
+    assert check(subject, asked, expected) > 0
+
+
+@on_three
+def test_gates_hold_for_all_questions(subject: Subject) -> None:
+    edits = {(0, 1): (0.0, 1.0), (2, 2): (0.0, 0.0), (1, 0): (0.5, 0.0)}
+    asked = ask(subject, query(subject, prior=True), gates=subject.gates(edits))
+    assert check(subject, asked, Expected(subject.folder, subject.tokenizer, edits)) > 0
+
+
+def test_candidates_are_scored_with_as_many_masks_as_pieces(subject: Subject, expected: Expected) -> None:
+    """The mean of the logarithms of their pieces' probabilities, each with all of the masks in place."""
+    relations = [
+        Relation(relation.templates, candidates=tuple(dict.fromkeys((*WORDS, *SINGLES)))) for relation in (CAPITAL, BORN)
+    ]
+    facts = [
+        Fact(index % 2, subject_, (WORDS[index], WORDS[-1]), fact.primes)
+        for index, (subject_, fact) in enumerate((fact.subject, fact) for fact in FACTS)
+    ]
+    asked = ask(subject, query(subject, facts, relations, scoring=Scoring.CANDIDATES, top_k=4))
+    lengths = set()
+    for fact, answers in zip(facts, asked.answers, strict=True):
+        primes: list[str | None] = [None, *fact.primes]
+        assert len(answers) == 2 * len(primes)
+        for each in answers:
+            template = relations[fact.relation].templates[each.template].text
+            sentence = expected.sentence(template, fact.subject, primes[0 if each.prime is None else each.prime + 1])
+            scores = {}
+            for word in relations[fact.relation].candidates:
+                pieces = expected.pieces(word, sentence)
+                logs = expected.logs(sentence, 0, len(pieces))
+                scores[word] = float(torch.stack([logs[k, piece] for k, piece in enumerate(pieces)]).mean())
+                lengths.add(len(pieces))
+            best = max(fact.objects, key=scores.__getitem__)
+            check_rank(each.rank, each.log, torch.tensor(list(scores.values()), dtype=torch.float64), scores[best])
+            assert scores[fact.objects[each.object]] == pytest.approx(scores[best], abs=NEAR)
+            assert [log for _, log in each.top] == pytest.approx(sorted(scores.values(), reverse=True)[:4], abs=NEAR)
+            assert all(log == pytest.approx(scores[word], abs=NEAR) for word, log in each.top)
+    assert len(lengths) > 2
+
+
+@on_three
+def test_candidates_alone_and_on_onnx(subject: Subject, export_cache: Path) -> None:
+    relation = Relation(CAPITAL.templates, candidates=WORDS)
+    asked = query(
+        subject, [Fact(0, "France", WORDS[:2]), Fact(0, "the old man", WORDS[6:7])], [relation], scoring=Scoring.CANDIDATES
+    )
+    together = ask(subject, asked, batch=30).answers
+    for answers in (
+        ask(subject, asked, batch=1).answers,
+        ask(subject, asked, encoder=load_exported(subject.folder, export_cache)).answers,
+    ):
+        for mine, theirs in zip(
+            [each for one in answers for each in one], [each for one in together for each in one], strict=True
+        ):
+            assert (mine.rank, mine.object) == (theirs.rank, theirs.object)
+            assert mine.log == pytest.approx(theirs.log, abs=NEAR)
+
+
+@on_three
+def test_each_distinct_sentence_runs_once(subject: Subject) -> None:
+    """France is asked twice, with other objects; the prior is one sentence for a template, whatever the number of facts."""
+    facts = [
+        Fact(0, "France", SINGLES[:1]),
+        Fact(0, "France", SINGLES[1:]),
+        *(Fact(0, name, SINGLES) for name in ("Rome", "Spain")),
+    ]
+    assert len(FactPlan(query(subject, facts), subject.tokenizer).rows) == 2 * 3
+    assert len(FactPlan(query(subject, facts, prior=True), subject.tokenizer).rows) == 2 * 3 + 2
+
+
+@on_three
+def test_all_right_objects_are_one_row_and_the_best_counts(subject: Subject) -> None:
+    several = ask(subject, query(subject, [Fact(0, "France", SINGLES)])).answers[0]
+    alone = [ask(subject, query(subject, [Fact(0, "France", (word,))])) for word in SINGLES]
+    for template, answer in enumerate(several):
+        ranks = {i: one.answers[0][template].rank for i, one in enumerate(alone) if one.answers[0]}
+        assert answer.rank == min(ranks.values())
+        assert ranks[answer.object] == answer.rank
+
+
+def test_pieces_depend_on_the_character_before(subject: Subject, expected: Expected) -> None:
+    """After "(" and at the start of a text, a byte-level vocabulary has other entries than after a blank."""
+    relations = [Relation((Template("[Y] [X]"), Template("[X] ([Y])"), Template("[X] [Y]")))]
+    asked = ask(subject, query(subject, [Fact(0, "the house", ("e", "a", "s"), primes=("cat",))], relations, top_k=2))
+    assert check(subject, asked, expected) == 6
+
+
+@on_three
+def test_facts_that_cannot_be_asked_are_skipped_with_the_reason(subject: Subject) -> None:
+    strange = "" if subject.architecture == "modernbert" else "ქართული"
+    facts = [
+        Fact(0, "France", ("unplayable songs",)),
+        Fact(0, "France", ("unplayable songs", SINGLES[0])),
+        Fact(1, "France", ("the",)),
+        Fact(0, "the " * 70, SINGLES),
+        *([Fact(0, "France", (strange,))] if strange else []),
+    ]
+    relations = (CAPITAL, Relation(CAPITAL.templates, candidates=("a", "in")))
+    plan = FactPlan(query(subject, facts, relations), subject.tokenizer)
+    assert plan.skipped == {
+        0: Skipped.SEVERAL_PIECES,
+        2: Skipped.NOT_AMONG_CANDIDATES,
+        3: Skipped.TOO_LONG,
+        **({4: Skipped.NOT_WRITABLE} if strange else {}),
+    }
+    answers = plan.answer(run_rows(subject.encoder, plan.rows))
+    assert [len(each) for each in answers] == [0, 2, 0, 0, *([0] if strange else [])]
+    assert len(plan.rows) == 2
+    assert plan.ranked_among == [subject.encoder.shape.vocabulary_size, 0]
+
+
+@on_three
+def test_an_object_that_is_no_candidate_is_skipped_and_a_long_candidate_needs_room(subject: Subject) -> None:
+    words = 1
+    while len(subject.tokenizer.encode("The capital of" + " the" * (words + 1) + " is [MASK].")) <= 64:
+        words += 1
+    full = " ".join(["the"] * words)
+    relations = [Relation(CAPITAL.templates[:1], candidates=("a", "unplayable"))]
+    facts = [Fact(0, "France", ("a",)), Fact(0, "France", ("in",)), Fact(0, full, ("a",))]
+    plan = FactPlan(query(subject, facts, relations, scoring=Scoring.CANDIDATES), subject.tokenizer)
+    assert plan.skipped == {1: Skipped.NOT_AMONG_CANDIDATES, 2: Skipped.TOO_LONG}
+    assert (
+        len(FactPlan(query(subject, [Fact(0, full, SINGLES)], [Relation(CAPITAL.templates[:1])]), subject.tokenizer).rows) == 1
+    )
+
+
+@on_three
+def test_the_places_of_a_template_in_a_subject_stand_for_themselves(subject: Subject, expected: Expected) -> None:
+    asked = ask(subject, query(subject, [Fact(0, "a [Y] and [X]", SINGLES)]))
+    assert check(subject, asked, expected) == 2
+
+
+@on_three
+def test_a_mask_in_a_sentence_is_refused(subject: Subject) -> None:
+    for name in ("[MASK]", str(subject.tokenizer.mask_token)):
+        with pytest.raises(InvalidArgument) as caught:
+            FactPlan(query(subject, [Fact(0, "France", SINGLES), Fact(0, f"the {name}", SINGLES)]), subject.tokenizer)
+        assert (caught.value.field, caught.value.reason) == ("facts[1].subject", "MASK_UNEXPECTED")
+    relation = Relation((Template("[MASK[X] is [Y]."),))
+    with pytest.raises(InvalidArgument):
+        FactPlan(query(subject, [Fact(0, "]", SINGLES)], [relation]), subject.tokenizer)
+
+
+@on_three
+def test_too_much_work_is_refused_before_it_is_done(subject: Subject) -> None:
+    for how, reason in (({"max_row_tokens": 20}, "TOO_MANY_TOKENS"), ({"top_k": 400_000}, "TOO_MANY_PREDICTIONS")):
+        with pytest.raises(InvalidArgument) as caught:
+            FactPlan(query(subject, **how), subject.tokenizer)
+        assert (caught.value.field, caught.value.reason) == ("facts", reason)
+
+
+@on_three
+def test_words_of_the_vocabulary_that_are_no_entries_are_counted(subject: Subject) -> None:
+    words = ("the", "unplayable songs", "7:45")
+    plan = FactPlan(query(subject, [Fact(0, "France", ("the",))], vocabulary=words), subject.tokenizer)
+    singles = [word for word in words if len(subject.tokenizer.pieces_in_context(word, " ")) == 1]
+    assert plan.vocabulary_left_out == len(words) - len(singles)
+
+
+@on_three
+def test_scores_that_are_not_finite_are_refused(subject: Subject) -> None:
+    plan = FactPlan(query(subject), subject.tokenizer)
+    results = run_rows(subject.encoder, plan.rows)
+    results[0].asked_logs[:] = float("nan")
+    with pytest.raises(FailedPrecondition) as caught:
+        plan.answer(results)
+    assert caught.value.reason == "SCORES_NOT_FINITE"
+
+
+def test_spelling_of_many_words_is_that_of_each(subject: Subject, checkpoint: Callable[[str], Path]) -> None:
+    words = [*WORDS, *SINGLES, "", " ", "(", "ქართული"]
+    for before in ("", " ", "(", "x", "é"):
+        together = subject.tokenizer.all_pieces_in_context(words, before)
+        assert together == [subject.tokenizer.pieces_in_context(word, before) for word in words]
+        found = subject.tokenizer.single_entries.find(words, before)
+        assert found is subject.tokenizer.single_entries.find(tuple(words), before)
+        single = [len(pieces) == 1 and pieces[0] != subject.tokenizer.unknown_id for pieces in together]
+        assert [entry >= 0 for entry in found.tolist()] == single

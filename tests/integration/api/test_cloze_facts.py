@@ -1,0 +1,233 @@
+"""QueryFacts through gRPC: what it counts, what it refuses, and what many calls give together."""
+
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import cloze_facts_pb2 as facts
+from bertscope.v1 import common_pb2
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+
+CAPITAL = facts.FactRelation(
+    name="capital",
+    templates=[
+        facts.FactTemplate(text="The capital of [X] is [Y]."),
+        facts.FactTemplate(text="The capital of [X] is not [Y].", negated=True),
+    ],
+)
+BORN = facts.FactRelation(name="born", templates=[facts.FactTemplate(text="[X] was born in [Y].")])
+FACTS = [
+    facts.Fact(relation=0, subject="France", objects=["the"]),
+    facts.Fact(relation=1, subject="the House", objects=["unplayable songs", "house"], primes=["cat"]),
+    facts.Fact(relation=0, subject="Spain", objects=["unplayable songs"]),
+    facts.Fact(relation=1, subject="Dante", objects=["cat", "dog"]),
+    facts.Fact(relation=0, subject="the " * 80, objects=["the"]),
+    facts.Fact(relation=0, subject="Rome", objects=["dog"]),
+]
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+
+
+def query(host: Host, **fields: Any) -> facts.QueryFactsResponse:
+    fields = {"relations": [CAPITAL, BORN], "facts": FACTS} | fields
+    reply = host.cloze.QueryFacts(facts.QueryFactsRequest(**fields), timeout=CALL_SECONDS)
+    assert isinstance(reply, facts.QueryFactsResponse)
+    return reply
+
+
+@pytest.mark.parametrize("model", ["bert", "roberta"])
+def test_counts_are_those_of_the_answers(host: Host, model: str) -> None:
+    reply = query(host, model=f"models/{model}", facts=FACTS[:1] if model == "roberta" else FACTS)
+    for count in reply.counts:
+        ranks = [
+            answer.rank
+            for fact, result in zip(FACTS, reply.results, strict=False)
+            if fact.relation == count.relation
+            for answer in result.answers
+            if answer.template == count.template and not answer.HasField("prime")
+        ]
+        assert (count.facts, count.hits_at_1) == (len(ranks), ranks.count(1))
+        assert count.hits_at_10 == sum(rank <= 10 for rank in ranks)
+        assert count.reciprocal_rank_sum == pytest.approx(sum(1 / rank for rank in ranks))
+    assert [(count.relation, count.template) for count in reply.counts] == [(0, 0), (0, 1), (1, 0)]
+    assert reply.provenance.model == f"models/{model}"
+    assert reply.scoring == facts.OBJECT_SCORING_SINGLE_ENTRY
+
+
+def test_each_fact_is_answered_in_each_template_or_skipped_with_the_reason(host: Host) -> None:
+    reply = query(host, prior=True)
+    assert [len(result.answers) for result in reply.results] == [2, 2, 0, 1, 0, 2]
+    kinds = facts.FactResult
+    assert [result.skipped for result in reply.results] == [
+        *(kinds.SKIPPED_UNSPECIFIED, kinds.SKIPPED_UNSPECIFIED, kinds.SKIPPED_SEVERAL_PIECES),
+        *(kinds.SKIPPED_UNSPECIFIED, kinds.SKIPPED_TOO_LONG, kinds.SKIPPED_UNSPECIFIED),
+    ]
+    assert [result.object_in_subject for result in reply.results] == [False, True, False, False, True, False]
+    plain, primed = reply.results[1].answers
+    assert (plain.HasField("prime"), primed.HasField("prime")) == (False, True)
+    assert (plain.object, primed.object) == (1, 1)
+    assert (plain.HasField("prior_rank"), primed.HasField("prior_rank")) == (True, False)
+    assert all(len(answer.predictions) == 1 for result in reply.results for answer in result.answers)
+
+
+def test_counts_of_several_calls_add_up(host: Host) -> None:
+    whole = query(host)
+    parts = [query(host, facts=FACTS[begin : begin + 2]) for begin in range(0, len(FACTS), 2)]
+    for index, count in enumerate(whole.counts):
+        for name in ("facts", "hits_at_1", "hits_at_10", "reciprocal_rank_sum"):
+            assert sum(getattr(part.counts[index], name) for part in parts) == pytest.approx(getattr(count, name))
+    together = [result for part in parts for result in part.results]
+    for one, other in zip(whole.results, together, strict=True):
+        assert [answer.rank for answer in one.answers] == [answer.rank for answer in other.answers]
+
+
+def test_a_vocabulary_is_ranked_among_and_its_other_words_counted(host: Host) -> None:
+    words = ["the", "cat", "dog", "house", "unplayable songs", "Cat"]
+    reply = query(host, vocabulary=words, top_k=3)
+    assert list(reply.ranked_among) == [4, 4]
+    assert reply.vocabulary_left_out == 1
+    for result in reply.results:
+        for answer in result.answers:
+            assert answer.rank <= 4
+            assert {prediction.object for prediction in answer.predictions} <= set(words)
+    (apart,) = query(host, vocabulary=["dog"], facts=FACTS[:1]).results
+    assert apart.skipped == facts.FactResult.SKIPPED_NOT_AMONG_CANDIDATES
+
+
+def test_typed_candidates_of_several_pieces(host: Host) -> None:
+    typed = facts.FactRelation(name="born", templates=BORN.templates, candidates=["the cat", "unplayable songs", "dog", "🦖"])
+    asked = [facts.Fact(subject="Dante", objects=[word]) for word in typed.candidates]
+    reply = query(host, relations=[typed], facts=asked, scoring=facts.OBJECT_SCORING_CANDIDATES, top_k=10)
+    ranks = [result.answers[0].rank for result in reply.results[:3]]
+    assert sorted(ranks) == [1, 2, 3]
+    named = [prediction.object for prediction in reply.results[0].answers[0].predictions]
+    assert [named.index(word) + 1 for word in typed.candidates[:3]] == ranks
+    assert reply.results[3].skipped == facts.FactResult.SKIPPED_NOT_WRITABLE
+    assert list(reply.ranked_among) == [3]
+
+
+def test_interventions_change_the_answers(host: Host) -> None:
+    zero = common_pb2.HeadIntervention(layer=1, mode=common_pb2.HeadIntervention.MODE_ZERO)
+    logs = [
+        [a.log_probability for r in reply.results for a in r.answers]
+        for reply in (query(host), query(host, interventions=[zero]))
+    ]
+    assert logs[0] != pytest.approx(logs[1], abs=1e-4)
+
+
+def relation(**fields: Any) -> facts.FactRelation:
+    return facts.FactRelation(**{"name": "r", "templates": CAPITAL.templates} | fields)
+
+
+def template(text: str) -> facts.FactTemplate:
+    return facts.FactTemplate(text=text)
+
+
+def fact(**fields: Any) -> facts.Fact:
+    return facts.Fact(**{"subject": "France", "objects": ["the"]} | fields)
+
+
+CANDIDATES = {"scoring": facts.OBJECT_SCORING_CANDIDATES}
+TYPED = CANDIDATES | {"relations": [relation(candidates=["the"])], "facts": [fact()]}
+# field, words of the message, fields of the request
+BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "no relation": ("relations", "name at least one", {"relations": []}),
+    "no name": ("relations[0]", "name it", {"relations": [relation(name=" ")]}),
+    "a name twice": ("relations[1]", "once", {"relations": [relation(), relation()]}),
+    "too many relations": ("relations", "in parts", {"relations": [relation(name=str(n)) for n in range(1001)]}),
+    "no template": ("relations[0].templates", "at least one", {"relations": [relation(templates=[])]}),
+    "too many templates": (
+        "relations[0].templates",
+        "in parts",
+        {"relations": [relation(templates=[template(f"{n} [X] [Y]") for n in range(101)])]},
+    ),
+    "a template twice": (
+        "relations[0].templates[1]",
+        "once",
+        {"relations": [relation(templates=[template("[X] [Y]"), template("[X] [Y]")])]},
+    ),
+    "no subject's place": (
+        "relations[0].templates[0].text",
+        "[X] 0 times",
+        {"relations": [relation(templates=[template("It is [Y].")])]},
+    ),
+    "no object's place": (
+        "relations[0].templates[0].text",
+        "[Y] 0 times",
+        {"relations": [relation(templates=[template("[X] is.")])]},
+    ),
+    "two places": (
+        "relations[0].templates[0].text",
+        "[Y] 2 times",
+        {"relations": [relation(templates=[template("[X] [Y] [Y]")])]},
+    ),
+    "a mask in a template": (
+        "relations[0].templates[0].text",
+        "one mask",
+        {"relations": [relation(templates=[template("[X] [Y] [MASK]")])]},
+    ),
+    "a large template": (
+        "relations[0].templates[0].text",
+        "shorten",
+        {"relations": [relation(templates=[template("[X] [Y]" + "x" * 1000)])]},
+    ),
+    "an empty template": ("relations[0].templates[0].text", "some text", {"relations": [relation(templates=[template("")])]}),
+    "a candidate twice": ("relations[0].candidates[2]", "once", {"relations": [relation(candidates=["a", "b", "a"])]}),
+    "an empty candidate": ("relations[0].candidates[1]", "some text", {"relations": [relation(candidates=["a", ""])]}),
+    "too many candidates": (
+        "relations[0].candidates",
+        "in parts",
+        {"relations": [relation(candidates=map(str, range(10_001)))]},
+    ),
+    "no fact": ("facts", "at least one", {"facts": []}),
+    "too many facts": ("facts", "in parts", {"facts": FACTS[:1] * 257}),
+    "no such relation": ("facts[1].relation", "counted from 0", {"facts": [fact(), fact(relation=2)]}),
+    "no subject": ("facts[0].subject", "some text", {"facts": [fact(subject="")]}),
+    "a large subject": ("facts[0].subject", "shorten", {"facts": [fact(subject="x" * 1001)]}),
+    "a mask in a subject": ("facts[1].subject", "one mask", {"facts": [fact(), fact(subject="a [MASK]")]}),
+    "no object": ("facts[0].objects", "at least one", {"facts": [fact(objects=[])]}),
+    "an empty object": ("facts[0].objects[1]", "some text", {"facts": [fact(objects=["a", " "])]}),
+    "a large object": ("facts[0].objects[0]", "shorten", {"facts": [fact(objects=["x" * 1001])]}),
+    "too many objects": ("facts[0].objects", "in parts", {"facts": [fact(objects=["a"] * 1001)]}),
+    "too many primes": ("facts[0].primes", "in parts", {"facts": [fact(primes=["a"] * 11)]}),
+    "an empty prime": ("facts[0].primes[0]", "some text", {"facts": [fact(primes=[""])]}),
+    "a mask as a prime": ("facts[0].primes[0]", "one mask", {"facts": [fact(primes=["[MASK]"])]}),
+    "an empty word": ("vocabulary[1]", "some text", {"vocabulary": ["a", ""]}),
+    "a large vocabulary": ("vocabulary", "in parts", {"vocabulary": ["a"] * 100_001}),
+    "an unknown scoring": ("scoring", "OBJECT_SCORING_SINGLE_ENTRY", {"scoring": 77}),
+    "no candidates to score": ("relations[0].candidates", "scores the candidates", CANDIDATES),
+    "a vocabulary and candidates": ("vocabulary", "leave it out", TYPED | {"vocabulary": ["a"]}),
+    "the prior of candidates": ("prior", "leave it out", TYPED | {"prior": True}),
+    "pieces of single entries": ("max_pieces", "leave it out", {"max_pieces": 2}),
+    "many predictions": ("top_k", "0 to 100", {"top_k": 101}),
+    "too many predictions": (
+        "facts",
+        "more than 500000",
+        {
+            "relations": [relation(templates=[template(f"{n} [X] [Y]") for n in range(100)])],
+            "facts": [fact()] * 60,
+            "top_k": 100,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("field", "words", "fields"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_refused_by_its_field(host: Host, field: str, words: str, fields: dict[str, Any]) -> None:
+    with refused(INVALID) as failures:
+        query(host, **fields)
+    assert failures[0].fields == [field]
+    assert words in failures[0].message
+
+
+def test_the_models_own_mask_is_refused_too(host: Host) -> None:
+    with refused(INVALID) as failures:
+        query(host, model="models/roberta", facts=[fact(subject="a <mask>")])
+    assert failures[0].fields == ["facts[0].subject"]
+    assert query(host, facts=[fact(subject="a <mask>")]).results[0].answers  # not a mask of this model
+
+
+def test_a_model_without_head_can_be_asked_nothing(host: Host) -> None:
+    with pytest.raises(grpc.RpcError, match="headless has no masked-LM head") as caught:
+        query(host, model="models/headless")
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
