@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.ablation.mean_contexts import mean_contexts
 from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.api.checks import check_texts, check_tokens
 from bertscope_service.api.interventions import check_reference_texts, read_interventions, read_references
 from bertscope_service.api.limits import RequestLimits
@@ -39,6 +40,9 @@ INLINE_CHARACTERS = 4000
 
 INLINE_REPLY_BYTES = 16 * 1024
 """Smaller replies are rendered on the loop."""
+
+INLINE_ROWS = 64
+"""The rows after a round of fewer are made on the loop."""
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT", bound=Message)
@@ -150,6 +154,15 @@ class Call:
         """Runs rows. Returns one result for each; see Engine.run."""
         return await self.backend.engine.run(rows, client=self.client, deadline=self.deadline, admitted=admitted)
 
+    async def run_rest(self, plan: Rounds, results: Sequence[Any], gates: Gates | None) -> None:
+        """Runs the rounds of a plan after the first one, which had these results. An admitted call is not rejected later."""
+        while True:
+            await off_loop(partial(plan.advance, results), large=len(plan.rows) > INLINE_ROWS)
+            if not plan.rows:
+                return
+            rows = [Row(self.model.encoder, sequence, observer, gates) for sequence, observer in plan.rows]
+            results = await self.run(rows, admitted=True)
+
     def bulk(self, encoder: Encoder | None = None) -> BulkRunner:
         """Returns a runner for rows of the model, or of another encoder, which yields to interactive rows."""
         return BulkRunner(self.backend.engine, encoder or self.model.encoder, self.client, self.deadline)
@@ -168,12 +181,16 @@ async def answer(
 ) -> T:
     """Answers a request that queries one model; `render` makes the reply from the plan and the results of its rows.
 
+    A plan of several Rounds holds its results itself; `render` gets those of the first round beside it.
     `size`: see Call.prepare. `inline_bytes`: smaller replies are rendered on the loop.
     """
     with backend.registry.use(model) as loaded:
         call = Call.of(backend, loaded, context)
         planned, gates = await call.prepare(request, plan, size=size)
         results = await call.run([Row(loaded.encoder, sequence, observer, gates) for sequence, observer in planned.rows])
+        several: object = planned
+        if isinstance(several, Rounds):
+            await call.run_rest(several, results, gates)
         return await off_loop(lambda: render(planned, results, loaded), large=planned.reply_bytes > inline_bytes)
 
 

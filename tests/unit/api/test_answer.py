@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.api import answer as path
 from bertscope_service.api.answer import Backend, Call, answer
 from bertscope_service.api.limits import RequestLimits
@@ -36,6 +37,22 @@ class SumPlan:
         self.reply_bytes = reply_bytes
 
 
+class CountDown(Rounds):
+    """Runs one row less in each round, with the sum of the round before for its tokens."""
+
+    def __init__(self, rows: int, reply_bytes: int) -> None:
+        self.reply_bytes = reply_bytes
+        self.found: list[list[int]] = []
+        self._ask([1, 1, 1], rows)
+
+    def _ask(self, ids: list[int], rows: int) -> None:
+        self.rows = [(TokenSequence(ids, [0] * len(ids)), SumObserver()) for _ in range(rows)]
+
+    def advance(self, results: Sequence[Any]) -> None:
+        self.found.append(list(results))
+        self._ask([sum(results)], len(self.rows) - 1)
+
+
 class Site:
     """A server's parts that note what happens to a call."""
 
@@ -45,6 +62,11 @@ class Site:
         """Whether each step ran on the loop."""
         self.reply_bytes, self.tokens = 100, 3
         self.results: Any = None
+        self.rounds = 0
+        self.stops_at = 0
+        self.options: list[dict[str, Any]] = []
+        self.gates_of_rounds: list[list[Any]] = []
+        self.planned: Any = None
         self.memory = ReplyMemory(Metrics())
         tokenizer = SimpleNamespace(max_tokens=512, mask_id=4)
         self.model: Any = SimpleNamespace(name="models/m", encoder=FakeEncoder(), tokenizer=tokenizer)
@@ -66,6 +88,10 @@ class Site:
     async def run(self, rows: Sequence[Any], **options: Any) -> list[Any]:
         self._note(f"run {len(rows)}")
         self.held = self.memory.total
+        self.options.append(options)
+        self.gates_of_rounds.append([row.gates for row in rows])
+        if self.stops_at == len(self.options):
+            raise asyncio.CancelledError
         self.gates = [row.gates for row in rows]
         if isinstance(self.results, BaseException):
             raise self.results
@@ -73,6 +99,9 @@ class Site:
 
     def plan(self, request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> SumPlan:
         self._note("plan")
+        if self.rounds:
+            self.planned = CountDown(self.rounds, self.reply_bytes)
+            return self.planned  # type: ignore[no-any-return]
         return SumPlan(request.texts, self.reply_bytes, self.tokens)
 
     def render(self, plan: SumPlan, results: list[int], model: LoadedModel) -> list[int]:
@@ -176,3 +205,53 @@ async def test_rows_of_bulk_work_know_no_bound_of_tokens(site: Site) -> None:
     plan, conditions = await call.read(request, site.plan, path.check_texts, large=False)  # type: ignore[arg-type]
     assert len(plan.rows[0][0]) == 1000
     assert (conditions.interventions.untouched, list(conditions.references)) == (Interventions.none(2, 1).untouched, [])
+
+
+async def test_a_plan_of_several_rounds_runs_until_it_has_no_rows(site: Site) -> None:
+    """Each round gets the results of the one before; only the first can be rejected by a full queue."""
+    site.rounds = 3
+    await site.ask("a")
+    assert site.events == ["use models/m", "plan", "run 3", "run 2", "run 1", "render", "leave"]
+    assert site.planned.found == [[3, 3, 3], [9, 9], [18]]
+    assert [options["admitted"] for options in site.options] == [False, True, True]
+    assert len({(options["client"], options["deadline"]) for options in site.options}) == 1
+
+
+async def test_interventions_reach_every_round(site: Site) -> None:
+    site.rounds = 3
+    await site.ask("a", interventions=[Head(layer=1, mode=Head.MODE_ZERO)])
+    assert [[gates.keep.tolist() for gates in run] for run in site.gates_of_rounds] == [
+        [[[1], [0]]] * rows for rows in (3, 2, 1)
+    ]
+
+
+async def test_a_cancelled_call_runs_no_further_round(site: Site) -> None:
+    site.rounds, site.stops_at = 3, 2
+    with pytest.raises(asyncio.CancelledError):
+        await site.ask("a")
+    assert site.events == ["use models/m", "plan", "run 3", "run 2", "leave"]
+    assert site.memory.total == 0
+
+
+async def test_a_reply_counts_during_all_rounds(site: Site) -> None:
+    site.rounds, site.reply_bytes = 3, 5000
+    await site.ask("a")
+    assert site.held == 5000
+    assert site.memory.total == 0
+
+
+async def test_large_rounds_are_made_off_the_loop(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their rows run on it."""
+    made: list[bool] = []
+    advance = CountDown.advance
+
+    def noted(plan: CountDown, results: Sequence[Any]) -> None:
+        made.append(threading.current_thread() is threading.main_thread())
+        advance(plan, results)
+
+    monkeypatch.setattr(CountDown, "advance", noted)
+    monkeypatch.setattr(path, "INLINE_ROWS", 2)
+    site.rounds = 3
+    await site.ask("a")
+    assert made == [False, True, True]
+    assert site.threads["run 1"]
