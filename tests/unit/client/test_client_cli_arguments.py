@@ -283,6 +283,7 @@ def test_json_is_json_whatever_the_numbers(capsys):
         ("interventions[0].layer: layer 99 is out of range", "--zero, --uniform, --mean or --scale: layer 99"),
         ("no answer within 1 s; allow more with timeout=", "allow more with --timeout"),
         ("punctuation[0] is no single piece of this model's vocabulary", "--punctuation is no single piece"),
+        ("f.conllu: has no roles; dependencies are read with read_conllu", "leave --propbank out"),
         ("other_model: models/m is compared with itself; name another model in other_model, or send interventions", "(--zero)"),
     ],
 )

@@ -23,6 +23,7 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     (r"(?<![-\w.])reference_texts(?:\[(\d+)\])?", "--reference"),
     (r"(?<![-\w.])punctuation\[\d+\]", "--punctuation"),
     (r"^other_model(?=: )", "--compare"),
+    (r"dependencies are read with read_conllu", "leave --propbank out to score dependencies"),
     (r"name another model in other_model, or send interventions", "name another model, or change heads (--zero)"),
     (r"(?<![-\w.])memory_bytes\b", "--memory"),
     (r"(?<![-\w.])greedy\.(metric|step)\b", r"--\1"),
