@@ -72,3 +72,8 @@ class Pace(Generic[Item]):
         speed = work / max(seconds, 1e-6)
         # With many reference texts, a call with few others would be nothing but repetition.
         self._budget = max(speed * self._seconds / self._width - self._fixed, self._fixed)
+
+    def missed(self) -> None:
+        """Notes that a call missed its deadline: from now on one call runs at a time, with half the work at most."""
+        self._width = 1
+        self._budget = max(self._budget / 2, self._fixed)

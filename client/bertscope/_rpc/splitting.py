@@ -14,7 +14,15 @@ from typing import Generic, TypeVar
 
 from bertscope._rpc.logs import logger
 from bertscope._rpc.pacing import Pace
-from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, FieldViolation, InvalidArgument, ResourceExhausted
+from bertscope.errors import (
+    CLIENT_SIDE,
+    BertscopeError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    FieldViolation,
+    InvalidArgument,
+    ResourceExhausted,
+)
 
 Item = TypeVar("Item")
 
@@ -190,6 +198,11 @@ class Parts(Generic[Item]):
                 "a call of %d texts is too large for the server (%s); they go in calls of %d at most", size, reason, most
             )
             return [Part(part.start + place, part.items[place : place + most]) for place in range(0, size, most)], 0.0
+        if self._pace is not None and isinstance(error, DeadlineExceeded) and self._taken > 1 and part.failures + 1 < attempts:
+            self._pace.missed()
+            logger.info("a call of %d texts missed its deadline; calls are smaller from now on, one at a time", size)
+            most, failures = (size + 1) // 2, part.failures + 1
+            return [Part(part.start + place, part.items[place : place + most], failures) for place in range(0, size, most)], 0.0
         # One call is for the caller to ask again; of many, a refusal must not lose the others.
         alone = size == self._taken and (self._pace is None or size == self._total)
         if isinstance(error, ResourceExhausted) and error.retry_after and part.failures + 1 < attempts and not alone:

@@ -137,3 +137,28 @@ def test_the_first_of_many_calls_is_repeated_if_the_server_is_busy() -> None:
     assert only is not None
     with pytest.raises(bertscope.ResourceExhausted):
         parts.refused(only, busy, attempts=4)
+
+
+def test_texts_of_a_call_that_missed_its_deadline_are_asked_again_in_smaller_calls() -> None:
+    late = bertscope.DeadlineExceeded("too late")
+    parts = parts_of([LONG] * 100)
+    first = parts.take()
+    assert first is not None
+    parts.answered(0.1, parts.work(first))
+    assert parts.width == CALLS_UNDER_WAY
+    part = parts.take()
+    assert part is not None
+    pieces, wait = parts.refused(part, late, attempts=3)
+    assert (sum(len(piece.items) for piece in pieces), len(pieces), wait) == (len(part.items), 2, 0.0)
+    assert parts.width == 1
+    (again, _), _ = parts.refused(pieces[0], late, attempts=3)
+    with pytest.raises(bertscope.DeadlineExceeded):
+        parts.refused(again, late, attempts=3)
+
+
+def test_one_text_that_misses_its_deadline_is_an_error() -> None:
+    parts = parts_of([LONG])
+    only = parts.only()
+    assert only is not None
+    with pytest.raises(bertscope.DeadlineExceeded):
+        parts.refused(only, bertscope.DeadlineExceeded("too late"), attempts=4)
