@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,21 @@ from numpy.typing import NDArray
 from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
 
 
+class MapMemory:
+    """Memory for the maps of one layer after another, float32, on the CPU. The system gives large tensors new pages each time,
+    which takes longer than to compute the maps."""
+
+    def __init__(self) -> None:
+        self._kept = torch.empty(0, dtype=torch.float32, device="cpu")
+
+    def take(self, shape: Sequence[int]) -> torch.Tensor:
+        """Returns a tensor with any content, which the next call overwrites."""
+        size = math.prod(shape)
+        if self._kept.numel() < size:
+            self._kept = torch.empty(size, dtype=torch.float32, device="cpu")
+        return self._kept[:size].view(tuple(shape))
+
+
 @dataclass(slots=True)
 class LayerRun:
     """The attention of one layer for a batch.
@@ -22,7 +38,8 @@ class LayerRun:
     padding, to take the mean of V with; set if `uniform` is. on_maps, on_context: receive the maps and the contexts; if
     `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
     batch; see `torch.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
-    attention, [rows, length, heads, head_size]; PyTorch alone takes them.
+    attention, [rows, length, heads, head_size]; PyTorch alone takes them. memory: for maps that nobody keeps; None if somebody
+    does.
     """
 
     keep: torch.Tensor | None = None
@@ -34,6 +51,7 @@ class LayerRun:
     exact: bool = False
     on_values: ContextWatcher | None = None
     given: torch.Tensor | None = None
+    memory: MapMemory | None = None
 
     @classmethod
     def of(
@@ -74,7 +92,7 @@ class LayerRun:
 
         on_maps, on_context = (watcher and partial(show, watcher) for watcher in (self.on_maps, self.on_context))
         keep, uniform, constant = chosen(self.keep), chosen(self.uniform), chosen(self.constant)
-        return LayerRun(keep, uniform, constant, self.average, on_maps, on_context, self.exact)
+        return LayerRun(keep, uniform, constant, self.average, on_maps, on_context, self.exact, memory=self.memory)
 
     def pass_zeros(self, rows: int, length: int, head_size: int, device: torch.device) -> None:
         """Passes zeros to watchers of a layer without heads: its attention is never computed."""

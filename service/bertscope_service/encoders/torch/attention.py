@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from transformers import AttentionInterface
 
-from bertscope_service.encoders.gating import LayerRun
+from bertscope_service.encoders.gating import LayerRun, MapMemory
 from bertscope_service.encoders.torch.exact_attention import exact_attention
 
 NAME = "bertscope"
@@ -50,12 +50,12 @@ def gated_attention(
         run.on_values(value)
     if run.exact:
         if run.on_maps is not None:
-            run.on_maps(attention_maps(query, key, attention_mask, scaling))
+            run.on_maps(attention_maps(query, key, attention_mask, scaling, run.memory))
         context = exact_attention(query, key, value, attention_mask, scaling)
     elif run.on_maps is None:
         context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
     else:
-        maps = attention_maps(query, key, attention_mask, scaling)
+        maps = attention_maps(query, key, attention_mask, scaling, run.memory)
         run.on_maps(maps)
         context = torch.matmul(maps.to(value.dtype), value)
         del maps
@@ -66,10 +66,23 @@ def gated_attention(
 
 
 def attention_maps(
-    query: torch.Tensor, key: torch.Tensor, attention_mask: torch.Tensor | None, scaling: float | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None,
+    memory: MapMemory | None = None,
 ) -> torch.Tensor:
-    """Returns softmax(Q K^T * scaling), float32 whatever the model computes in, so that rows sum closely to 1."""
+    """Returns softmax(Q K^T * scaling), float32 whatever the model computes in, so that rows sum closely to 1.
+
+    They are in `memory`, if that is given and gets them faster.
+    """
     factor = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if memory is not None and query.device.type == "cpu" and query.dtype is torch.float32 and not torch.is_grad_enabled():
+        maps = memory.take((*query.shape[:3], key.shape[2]))
+        torch.matmul(query, key.transpose(2, 3), out=maps).mul_(factor)
+        if attention_mask is not None:
+            maps.masked_fill_(~attention_mask, torch.finfo(maps.dtype).min)
+        return torch.softmax(maps, dim=-1, out=maps)
     if query.dtype is torch.float16:
         # Scaled before the product, or a long dot product would leave the range of fp16.
         scores = torch.matmul(query * factor, key.transpose(2, 3))

@@ -20,7 +20,7 @@ from bertscope_service.encoders.base import (
     TokenSequence,
     place_rows,
 )
-from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_gates
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
 from bertscope_service.encoders.torch.attention import gated_attention
@@ -171,12 +171,14 @@ class TorchEncoder:
                 raise ValueError("a model that drops tokens takes neither gates nor watchers")
             if only is not None:
                 state.kept_tokens = protect(state.kept_tokens, only)
+        memory = MapMemory() if watch else None
         while state.layer < stop:
             layer = state.layer
             chosen = only if layer == stop - 1 else None
             if chosen is None and state.kept_tokens is not None and self._drop(state, state.kept_tokens):
                 continue
             run = self.layer_run(state, gates, watch, taps)
+            run.memory = memory
             if chosen is not None and state.kept_tokens is not None:
                 chosen = find(state.kept_tokens, chosen)
             state.hidden = self._run_layer(state, run, chosen)
