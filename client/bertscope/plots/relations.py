@@ -37,7 +37,7 @@ def plot_relations(
     offset, and of chance; `dark` on a dark page.
 
     A head is grey unless it beats the offset, by the interval of their difference, where there are intervals. The head is named
-    as "layer-head" with the direction, the better one unless given. Raises InvalidArgument without a pair, and ImportError
+    as "layer:head" with the direction, the better one unless given. Raises InvalidArgument without a pair, and ImportError
     without matplotlib.
     """
     theme = DARK if dark else LIGHT
@@ -107,7 +107,7 @@ def _draw(axes: Axes, row: int, best: BestHead, theme: Theme, *, tested: bool) -
         axes.plot([100 * low, 100 * high], [row, row], color=color, linewidth=1.6, solid_capstyle="butt")
     axes.plot(accuracy, row, "o", color=color, markersize=5.5, markeredgecolor=theme.page, markeredgewidth=0.5)
     arrow = "→" if best.direction == "forward" else "←"
-    name = f"{best.layer}-{best.head} {arrow}"
+    name = f"{best.layer}:{best.head} {arrow}"
     axes.annotate(name, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=theme.ink)
 
 

@@ -122,8 +122,8 @@ def short_name(model: Model) -> str:
 
 
 def head_name(layer: int, head: int) -> str:
-    """Returns a head in short: "3-1" is head 1 of layer 3, both from 0."""
-    return f"{layer}-{head}"
+    """Returns a head in short: "3:1" is head 1 of layer 3, both from 0."""
+    return f"{layer}:{head}"
 
 
 def percent(share: float) -> str:

@@ -34,7 +34,7 @@ def largest_weights(found: RelationScores, caption: str) -> Table:
         "relation", "pairs#", "direction", "highest head#", "its weight#", "by chance#", "99th percentile#", "heads above it#",
         "head most above chance#", "its weight#", "by chance#",
     ]  # fmt: skip
-    return Table(caption + " (layer-head, from 0)", columns, rows)
+    return Table(caption + " (layer:head, from 0)", columns, rows)
 
 
 def accuracies(found: RelationScores, caption: str) -> Table:
@@ -67,7 +67,7 @@ def feature_table(found: FeatureScores, other: FeatureScores | None) -> Table:
             second = other.attention(name)
             row += [*attention_cells(second), gain(means[name], second)]
         rows.append(row)
-    return Table("attention to the token with the feature that gets most, mean over texts (layer-head)", columns, rows)
+    return Table("attention to the token with the feature that gets most, mean over texts (layer:head)", columns, rows)
 
 
 def attention_cells(values: PerHead) -> list[str]:

@@ -110,8 +110,8 @@ class ScoreRelationsRequest(_message.Message):
 
     @_builtins.property
     def relations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the relations, 1 to 1,000, none empty, none twice. One without a pair in these texts is no error: other calls may have
-        some. Some text has a pair.
+        """Names of the relations, 1 to 1,000 of at most 1,000 code points, none empty, none twice. One without a pair in these
+        texts is no error: other calls may have some. Some text has a pair.
         """
 
     @_builtins.property
@@ -445,8 +445,8 @@ class ScoreFeaturesRequest(_message.Message):
 
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the features, at most 1,000, none empty, none twice; none is needed with `special_tokens`, and some text has a marked
-        part without it.
+        """Names of the features, at most 1,000 of at most 1,000 code points, none empty, none twice; none is needed with
+        `special_tokens`, and some text has a marked part without it.
         """
 
     @_builtins.property

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from bertscope.v1 import common_pb2
 
 from bertscope_service.analyses.word_maps import Span
+from bertscope_service.api.limits import MAX_NAME_CHARACTERS
 from bertscope_service.errors import InvalidArgument
 
 
 def check_names(names: Sequence[str], field: str, limit: int) -> None:
-    """Checks that names are 1 to `limit`, none empty, none twice."""
+    """Checks that names are 1 to `limit`, none empty, none twice, each of at most MAX_NAME_CHARACTERS."""
     if not names:
         raise InvalidArgument(field, f"{field} is empty; name at least one", "EMPTY_NAME")
     check_count(names, field, limit, "TOO_MANY_NAMES")
@@ -19,6 +20,9 @@ def check_names(names: Sequence[str], field: str, limit: int) -> None:
     for index, name in enumerate(names):
         if not name or name.isspace():
             raise InvalidArgument(f"{field}[{index}]", f"{field}[{index}] is empty; name it", "EMPTY_NAME")
+        if len(name) > MAX_NAME_CHARACTERS:
+            message = f"{field}[{index}] has {len(name)} characters and may have {MAX_NAME_CHARACTERS}; shorten it"
+            raise InvalidArgument(f"{field}[{index}]", message, "NAME_TOO_LARGE", limit=MAX_NAME_CHARACTERS)
         if name in seen:
             message = f"{field}[{index}] is listed for the second time; list each once"
             raise InvalidArgument(f"{field}[{index}]", message, "DUPLICATE")

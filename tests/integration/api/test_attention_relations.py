@@ -140,6 +140,7 @@ BAD: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "empty text": ("texts[1].input.text", "EMPTY_TEXT", "write some text", {"texts": [GOOD, entry("", [], [])]}),
     "no token": ("texts[1].input.text", "EMPTY_TEXT", "write some text", {"texts": [GOOD, entry("\u200b\u0301", [], [])]}),
     "too long": ("texts[1].input", "TEXT_TOO_LONG", "shorten it", {"texts": [GOOD, entry("cat " * 70)]}),
+    "long name": ("relations[0]", "NAME_TOO_LARGE", "may have 1000", {"relations": ["x" * 1001]}),
     "no relation": ("relations", "EMPTY_NAME", "name at least one", {"relations": []}),
     "empty relation": ("relations[1]", "EMPTY_NAME", "name it", {"relations": ["a", ""]}),
     "blank relation": ("relations[1]", "EMPTY_NAME", "name it", {"relations": ["a", " \t"]}),

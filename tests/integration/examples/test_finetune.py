@@ -61,6 +61,20 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(arguments:
     assert saved[0] == saved[1] != saved[2]
 
 
+def test_an_untrained_model_takes_the_shape_alone(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finetune.main([*arguments, "--untrained", "--epochs", "1", "--learning-rate", "1e-9"])
+
+    assert "start from random weights: all" in capsys.readouterr().out
+    source, tuned = (
+        AutoModelForSequenceClassification.from_pretrained(folder)
+        for folder in (arguments[arguments.index("--model") + 1], tmp_path / "tuned")
+    )
+    assert source.config.hidden_size == tuned.config.hidden_size
+    assert not torch.allclose(*(model.bert.embeddings.word_embeddings.weight for model in (source, tuned)), atol=1e-3)
+
+
 def test_pairs_and_labels_given_by_name(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = ["The cat sat.\tA cat sat.\tsame", "The cat sat.\tBerlin is large.\tother"] * 4
     pairs = str(tsv(tmp_path / "pairs.tsv", header="sentence\tsecond\tlabel", rows=rows))

@@ -19,9 +19,9 @@ def test_a_row_for_each_relation_most_pairs_first():
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     expected = [100 * SCORES[name].best().accuracy for name in ("a" * 60, "nsubj", "$x$")]
     np.testing.assert_allclose([dot.get_xdata()[0] for dot in dots], expected)
-    names = [text.get_text() for text in axes.texts if "-" in text.get_text()]
+    names = [text.get_text() for text in axes.texts if ":" in text.get_text()]
     best = SCORES["nsubj"].best()
-    assert names[1] == f"{best.layer}-{best.head} {'→' if best.direction == 'forward' else '←'}"
+    assert names[1] == f"{best.layer}:{best.head} {'→' if best.direction == 'forward' else '←'}"
     assert axes.yaxis_inverted()
 
 

@@ -87,7 +87,7 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
         result.add_row(
             printable(best.relation),
             str(best.pairs),
-            f"{best.layer}-{best.head}",
+            f"{best.layer}:{best.head}",
             ARROWS[best.direction],
             Text(_percent(best.accuracy), style=style),
             *([_interval(best)] if intervals else []),
@@ -95,7 +95,7 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
             _percent(best.offset_accuracy),
             _percent(best.chance),
         )
-    screen.print(titled("the head that attends most often to the linked word most (layer-head)", result))
+    screen.print(titled("the head that attends most often to the linked word most (layer:head)", result))
     if intervals:
         screen.print("green: better than the best fixed offset, by the interval of the difference", style="dim")
     print_combined(screen, scores, [direction] if direction else DIRECTIONS)
@@ -137,16 +137,16 @@ def print_features(screen: Console, scores: FeatureScores) -> None:
         layer, head = _largest(attention)
         cells = ["", "", ""]
         if score.from_first_special.texts:
-            cells = [f"{first.mean():.3f}", f"{last}-{_largest(first)[1]}", f"{first.max():.3f}"]
+            cells = [f"{first.mean():.3f}", f"{last}:{_largest(first)[1]}", f"{first.max():.3f}"]
         result.add_row(
             printable(name),
             str(score.attention.texts),
             f"{attention.mean():.3f}",
-            f"{layer}-{head}",
+            f"{layer}:{head}",
             Text(f"{attention.max():.3f}", style="cyan"),
             *cells,
         )
-    title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer-head)"
+    title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer:head)"
     screen.print(titled(title, result))
 
 
