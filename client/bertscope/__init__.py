@@ -87,9 +87,13 @@ from bertscope.plots.attention_statistics import plot_description, save_descript
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
+from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
+from bertscope.scores.inputs import ScoredInput, conditional
+from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
+from bertscope.spans import Span
 
 __all__ = [
     "Agreement",
@@ -174,7 +178,13 @@ __all__ = [
     "RuntimeTimes",
     "Scope",
     "Score",
+    "ScoredInput",
+    "ScoredPiece",
+    "ScoredText",
+    "ScoredTexts",
+    "ScoredWord",
     "Scoring",
+    "Span",
     "Speed",
     "StudiesSummary",
     "StudyBenchmark",
@@ -193,6 +203,7 @@ __all__ = [
     "Unimplemented",
     "__version__",
     "attention_page",
+    "conditional",
     "eliminate_tokens",
     "half",
     "int8",
@@ -207,6 +218,7 @@ __all__ = [
     "plot_features",
     "plot_ranking",
     "plot_relations",
+    "plot_surprisal",
     "plot_sweep",
     "plot_trees",
     "read_conllu",
@@ -229,6 +241,7 @@ __all__ = [
     "save_features",
     "save_ranking",
     "save_relations",
+    "save_surprisal",
     "save_sweep",
     "save_trees",
     "scale",

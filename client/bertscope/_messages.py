@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 
 from bertscope import _validation
 from bertscope._validation import TextOrPair
-from bertscope.choices import DataType, Mode, Quantity, Runtime
+from bertscope.choices import DataType, Mode, Quantity, Runtime, Scoring
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.interventions import HeadIntervention
 from bertscope.results import AppliedStep, Provenance, Token
@@ -53,6 +53,7 @@ def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:
 
 
 DATA_TYPES = values(DataType, common_pb2.DataType, "DATA_TYPE_")
+SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood, "PSEUDO_LOG_LIKELIHOOD_")
 QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity, "ATTENTION_QUANTITY_")
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,

@@ -15,8 +15,8 @@ Metric = Literal["loss", "accuracy", "reciprocal_rank", "divergence"]
 """The metric of a sweep."""
 Order = Literal["effect", "importance", "best_remaining"]
 """The order in which a greedy sweep removes heads."""
-Scoring = Literal["within_word", "original"]
-"""The pieces masked together with each piece of a minimal pair."""
+Scoring = Literal["within_word", "original", "whole_word"]
+"""The pieces masked together with each piece of a text that is scored: the later ones of its word, none, or all of its word."""
 Precision = Literal["fp32", "bf16", "fp16"]
 """Number formats in which a model can be loaded."""
 Runtime = Literal["auto", "torch", "onnx"]

@@ -36,11 +36,11 @@ class Pace(Generic[Item]):
     """The work of the next call, from the time that calls took."""
 
     def __init__(
-        self, text: Callable[[Item], TextOrPair], seconds: float | None, reference_texts: Iterable[str] = (), *, width: int = 1
+        self, work: Callable[[Item], float], seconds: float | None, reference_texts: Iterable[str] = (), *, width: int = 1
     ) -> None:
-        """`text` returns an item's text. `seconds` is the time limit of a call. `reference_texts` are read in every call. Up to
-        `width` calls run at a time as soon as the first is answered."""
-        self._text = text
+        """`work` returns the estimated work of an item. `seconds` is the time limit of a call. `reference_texts` are read in
+        every call. Up to `width` calls run at a time as soon as the first is answered."""
+        self._work = work
         self._fixed = sum(map(text_work, reference_texts))
         self._width = width
         self._seconds = CALL_SECONDS if seconds is None else min(CALL_SECONDS, DEADLINE_SHARE * seconds)
@@ -57,13 +57,13 @@ class Pace(Generic[Item]):
         left = self._budget
         for item in items:
             yield item
-            left -= text_work(self._text(item))
+            left -= self._work(item)
             if left <= 0:
                 return
 
     def work(self, items: Iterable[Item]) -> float:
         """Returns the work of a call about some items."""
-        return self._fixed + sum(text_work(self._text(item)) for item in items)
+        return self._fixed + sum(map(self._work, items))
 
     def answered(self, work: float, seconds: float) -> None:
         """Notes that a call took some seconds. `work` is its own and that of the calls that ran when it began: they share the

@@ -78,7 +78,7 @@ class MinimalPairs:
     """(the better sentence, the worse one)."""
     scoring: Scoring = "within_word"
     """"within_word" masks the later pieces of a word along with each piece (Kauf and Ivanova 2023), "original" the
-    piece alone (Salazar et al. 2020)."""
+    piece alone (Salazar et al. 2020), "whole_word" all pieces of the word."""
     truncate: bool = False
 
     def __post_init__(self) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, SupportsIndex
 
 from bertscope import _validation
-from bertscope._messages import MODES, Interventions, head_interventions, text_input, values
+from bertscope._messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
 from bertscope._validation import Heads, TextOrPair
 from bertscope.ablation.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
-from bertscope.choices import Metric, Order, Scoring
+from bertscope.choices import Metric, Order
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
 from bertscope.v1 import ablation_pb2, common_pb2
@@ -24,7 +24,6 @@ SCOPES = {
 SCOPE_UNSET = ablation_pb2.SweepHeadsRequest.SCOPE_UNSPECIFIED
 METRICS = values(Metric, ablation_pb2.Metric, "METRIC_")
 ORDERS = values(Order, ablation_pb2.Greedy.Order, "ORDER_")
-SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood, "PSEUDO_LOG_LIKELIHOOD_")
 
 
 def sweep_heads(

@@ -10,11 +10,13 @@ from bertscope.aio.cloze import AsyncClozeCalls
 from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
+from bertscope.aio.scores import AsyncScoreCalls
 
 
 class AsyncClient(
     AsyncModelCalls,
     AsyncClozeCalls,
+    AsyncScoreCalls,
     AsyncAttentionTreeCalls,
     AsyncAttentionComparisonCalls,
     AsyncRelationCalls,

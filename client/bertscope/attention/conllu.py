@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bertscope.attention.marked_texts import Span
+from bertscope.spans import Span
 
 BOM = b"\xef\xbb\xbf"
 """A mark that some programs write before the first line of UTF-8."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._validation import TextOrPair
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.files import Items
+from bertscope.spans import Span, parts, span
 
 T = TypeVar("T")
 
@@ -20,17 +21,6 @@ class MarkedItems(Items[T]):
 
     problems: list[InvalidArgument]
     """The texts that were left out: each error names the file and the line."""
-
-
-class Span(NamedTuple):
-    """A part of a text: code points, as Python counts them."""
-
-    start: int
-    """The first."""
-    end: int
-    """One past the last."""
-    segment: int = 0
-    """0 for the text, 1 for the second text of a pair."""
 
 
 class WordPair(NamedTuple):
@@ -80,7 +70,7 @@ class RelationText:
         text = _validation.text_or_pair("text", self.text)
         given = whitespace_words(text) if self.words is None else self.words
         pairs = (_triple(f"pairs[{index}]", value) for index, value in enumerate(_listed("pairs", self.pairs)))
-        words = tuple(_span(f"words[{index}]", value) for index, value in enumerate(_listed("words", given)))
+        words = tuple(span(f"words[{index}]", value) for index, value in enumerate(_listed("words", given)))
         object.__setattr__(self, "pairs", tuple(pairs))
         object.__setattr__(self, "words", words)
 
@@ -124,14 +114,8 @@ def _listed(field: str, values: object) -> Iterable[object]:
     return _validation.many(field, values, "tuples")
 
 
-def _parts(field: str, value: object, sizes: tuple[int, ...], wanted: str) -> tuple[Any, ...]:
-    if not isinstance(value, (tuple, list)) or len(value) not in sizes:
-        raise invalid_argument(field, f"must be a tuple {wanted}, not {value!r}")
-    return tuple(value)
-
-
 def _triple(field: str, value: object) -> WordPair:
-    name, source, target = _parts(field, value, (3,), "(relation, source, target)")
+    name, source, target = parts(field, value, (3,), "(relation, source, target)")
     name = _name(f"{field}'s relation", name)
     return WordPair(name, _validation.uint32(f"{field}'s source", source), _validation.uint32(f"{field}'s target", target))
 
@@ -143,11 +127,6 @@ def _name(field: str, value: object) -> str:
     return name
 
 
-def _span(field: str, value: object) -> Span:
-    parts = _parts(field, value, (2, 3), "(start, end) or (start, end, segment)")
-    return Span(*(_validation.uint32(field, part) for part in parts))
-
-
 def _mark(field: str, value: object) -> Mark:
-    name, *parts = _parts(field, value, (3, 4), "(feature, start, end) or (feature, start, end, segment)")
-    return Mark(_name(f"{field}'s feature", name), *(_validation.uint32(field, part) for part in parts))
+    name, *place = parts(field, value, (3, 4), "(feature, start, end) or (feature, start, end, segment)")
+    return Mark(_name(f"{field}'s feature", name), *(_validation.uint32(field, part) for part in place))

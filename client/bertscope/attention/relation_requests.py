@@ -10,9 +10,10 @@ from typing import TypeVar, cast
 
 from bertscope import _validation
 from bertscope._messages import Asked, Interventions, head_interventions, text_input
-from bertscope.attention.marked_texts import FeatureText, Mark, RelationText, Span, WordPair
+from bertscope.attention.marked_texts import FeatureText, Mark, RelationText, WordPair
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
+from bertscope.spans import Span
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.v1 import common_pb2
 

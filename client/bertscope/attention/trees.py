@@ -13,10 +13,11 @@ import numpy.typing as npt
 from bertscope import _validation
 from bertscope._display import data_frame, table_html
 from bertscope.attention.maps import AttentionMaps
-from bertscope.attention.marked_texts import RelationText, Span
+from bertscope.attention.marked_texts import RelationText
 from bertscope.attention.sums import Counts, PerHead, added, divided, require_same, same_weights
 from bertscope.errors import invalid_argument
 from bertscope.results import Provenance, Token
+from bertscope.spans import Span
 
 if TYPE_CHECKING:
     import pandas as pd

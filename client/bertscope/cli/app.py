@@ -19,6 +19,7 @@ from bertscope.cli.commands import (
     prune,
     rank,
     relations,
+    score,
     service,
     study,
     sweep,
@@ -34,6 +35,7 @@ app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=Fals
 app.command("demo")(service.demo)
 app.add_typer(models.app, name="models")
 app.command("fill")(fill.fill)
+app.command("score")(score.score)
 app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
 app.command("classify")(classify.classify)

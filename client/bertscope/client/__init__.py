@@ -11,11 +11,13 @@ from bertscope.client.cloze import ClozeCalls
 from bertscope.client.compression import CompressionCalls
 from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
+from bertscope.client.scores import ScoreCalls
 
 
 class Client(
     ModelCalls,
     ClozeCalls,
+    ScoreCalls,
     AttentionTreeCalls,
     AttentionComparisonCalls,
     RelationCalls,

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from bertscope._messages import Asked
-from bertscope._rpc.pacing import Pace
+from bertscope._rpc.pacing import Pace, text_work
 from bertscope._rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
 from bertscope._rpc.threads import Call, cancel_all, sleep
 from bertscope._validation import TextOrPair
@@ -156,7 +156,11 @@ class ManyTexts(Connection):
 
     def _pace(self, text: Callable[[Item], TextOrPair], reference_texts: Iterable[str], timeout: float | None) -> Pace[Item]:
         """Returns the pace of calls whose answers add up. `text` returns an item's text."""
-        return Pace(text, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
+        return self._pace_by(lambda item: text_work(text(item)), reference_texts, timeout)
+
+    def _pace_by(self, work: Callable[[Item], float], reference_texts: Iterable[str], timeout: float | None) -> Pace[Item]:
+        """Does the same as `_pace`, by the estimated work of an item."""
+        return Pace(work, self._seconds(timeout), reference_texts, width=CALLS_UNDER_WAY)
 
     def _sum(
         self,

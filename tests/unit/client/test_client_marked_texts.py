@@ -6,7 +6,8 @@ from typing import Any
 import bertscope
 import pytest
 from bertscope.attention import relation_requests as requests
-from bertscope.attention.marked_texts import Mark, Span
+from bertscope.attention.marked_texts import Mark
+from bertscope.spans import Span
 
 CAT = bertscope.RelationText("The cat sleeps.", [("nsubj", 2, 1), ("det", 1, 0)])
 SENTENCE = """\

@@ -13,12 +13,8 @@ LONG = "river " * 96
 DEFAULT_TIMEOUT = 60.0
 
 
-def itself(text: str) -> str:
-    return text
-
-
 def pace(seconds: float | None = DEFAULT_TIMEOUT, reference_texts: tuple[str, ...] = ()) -> Pace[str]:
-    return Pace(itself, seconds, reference_texts, width=CALLS_UNDER_WAY)
+    return Pace(text_work, seconds, reference_texts, width=CALLS_UNDER_WAY)
 
 
 def parts_of(texts: list[str], *, counted: bool = True, seconds: float = DEFAULT_TIMEOUT) -> Parts[str]:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from bertscope import files
 from bertscope.ablation.objectives import ClozePrompts, Divergence, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
 from bertscope.cli import options
+from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.errors import InvalidArgument
@@ -68,7 +69,7 @@ class ObjectiveOptions:
         bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
     ] = False
     scoring: Annotated[
-        Literal["within-word", "original"] | None,
+        scorings.Name | None,
         typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
     ] = None
     truncate: options.Truncate = False
@@ -133,7 +134,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
         asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate
     ),
     "pairs": lambda asked: MinimalPairs(
-        asked.items("pairs"), scoring="original" if asked.scoring == "original" else "within_word", truncate=asked.truncate
+        asked.items("pairs"), scoring=scorings.scoring_of(asked.scoring), truncate=asked.truncate
     ),
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
     "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),

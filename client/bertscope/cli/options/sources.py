@@ -20,6 +20,7 @@ from bertscope.files import Items
 T = TypeVar("T")
 
 TEXT_BEGIN = re.compile(r"^(?:texts|inputs)\[\d+\](?:\.input)?(?:\.text(?!\w))?[.:]? *")
+TEXT = re.compile(r"(?:texts|inputs)\[(\d+)\]")
 MARK = re.compile(r"^spans(\[\d+\])(?:\.span)?")
 MAX_REPORTED = 10
 """The most texts that are named; of the others, the number is."""
@@ -54,6 +55,17 @@ class Source(Generic[T]):
             if error.reason == CLIENT_SIDE and self.rejected:
                 raise Failure(f"every text was left out; {self.rejected}") from error
             raise
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Turns an error about a text into a line that names its place."""
+        try:
+            yield
+        except InvalidArgument as error:
+            found = TEXT.match(error.field_violations[0].field) if error.field_violations else None
+            if found is None:
+                raise
+            raise Failure(f"{self.places[int(found[1])]}: {_without_text(error.field_violations[0].description)}") from error
 
     def print_left_out(self, screen: Console) -> None:
         """Prints the texts that were left out, the first ones by their places."""

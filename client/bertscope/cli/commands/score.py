@@ -1,0 +1,155 @@
+"""`bertscope score`: scores of texts by pseudo-log-likelihood."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertscope import files
+from bertscope._validation import TextOrPair
+from bertscope.cli import options
+from bertscope.cli.options import scoring as scorings
+from bertscope.cli.options import specifications
+from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.options.sources import Source, source_of
+from bertscope.cli.options.texts import read_texts
+from bertscope.cli.views import files as output_files
+from bertscope.cli.views import scores as view
+from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.progress import answering
+from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.errors import InvalidArgument
+from bertscope.plots.scores import save_surprisal
+from bertscope.results import TextsProgress
+from bertscope.scores.inputs import ScoredInput, ToScore
+from bertscope.scores.texts import Level, ScoredTexts, score_columns
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """The files to write, and how to print."""
+
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write a table: .csv, .tsv, .jsonl or .parquet.")
+    ] = None
+    json: options.Json = False
+
+    def require(self) -> None:
+        """Rejects, before any call, files that could not be written after it."""
+        output_files.require_plot(self.plot)
+        require_table(self.output)
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """The texts to score, and how."""
+
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help='Texts; "-" or none reads lines from stdin.')
+    ] = None
+    file: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Score a file: column "text", maybe "text_pair", or .txt.'),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+    ] = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None
+    conditional: Annotated[
+        bool,
+        typer.Option("--conditional", help='Score what is after a bar, given the rest: "The keys | are | old."'),
+    ] = False
+    words: Annotated[bool, typer.Option("--words", help="Show, or write, the surprisal of each word.")] = False
+    pieces: Annotated[bool, typer.Option("--pieces", help="Show, or write, the score of each piece.")] = False
+
+    @property
+    def level(self) -> Level:
+        """The rows of tables."""
+        if self.words and self.pieces:
+            raise UsageError("--words and --pieces exclude each other; give one of them")
+        return "word" if self.words else "piece" if self.pieces else "text"
+
+    def source(self) -> Source[ToScore]:
+        """Returns the texts, with their places."""
+        if self.file is None:
+            for option, value in (("--columns", self.columns), ("--limit", self.limit)):
+                if value is not None:
+                    raise UsageError(f"{option} goes with --texts")
+            read = list(read_texts(self.texts or []))
+            places = [f"text {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
+            found: Source[TextOrPair] = Source([text for _, text in read], places)
+        else:
+            if self.texts:
+                raise UsageError("--texts reads the texts from a file, and takes no TEXT")
+            path, columns = self.file, specifications.columns("--columns", self.columns)
+            found = source_of(path, lambda: files.read_inputs(path, columns=columns, limit=self.limit))
+        if not self.conditional:
+            return Source(list(found.items), found.places, found.left_out)
+        return Source([_from_bars(text, place) for text, place in zip(found.items, found.places, strict=True)], found.places)
+
+
+@grouped
+def score(
+    server: ServerOptions,
+    base: InterventionOptions,
+    given: TextOptions,
+    out: OutputOptions,
+    scoring: Annotated[
+        scorings.Name, typer.Option("--scoring", help="What is masked with each piece: later ones of its word, none, or all.")
+    ] = "within-word",
+    truncate: options.Truncate = False,
+    model: options.ModelName = None,
+    timeout: options.Timeout = options.TIMEOUT,
+) -> None:
+    """Score texts: how likely a masked language model finds them, their words and their pieces.
+
+    A score is a pseudo-log-likelihood: the sum of the logarithms of the probabilities of a text's pieces, each masked in turn.
+    Texts of a file that the model can't read are named and left out.
+    """
+    out.require()
+    level, source = given.level, given.source()
+    arguments: dict[str, Any] = {
+        "model": model,
+        "scoring": scorings.scoring_of(scoring),
+        "pieces": bool(level != "text" or out.plot or out.json),
+        "interventions": base.interventions(),
+        "reference_texts": base.reference_texts(),
+        "truncate": truncate,
+        "on_rejected": source.reject if given.file is not None else None,
+    }
+    with server.connect(timeout) as client, source.named(), answering("scoring") as show:
+        found = []
+        for scored in client.score_texts_stream(source.items, **arguments):
+            found.append(scored)
+            show(TextsProgress(len(found), len(source.items)))
+    _report(source, ScoredTexts(found), level, out)
+
+
+def _report(source: Source[ToScore], found: ScoredTexts, level: Level, out: OutputOptions) -> None:
+    if not found:
+        raise Failure(f"every text was left out; {source.left_out[0]}")
+    columns = score_columns(found, level)
+    written = write_files(columns, out.output, out.plot, lambda path: save_surprisal(found, path, dark=out.dark))
+    if out.json:
+        print_json(view.document(found) | {"left_out": source.left_out})
+        return
+    screen = console()
+    source.print_left_out(screen)
+    if out.output is None:
+        view.print_scores(screen, found, level)
+    for path in written:
+        screen.print(f"wrote {path}", soft_wrap=True)
+
+
+def _from_bars(text: ToScore, place: str) -> ScoredInput:
+    if not isinstance(text, str):
+        raise UsageError("--conditional takes single texts, not pairs")
+    try:
+        return ScoredInput.from_bars(text)
+    except InvalidArgument as error:
+        raise Failure(f"{place}: {error.message}") from error

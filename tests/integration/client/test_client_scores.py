@@ -1,0 +1,146 @@
+"""`score_texts` of both clients, and `bertscope score`, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import numpy as np
+import pandas
+import pytest
+from bertscope._rpc import pacing
+from bertscope.cli.app import run
+from bertscope.scores import inputs
+
+from tests.support.harness import Host
+from tests.support.tiny import SENTENCES
+
+TEXTS = [*SENTENCES, ("The cat sat.", "A dog, too."), bertscope.conditional("The keys to the cabinet", "are", "old.")]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run_command(target: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setenv("BERTSCOPE_TARGET", target)
+        monkeypatch.delenv("COLUMNS", raising=False)
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one call, from a generator, in calls of one text, and in sections of a word."""
+    with bertscope.Client(host.target) as client:
+        found = client.score_texts(TEXTS)
+        lazily = client.score_texts(text for text in TEXTS)
+        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
+        monkeypatch.setattr(inputs, "PART_WORK", 0.0)
+        divided = client.score_texts(TEXTS)
+        streamed = list(client.score_texts_stream(iter(TEXTS)))
+
+    async def score() -> bertscope.ScoredTexts:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.score_texts(TEXTS)
+
+    expected = [text.log_likelihood for text in found]
+    for other in (lazily, divided, streamed, asyncio.run(score())):
+        assert [text.log_likelihood for text in other] == pytest.approx(expected, rel=1e-5)
+        assert [text.scored_words for text in other] == [text.scored_words for text in found]
+        assert [[word.text for word in text.words] for text in other] == [[word.text for word in text.words] for text in found]
+    assert [text.text for text in found][-2:] == [("The cat sat.", "A dog, too."), "The keys to the cabinet are old."]
+    assert {word.text for word in found[-1].words} == {"are"}
+    assert sum(found[0].to_pandas()["log_probability"]) == pytest.approx(found[0].log_likelihood)
+
+
+def test_scorings_and_interventions(host: Host) -> None:
+    text = "The unplayable song."
+    with bertscope.Client(host.target) as client:
+        found = {scoring: client.score_texts(text, scoring=scoring)[0] for scoring in bertscope.Scoring.__args__}
+        assert {name: scored.scoring for name, scored in found.items()} == {name: name for name in found}
+        assert len({scored.log_likelihood for scored in found.values()}) == 3
+        changed = client.score_texts(text, interventions=bertscope.zero(layer=1), pieces=False)
+        assert changed.log_likelihood != found["within_word"].log_likelihood
+        assert (changed[0].pieces, changed[0].words) == ((), ())
+
+
+def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
+    texts = ["The cat sat.", "cat " * 400, "A dog."]
+    rejected = []
+    with bertscope.Client(host.target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[1\]") as caught:
+            client.score_texts(texts)
+        assert caught.value.reason == "TEXT_TOO_LONG"
+        found = client.score_texts(texts, on_rejected=lambda index, error: rejected.append((index, error.reason)))
+        cut = client.score_texts(texts[1], truncate=True)
+    assert rejected == [(1, "TEXT_TOO_LONG")]
+    assert [text.text for text in found] == [texts[0], texts[2]]
+    assert (cut[0].tokens, cut[0].scored_pieces, cut[0].truncated_tokens) == (64, 62, 338)
+
+
+def test_the_work_of_a_call_is_halved_until_the_server_takes_it(launch: Any) -> None:
+    with bertscope.Client(launch(max_request_tokens=4000).target) as client:
+        found = client.score_texts(list(SENTENCES))
+    assert len(found) == len(SENTENCES)
+
+
+def test_texts_and_words_are_shown(host: Host, command: Any) -> None:
+    code, out, err = command(host.target, "score", "The cat sat.", "The unplayable song.")
+    assert (code, err) == (0, "")
+    assert "The unplayable song." in out
+    assert "pseudo-perplexity" in out
+    assert "scoring: within-word, models/bert" in out
+    code, out, _ = command(host.target, "score", "The unplayable song.", "--words", "--scoring", "whole-word")
+    assert code == 0
+    assert "surprisal, bits" in out
+    assert "unplayable" in out
+    code, out, _ = command(host.target, "score", "The unplayable song.", "--pieces")
+    assert "log-probability" in out
+    code, out, _ = command(host.target, "score", "--conditional", "The cat | sat | .", "--words", "--json")
+    document = json.loads(out)
+    assert [word["text"] for word in document["results"][0]["words"]] == ["sat"]
+    assert document["results"][0]["log_likelihood"] == document["log_likelihood"]
+
+
+def test_files_in_and_out(host: Host, command: Any, tmp_path: Path) -> None:
+    texts, table, figure = tmp_path / "texts.tsv", tmp_path / "words.csv", tmp_path / "words.png"
+    texts.write_text("sentence\nThe cat sat.\n" + "cat " * 400 + "\nA dog, too.\n", encoding="utf-8")
+    arguments = ["--texts", str(texts), "--columns", "text=sentence", "--words", "--output", str(table), "--plot", str(figure)]
+    code, out, err = command(host.target, "score", *arguments)
+    assert (code, err) == (0, "")
+    assert "left out: 1 text" in out
+    assert "line 3: has 402 tokens" in out
+    written = pandas.read_csv(table)
+    assert written["index"].unique().tolist() == [0, 1]
+    assert np.isclose(written["surprisal_bits"] * np.log(2), written["surprisal"]).all()
+    assert figure.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["The cat", "[MASK]"], 1, "text 2: holds no token"),
+        (["--texts", "x.txt", "The cat"], 2, "takes no TEXT"),
+        (["--limit", "2", "The cat"], 2, "--limit goes with --texts"),
+        (["The cat", "--words", "--pieces"], 2, "exclude each other"),
+        (["--conditional", "The cat"], 1, "text 1: 'The cat' needs a bar"),
+        (["The cat", "--output", "x.txt"], 2, ".csv"),
+        (["--texts", "nowhere.txt"], 1, "cannot read nowhere.txt"),
+        (["The cat", "--scoring", "other"], 2, "within-word"),
+    ],
+)
+def test_wrong_use(host: Host, command: Any, arguments: list[str], code: int, words: str) -> None:
+    found, _, err = command(host.target, "score", *arguments)
+    assert (found, words in err) == (code, True), err
+
+
+def test_a_file_of_which_nothing_is_left(host: Host, command: Any, tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("cat " * 400, encoding="utf-8")
+    code, _, err = command(host.target, "score", "--texts", str(path))
+    assert code == 1
+    assert "every text was left out" in err
