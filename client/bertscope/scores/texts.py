@@ -111,7 +111,7 @@ class ScoredText:
     truncated_tokens: int
     """Number of tokens of the text that were cut away."""
     scoring: Scoring
-    """What was masked beside each piece."""
+    """The pieces that were masked beside each scored one."""
     provenance: Provenance
     """Provenance of the score."""
 
@@ -163,8 +163,8 @@ class ScoredTexts(Results[ScoredText]):
 
     @property
     def pseudo_perplexity(self) -> float:
-        """That of the corpus: exp(-log_likelihood / scored_pieces) over all texts together (Salazar et al. 2020); NaN without
-        a text."""
+        """The pseudo-perplexity of the corpus: exp(-log_likelihood / scored_pieces) over all texts together (Salazar et al.
+        2020); NaN without a text."""
         pieces = self.scored_pieces
         return math.exp(-self.log_likelihood / pieces) if pieces else math.nan
 
