@@ -247,6 +247,14 @@ async def query_facts(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(digest, arrays=logs)
 
 
+async def compare_texts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls CompareTexts, with one set of all texts."""
+    texts = [scores.ScoredInput(text=given.text) for given in _inputs()]
+    request = scores.CompareTextsRequest(model=model, sets=[scores.TextSet(texts=texts)])
+    reply = await ClozeServiceStub(caller.channel).CompareTexts(request, timeout=seconds)
+    return Answer(reply.provenance.weights_digest, arrays=[np.array(one.log_likelihoods) for one in reply.results])
+
+
 def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
@@ -267,6 +275,7 @@ REDUCTIONS: dict[str, Ask] = {
     "ScoreRelations": score_relations,
     "ScoreFeatures": score_features,
     "ScoreTexts": score_texts,
+    "CompareTexts": compare_texts,
     "QueryFacts": query_facts,
 }
 

@@ -19,4 +19,4 @@ def test_models_are_made_in_parallel_beside_checked_calls() -> None:
     counts = outcome.tally.counts
     made = {kind.partition(",")[0] for (kind, code), count in counts.items() if code == "OK" and count}
     assert made >= {"LoadModel", "CompressModel", "FillMask", "RankHeads", "ExtractAttention", "SweepHeads", "ModelInfer"}
-    assert made >= {"DescribeAttention", "ScoreRelations", "ScoreFeatures", "ScoreTexts"}
+    assert made >= {"DescribeAttention", "ScoreRelations", "ScoreFeatures", "ScoreTexts", "CompareTexts"}

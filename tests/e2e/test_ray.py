@@ -86,7 +86,11 @@ def scores(channel: grpc.Channel) -> list[Any]:
     """The scores of texts."""
     stub, options = cloze_pb2_grpc.ClozeServiceStub(channel), {"timeout": CALL_SECONDS, "metadata": bearing(READ)}
     inputs = [scores_pb2.ScoredInput(text="The cat sat.", text_pair="A dog, too."), scores_pb2.ScoredInput(text="It rains.")]
-    return [stub.ScoreTexts(scores_pb2.ScoreTextsRequest(inputs=inputs, pieces=True), **options)]
+    sets = [scores_pb2.TextSet(texts=inputs, right=1, groups=["weather"])]
+    return [
+        stub.ScoreTexts(scores_pb2.ScoreTextsRequest(inputs=inputs, pieces=True), **options),
+        stub.CompareTexts(scores_pb2.CompareTextsRequest(sets=sets), **options),
+    ]
 
 
 CAPITAL = facts.FactRelation(name="capital", templates=[facts.FactTemplate(text="The capital of [X] is [Y].")])

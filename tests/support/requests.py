@@ -35,6 +35,7 @@ SPANS = [common_pb2.CharacterSpan(start=0, end=3), common_pb2.CharacterSpan(star
 LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordPair(source=1, target=0)])
 MARKED = relations.FeatureText(input=INPUT, spans=[relations.MarkedSpan(span=span) for span in SPANS])
 SCORED = scores.ScoredInput(text=SAID, text_pair=WORD, spans=SPANS)
+SET = scores.TextSet(texts=[SCORED, scores.ScoredInput(text=SAID)], groups=[WORD])
 TWICE_SCORED = scores.ScoredInput(text=SAID, spans=[SPANS[0], SPANS[0]])
 ABOUT = facts.FactRelation(name=WORD, templates=[facts.FactTemplate(text=f"{WORD}: [X] is in the [Y].")])
 KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
@@ -58,6 +59,7 @@ def good(folder: Path) -> dict[str, Message]:
     return {
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
         "ScoreTexts": scores.ScoreTextsRequest(inputs=[SCORED], pieces=True),
+        "CompareTexts": scores.CompareTextsRequest(sets=[SET]),
         "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
@@ -95,6 +97,9 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
     ("ScoreTexts", scores.ScoreTextsRequest(inputs=[SCORED, scores.ScoredInput(text=LONG.text)])),
     ("ScoreTexts", scores.ScoreTextsRequest(inputs=[TWICE_SCORED])),
+    ("CompareTexts", scores.CompareTextsRequest(sets=[SET, scores.TextSet(texts=[SCORED])])),
+    ("CompareTexts", scores.CompareTextsRequest(sets=[scores.TextSet(texts=[SCORED, TWICE_SCORED])])),
+    ("CompareTexts", scores.CompareTextsRequest(sets=[scores.TextSet(texts=SET.texts, groups=[WORD, WORD])])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT, ABOUT], facts=[KNOWN])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[facts.FactRelation(name=WORD)], facts=[KNOWN])),

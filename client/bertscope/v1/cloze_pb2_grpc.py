@@ -47,6 +47,11 @@ class ClozeServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.FromString,
                 _registered_method=True)
+        self.CompareTexts = channel.unary_unary(
+                '/bertscope.v1.ClozeService/CompareTexts',
+                request_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.CompareTextsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.CompareTextsResponse.FromString,
+                _registered_method=True)
         self.QueryFacts = channel.unary_unary(
                 '/bertscope.v1.ClozeService/QueryFacts',
                 request_serializer=bertscope_dot_v1_dot_cloze__facts__pb2.QueryFactsRequest.SerializeToString,
@@ -84,6 +89,18 @@ class ClozeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CompareTexts(self, request, context):
+        """Compares the scores of texts of which one is right: minimal pairs, or larger sets.
+
+        Scores are those of ScoreTexts, and so is the limit of the work of a call. Rows that are the same in several texts run once,
+        so that texts that read the same tie.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def QueryFacts(self, request, context):
         """Ranks the objects of facts in templates ("The capital of [X] is [Y]."), as LAMA does (Petroni et al. 2019).
 
@@ -109,6 +126,11 @@ def add_ClozeServiceServicer_to_server(servicer, server):
                     servicer.ScoreTexts,
                     request_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.SerializeToString,
+            ),
+            'CompareTexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareTexts,
+                    request_deserializer=bertscope_dot_v1_dot_cloze__scores__pb2.CompareTextsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_cloze__scores__pb2.CompareTextsResponse.SerializeToString,
             ),
             'QueryFacts': grpc.unary_unary_rpc_method_handler(
                     servicer.QueryFacts,
@@ -171,6 +193,33 @@ class ClozeService(object):
             '/bertscope.v1.ClozeService/ScoreTexts',
             bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsRequest.SerializeToString,
             bertscope_dot_v1_dot_cloze__scores__pb2.ScoreTextsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareTexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.ClozeService/CompareTexts',
+            bertscope_dot_v1_dot_cloze__scores__pb2.CompareTextsRequest.SerializeToString,
+            bertscope_dot_v1_dot_cloze__scores__pb2.CompareTextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

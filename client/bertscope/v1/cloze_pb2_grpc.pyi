@@ -53,6 +53,14 @@ class ClozeServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    CompareTexts: _grpc.UnaryUnaryMultiCallable[_cloze_scores_pb2.CompareTextsRequest, _cloze_scores_pb2.CompareTextsResponse]
+    """Compares the scores of texts of which one is right: minimal pairs, or larger sets.
+
+    Scores are those of ScoreTexts, and so is the limit of the work of a call. Rows that are the same in several texts run once,
+    so that texts that read the same tie.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     QueryFacts: _grpc.UnaryUnaryMultiCallable[_cloze_facts_pb2.QueryFactsRequest, _cloze_facts_pb2.QueryFactsResponse]
     """Ranks the objects of facts in templates ("The capital of [X] is [Y]."), as LAMA does (Petroni et al. 2019).
 
@@ -83,6 +91,14 @@ class ClozeServiceAsyncStub(ClozeServiceStub):
     A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
     call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
     server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    CompareTexts: _aio.UnaryUnaryMultiCallable[_cloze_scores_pb2.CompareTextsRequest, _cloze_scores_pb2.CompareTextsResponse]  # type: ignore[assignment]
+    """Compares the scores of texts of which one is right: minimal pairs, or larger sets.
+
+    Scores are those of ScoreTexts, and so is the limit of the work of a call. Rows that are the same in several texts run once,
+    so that texts that read the same tie.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -125,6 +141,20 @@ class ClozeServiceServicer(metaclass=_abc_1.ABCMeta):
         A text is run once for each of its pieces (or words), with that one masked; rows that are the same in several texts of a
         call run once. The rows run behind interactive calls. The work of a call is at most 1,000,000 tokens in all rows, unless the
         server is set otherwise: a text of n tokens takes about n * n. Longer texts are scored in parts, by skip_words and max_words.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def CompareTexts(
+        self,
+        request: _cloze_scores_pb2.CompareTextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_cloze_scores_pb2.CompareTextsResponse, _abc.Awaitable[_cloze_scores_pb2.CompareTextsResponse]]:
+        """Compares the scores of texts of which one is right: minimal pairs, or larger sets.
+
+        Scores are those of ScoreTexts, and so is the limit of the work of a call. Rows that are the same in several texts run once,
+        so that texts that read the same tie.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """

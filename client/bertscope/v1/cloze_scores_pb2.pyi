@@ -266,7 +266,9 @@ class TextSet(_message.Message):
     """Index in texts of the right one."""
     @_builtins.property
     def texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScoredInput]:
-        """The texts, 2 to 100."""
+        """The texts, 2 to 100, whole or their critical regions (spans). Scores of parts are not compared: skip_words and max_words must
+        be unset.
+        """
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -307,7 +309,7 @@ class CompareTextsRequest(_message.Message):
     """True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an error."""
     @_builtins.property
     def sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___TextSet]:
-        """The sets, 1 to the server's limit of texts (256 unless set otherwise)."""
+        """The sets, at least 1. All of their texts together are at most the server's limit of texts (256 unless set otherwise)."""
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:

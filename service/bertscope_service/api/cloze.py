@@ -11,6 +11,7 @@ from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, Word
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.checks import check_each, check_text, check_texts
+from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
@@ -39,6 +40,11 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
         self, request: cloze_scores_pb2.ScoreTextsRequest, context: Context
     ) -> cloze_scores_pb2.ScoreTextsResponse:
         return await score_texts(self._backend, request, context)
+
+    async def CompareTexts(
+        self, request: cloze_scores_pb2.CompareTextsRequest, context: Context
+    ) -> cloze_scores_pb2.CompareTextsResponse:
+        return await compare_texts(self._backend, request, context)
 
     async def QueryFacts(
         self, request: cloze_facts_pb2.QueryFactsRequest, context: Context

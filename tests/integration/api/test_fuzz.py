@@ -254,6 +254,26 @@ FACTS = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
 )
 
+SETS = st.builds(
+    scores.CompareTextsRequest,
+    model=mostly(st.just(""), MODELS),
+    sets=some(
+        st.builds(
+            scores.TextSet,
+            texts=mostly(
+                st.lists(st.builds(scores.ScoredInput, text=mostly(st.just("The cat sat."), TEXTS)), min_size=2, max_size=4),
+                INPUTS_TO_SCORE,
+            ),
+            right=mostly(st.integers(0, 1), NUMBERS),
+            groups=mostly(st.just(["a", "b"]), lists(TEXTS)),
+        )
+    ),
+    scoring=mostly(st.integers(0, 3), ENUMS),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
+
 # Objectives; most of them good, so that what comes after them is reached.
 PLAIN = st.sampled_from(["The cat sat.", "A dog ran near the house.", "Nobody waited for the waiter."])
 MASKED = st.sampled_from(["The [MASK] sat.", "[MASK] ran.", "A [MASK] is in the house."])
@@ -496,6 +516,7 @@ RICH = {
     "ModelMetadata": st.builds(oip.ModelMetadataRequest, name=MODELS, version=mostly(st.just(""), TEXTS)),
     "FillMask": FILLS,
     "ScoreTexts": SCORES,
+    "CompareTexts": SETS,
     "QueryFacts": FACTS,
     "ExtractAttention": EXTRACTS,
     "ScoreRelations": SCORED,

@@ -154,6 +154,12 @@ def scored(host: Host, name: str) -> Values:
     return np.array([one.log_likelihood for one in found])
 
 
+def sets_compared(host: Host, name: str) -> Values:
+    inputs = scores_request(name).inputs
+    request = scores.CompareTextsRequest(model=f"models/{name}", sets=[scores.TextSet(texts=inputs)])
+    return np.array(host.cloze.CompareTexts(request, timeout=SECONDS).results[0].log_likelihoods)
+
+
 def linked(host: Host, name: str) -> Values:
     found = host.attention.ScoreRelations(relations_request(name), timeout=SECONDS).relations
     directions = [direction for relation in found for direction in (relation.forward, relation.backward)]
@@ -191,6 +197,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "relations": linked,
     "features": marked,
     "scores": scored,
+    "sets": sets_compared,
     "described": described,
     "compared": compared,
 }

@@ -1,0 +1,126 @@
+"""CompareTexts through gRPC: outcomes are those of the scores, ties are exact, and bad sets are refused by their field."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import cloze_scores_pb2 as scores
+from bertscope.v1 import common_pb2
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.tiny import SENTENCES
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+RIGHT, TIE, WRONG = (scores.ComparedSet.Outcome.Value(f"OUTCOME_{name}") for name in ("RIGHT", "TIE", "WRONG"))
+PAIRS = [
+    ("The keys to the cabinet are old.", "The keys to the cabinet is old."),
+    ("The dog walked to the market.", "The dog walked market to the."),
+    ("Nobody waited.", "Nobody unplayable."),
+    ("She plays the violin.", "She play the violin."),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def next_request_is_answered(host: Host, check_alive: Callable[[Host], None]) -> Iterator[None]:
+    yield
+    check_alive(host)
+
+
+def text_set(*texts: str, right: int = 0, groups: Sequence[str] = ()) -> scores.TextSet:
+    return scores.TextSet(texts=[scores.ScoredInput(text=text) for text in texts], right=right, groups=groups)
+
+
+def compare(host: Host, sets: Sequence[scores.TextSet], **fields: Any) -> scores.CompareTextsResponse:
+    reply = host.cloze.CompareTexts(scores.CompareTextsRequest(sets=sets, **fields), timeout=CALL_SECONDS)
+    assert isinstance(reply, scores.CompareTextsResponse)
+    return reply
+
+
+@pytest.mark.parametrize("model", ["models/bert", "models/roberta"])
+@pytest.mark.parametrize("scoring", [0, 1, 2, 3])
+def test_outcomes_are_those_of_the_scores(host: Host, model: str, scoring: int) -> None:
+    sets = [text_set(*pair, groups=["a"]) for pair in PAIRS]
+    sets += [text_set(*pair[::-1], groups=["b", "a"]) for pair in PAIRS]
+    sets += [text_set(*SENTENCES[:5], right=3, groups=["b"]), text_set("The cat sat.", "The cat sat.")]
+    reply = compare(host, sets, model=model, scoring=scoring)
+    inputs = [text for one in sets for text in one.texts]
+    request = scores.ScoreTextsRequest(model=model, inputs=inputs, scoring=scoring)
+    found = iter(host.cloze.ScoreTexts(request, timeout=CALL_SECONDS).results)
+    outcomes, differences = [], []
+    for one, result in zip(sets, reply.results, strict=True):
+        alone = [next(found) for _ in one.texts]
+        expected = [score.log_likelihood for score in alone]
+        assert list(result.log_likelihoods) == pytest.approx(expected, rel=1e-5)
+        assert list(result.scored_pieces) == [score.scored_pieces for score in alone]
+        right = expected.pop(one.right)
+        differences.append(result.log_likelihoods[one.right] - max(expected))
+        outcomes.append(RIGHT if right > max(expected) else WRONG if right < max(expected) else TIE)
+    assert [result.outcome for result in reply.results] == outcomes
+    assert outcomes[-1] == TIE
+    assert reply.scoring == (scoring or 2)
+    members = {"": range(len(sets)), "a": range(8), "b": range(4, 9)}
+    assert [counts.group for counts in reply.counts] == list(members)
+    for counts in reply.counts:
+        chosen = [outcomes[index] for index in members[counts.group]]
+        assert (counts.right, counts.tied, counts.wrong) == (chosen.count(RIGHT), chosen.count(TIE), chosen.count(WRONG))
+        its = [differences[index] for index in members[counts.group]]
+        assert counts.difference_sum == pytest.approx(sum(its), abs=1e-3)
+        assert counts.difference_squares == pytest.approx(sum(value**2 for value in its), rel=1e-3)
+
+
+def test_the_other_way_round_is_wrong(host: Host) -> None:
+    good, bad = compare(host, [text_set(*PAIRS[0]), text_set(*PAIRS[0], right=1)]).results
+    assert {good.outcome, bad.outcome} == {RIGHT, WRONG}
+
+
+def test_critical_regions_and_interventions(host: Host) -> None:
+    sets = [text_set(*PAIRS[0])]
+    for text, word in zip(sets[0].texts, ("are", "is"), strict=True):
+        start = text.text.index(word)
+        text.spans.add(start=start, end=start + len(word))
+    region = compare(host, sets)
+    assert list(region.results[0].scored_pieces) == [1, 1]
+    changed = compare(host, sets, interventions=[common_pb2.HeadIntervention(layer=0, mode=1)])
+    assert changed.results[0].log_likelihoods != region.results[0].log_likelihoods
+
+
+def test_texts_are_cut_if_asked(host: Host) -> None:
+    (result,) = compare(host, [text_set("cat " * 100, "dog " * 70)], truncate=True).results
+    assert result.truncated_tokens > 38
+    assert list(result.scored_pieces) == [62, 62]
+
+
+BAD: dict[str, tuple[str, str, str, list[scores.TextSet]]] = {
+    "no set": ("sets", "NO_TEXT", "give at least one", []),
+    "too many texts": ("sets", "TOO_MANY_TEXTS", "have 258 texts", [text_set("a", "b")] * 129),
+    "one text": ("sets[1].texts", "SET_SIZE_OUT_OF_RANGE", "2 to 100", [text_set("a", "b"), text_set("a")]),
+    "a large set": ("sets[0].texts", "SET_SIZE_OUT_OF_RANGE", "2 to 100", [text_set(*["a"] * 101)]),
+    "no such text": ("sets[0].right", "RIGHT_OUT_OF_RANGE", "0 to 1", [text_set("a", "b", right=2)]),
+    "empty text": ("sets[0].texts[1].text", "EMPTY_TEXT", "write some text", [text_set("a", " ")]),
+    "too long": ("sets[0].texts[1]", "TEXT_TOO_LONG", "set truncate", [text_set("a", "cat " * 70)]),
+    "empty group": ("sets[0].groups[1]", "EMPTY_NAME", "name it", [text_set("a", "b", groups=["x", ""])]),
+    "group twice": ("sets[0].groups[1]", "DUPLICATE", "once", [text_set("a", "b", groups=["x", "x"])]),
+    "many groups": ("sets[0].groups", "TOO_MANY_NAMES", "16", [text_set("a", "b", groups=list("abcdefghijklmnopq"))]),
+    "part": (
+        "sets[0].texts[0].max_words",
+        "WORDS_OUT_OF_RANGE",
+        "leave it out",
+        [scores.TextSet(texts=[scores.ScoredInput(text="a", max_words=2), scores.ScoredInput(text="b")])],
+    ),
+}
+
+
+@pytest.mark.parametrize(("field", "reason", "words", "sets"), BAD.values(), ids=BAD)
+def test_bad_requests(host: Host, field: str, reason: str, words: str, sets: list[scores.TextSet]) -> None:
+    with refused(INVALID) as failures:
+        compare(host, sets)
+    assert failures[0].fields == [field]
+    assert failures[0].info.reason == reason
+    assert words in failures[0].message
+
+
+def test_a_model_without_a_head_can_not_compare(host: Host) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        compare(host, [text_set("a", "b")], model="models/headless")
+    assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
