@@ -42,7 +42,20 @@ from bertscope.benchmark.reports import (
     Speed,
 )
 from bertscope.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-from bertscope.choices import DataType, Metric, Mode, Order, Others, Picture, Precision, Quantity, Runtime, Scope, Scoring
+from bertscope.choices import (
+    DataType,
+    Decoding,
+    Metric,
+    Mode,
+    Order,
+    Others,
+    Picture,
+    Precision,
+    Quantity,
+    Runtime,
+    Scope,
+    Scoring,
+)
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
 from bertscope.client.ablation import HeadSweep
@@ -80,6 +93,7 @@ from bertscope.errors import (
     Unimplemented,
 )
 from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts, read_texts
+from bertscope.fillings import FilledSpan, Filling
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
 from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
 from bertscope.plots.attention import plot_attention, save_attention
@@ -120,6 +134,7 @@ __all__ = [
     "CurvePoint",
     "DataType",
     "DeadlineExceeded",
+    "Decoding",
     "DirectedSums",
     "Direction",
     "Disturbances",
@@ -130,8 +145,10 @@ __all__ = [
     "FeatureText",
     "FieldViolation",
     "FilledMask",
+    "FilledSpan",
     "FilledText",
     "FilledTexts",
+    "Filling",
     "Greedy",
     "HeadDistances",
     "HeadEffect",

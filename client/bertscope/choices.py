@@ -31,3 +31,5 @@ Quantity = Literal[
 """Numbers of attention for each pair of tokens."""
 Picture = Literal["patterns", "statistics", "clusters"]
 """Pictures of a description of attention."""
+Decoding = Literal["independent", "left_to_right", "confidence_first", "beam"]
+"""The order in which several masks of a text are filled."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, SupportsIndex
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
 from bertscope._lazy import ReadOnUse, made
-from bertscope._messages import Interventions, head_interventions, provenance
+from bertscope._messages import Interventions, head_interventions, provenance, values
+from bertscope.choices import Decoding
 from bertscope.errors import InvalidReply
+from bertscope.fillings import Filling, read_filling
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Results
 from bertscope.v1 import cloze_pb2
@@ -22,6 +24,9 @@ PREDICTION_COLUMNS = [
     "text", "mask", "start", "end", "order", "token",
     "probability", "log_probability", "candidate_probability", "rank",
 ]  # fmt: skip
+FILLING_COLUMNS = ["text", "order", "filled", "tokens", "pieces", "log_probability", "mean_log_probability"]
+
+DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 
 
 @dataclass(frozen=True)
@@ -78,14 +83,26 @@ class FilledText(ReadOnUse):
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
     """Provenance of the predictions."""
+    fillings: tuple[Filling, ...] = field(default_factory=tuple)
+    """The fillings of all masks, likeliest first; empty where the masks are independent."""
 
     @staticmethod
     def _read(message: cloze_pb2.FilledText) -> dict[str, object]:
-        masks = tuple(map(_filled_mask, message.masks))
-        return {"masks": masks, "tokens": message.tokens, "truncated_tokens": message.truncated_tokens}
+        masks, fillings = tuple(map(_filled_mask, message.masks)), message.fillings
+        return {
+            "masks": masks,
+            "tokens": message.tokens,
+            "truncated_tokens": message.truncated_tokens,
+            "fillings": tuple(map(read_filling, fillings)) if fillings else (),
+        }
+
+    @property
+    def filled(self) -> list[str]:
+        """The text with each of its fillings in place of the masks."""
+        return [filling.written(self.text, [(mask.start, mask.end) for mask in self.masks]) for filling in self.fillings]
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each prediction; columns as `FilledTexts.to_pandas`."""
+        """Returns a row for each prediction or filling; columns as `FilledTexts.to_pandas`."""
         return _table([self])
 
 
@@ -96,7 +113,10 @@ class FilledTexts(Results[FilledText]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each prediction: text, mask (index in the text), start, end, order (from 1), token, probability,
-        log_probability, candidate_probability, rank. Needs the extra "pandas"."""
+        log_probability, candidate_probability, rank.
+
+        With a joint decoding, a row for each filling: text, order (from 1), filled (the text with it in place), tokens and
+        pieces (tuples with an entry for each mask), log_probability, mean_log_probability. Needs the extra "pandas"."""
         return _table(self)
 
 
@@ -108,6 +128,9 @@ def fill_mask_request(
     interventions: Interventions,
     reference_texts: str | Iterable[str],
     truncate: bool,
+    decoding: Decoding | None = None,
+    beam_width: SupportsIndex | None = None,
+    max_pieces: SupportsIndex | None = None,
 ) -> cloze_pb2.FillMaskRequest:
     """Returns the request of FillMask, without its texts."""
     words = None if candidates is None else _validation.not_empty("candidates", _validation.texts("candidates", candidates))
@@ -118,6 +141,11 @@ def fill_mask_request(
         interventions=head_interventions(interventions),
         reference_texts=_validation.texts("reference_texts", reference_texts),
         truncate=_validation.flag("truncate", truncate),
+        decoding=cloze_pb2.MASK_DECODING_UNSPECIFIED
+        if decoding is None
+        else _validation.choice("decoding", decoding, DECODINGS),
+        beam_width=None if beam_width is None else _validation.uint32("beam_width", beam_width),
+        max_pieces=None if max_pieces is None else _validation.uint32("max_pieces", max_pieces),
     )
 
 
@@ -161,7 +189,10 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
 
 
 def _table(results: Iterable[FilledText]) -> pd.DataFrame:
-    """Returns a row for each prediction."""
+    """Returns a row for each prediction, or for each filling if there are any."""
+    results = list(results)
+    if any(result.fillings for result in results):
+        return _fillings_table(results)
     rows = [
         (
             *(result.text, index, mask.start, mask.end, order, prediction.token),
@@ -172,3 +203,16 @@ def _table(results: Iterable[FilledText]) -> pd.DataFrame:
         for order, prediction in enumerate(mask.predictions, start=1)
     ]
     return data_frame(rows, PREDICTION_COLUMNS).astype({"candidate_probability": "float64", "rank": "Int64"})
+
+
+def _fillings_table(results: Iterable[FilledText]) -> pd.DataFrame:
+    """Returns a row for each filling."""
+    rows = [
+        (
+            *(result.text, order, filled, filling.tokens, tuple(span.pieces for span in filling.spans)),
+            *(filling.log_probability, filling.mean_log_probability),
+        )
+        for result in results
+        for order, (filling, filled) in enumerate(zip(result.fillings, result.filled, strict=True), start=1)
+    ]
+    return data_frame(rows, FILLING_COLUMNS)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import SupportsIndex
 
 from bertscope._messages import Interventions, asked_texts, with_items
+from bertscope.choices import Decoding
 from bertscope.client.many_texts import ManyTexts
 from bertscope.cloze import FilledText, FilledTexts, fill_mask_request, read_filled_texts
 from bertscope.models import Model
@@ -28,13 +29,23 @@ class ClozeCalls(ManyTexts):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
+        decoding: Decoding | None = None,
+        beam_width: SupportsIndex | None = None,
+        max_pieces: SupportsIndex | None = None,
         timeout: float | None = None,
     ) -> FilledTexts:
         """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
 
         Each text has at least one "[MASK]". Any number of texts, also from a generator: they go in calls that the server takes,
         a few at a time. Up to 1000 candidates; top_k and candidates exclude each other. `truncate` cuts texts that the model
-        cannot read whole; without it they are an error. One answer for each text, in order. `timeout` holds for each call.
+        cannot read whole; without it they are an error.
+
+        Several masks of a text are independent, or filled jointly with `decoding` "left_to_right", "confidence_first" or "beam"
+        (which keeps `beam_width` partial fillings, 5 unless set): each mask with the words chosen before in place. The answers
+        have top_k `fillings` then, likeliest first. With `max_pieces` a mask stands for 1 to so many vocabulary entries (10 at
+        most), decoded by a beam unless `decoding` says otherwise, and fillings are ordered by their mean_log_probability.
+
+        One answer for each text, in order. `timeout` holds for each call.
         A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
         model is replaced by another one meanwhile.
         """
@@ -46,6 +57,9 @@ class ClozeCalls(ManyTexts):
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,
+            decoding=decoding,
+            beam_width=beam_width,
+            max_pieces=max_pieces,
             timeout=timeout,
         )
         with closing(stream) as answers:
@@ -61,6 +75,9 @@ class ClozeCalls(ManyTexts):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
+        decoding: Decoding | None = None,
+        beam_width: SupportsIndex | None = None,
+        max_pieces: SupportsIndex | None = None,
         timeout: float | None = None,
     ) -> Generator[FilledText, None, None]:
         """Streams the results of `fill_mask` in order, as they come, in memory that does not grow with the number of texts.
@@ -74,6 +91,9 @@ class ClozeCalls(ManyTexts):
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,
+            decoding=decoding,
+            beam_width=beam_width,
+            max_pieces=max_pieces,
         )
         build = partial(with_items, request, "texts")
         asked, large = asked_texts(texts), bool(request.reference_texts)

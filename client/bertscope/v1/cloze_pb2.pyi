@@ -8,6 +8,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +19,45 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _MaskDecoding:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MaskDecodingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MaskDecoding.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MASK_DECODING_UNSPECIFIED: _MaskDecoding.ValueType  # 0
+    """Means MASK_DECODING_INDEPENDENT; with max_pieces, MASK_DECODING_BEAM."""
+    MASK_DECODING_INDEPENDENT: _MaskDecoding.ValueType  # 1
+    """Each mask alone, with all others in place: predictions of each mask, and no fillings."""
+    MASK_DECODING_LEFT_TO_RIGHT: _MaskDecoding.ValueType  # 2
+    """The first mask first."""
+    MASK_DECODING_CONFIDENCE_FIRST: _MaskDecoding.ValueType  # 3
+    """The mask whose likeliest entry is the most probable first (the left one of equal ones), read anew after each choice."""
+    MASK_DECODING_BEAM: _MaskDecoding.ValueType  # 4
+    """The first mask first, keeping the beam_width likeliest partial fillings at each mask but the last, and the top_k likeliest
+    fillings at that. With a beam_width of 1 the same as MASK_DECODING_LEFT_TO_RIGHT.
+    """
+
+class MaskDecoding(_MaskDecoding, metaclass=_MaskDecodingEnumTypeWrapper):
+    """How the masks of a text are filled. All but MASK_DECODING_INDEPENDENT fill one mask after the other, each with the entries
+    chosen before in place and the other masks still open. Those chosen before the last one are the likeliest at their masks; the
+    last one gets the top_k likeliest, which makes top_k fillings.
+    """
+
+MASK_DECODING_UNSPECIFIED: MaskDecoding.ValueType  # 0
+"""Means MASK_DECODING_INDEPENDENT; with max_pieces, MASK_DECODING_BEAM."""
+MASK_DECODING_INDEPENDENT: MaskDecoding.ValueType  # 1
+"""Each mask alone, with all others in place: predictions of each mask, and no fillings."""
+MASK_DECODING_LEFT_TO_RIGHT: MaskDecoding.ValueType  # 2
+"""The first mask first."""
+MASK_DECODING_CONFIDENCE_FIRST: MaskDecoding.ValueType  # 3
+"""The mask whose likeliest entry is the most probable first (the left one of equal ones), read anew after each choice."""
+MASK_DECODING_BEAM: MaskDecoding.ValueType  # 4
+"""The first mask first, keeping the beam_width likeliest partial fillings at each mask but the last, and the top_k likeliest
+fillings at that. With a beam_width of 1 the same as MASK_DECODING_LEFT_TO_RIGHT.
+"""
+Global___MaskDecoding: _TypeAlias = MaskDecoding  # noqa: Y015
 
 @_typing.final
 class FillMaskRequest(_message.Message):
@@ -32,14 +72,28 @@ class FillMaskRequest(_message.Message):
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    DECODING_FIELD_NUMBER: _builtins.int
+    BEAM_WIDTH_FIELD_NUMBER: _builtins.int
+    MAX_PIECES_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     top_k: _builtins.int
-    """How many predictions to give for each mask: 1 to vocabulary_size; unset means 5. Must be unset with candidates."""
+    """How many predictions to give for each mask, or how many fillings of each text with a joint decoding: 1 to vocabulary_size;
+    unset means 5. Must be unset with candidates.
+    """
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an error.
     A text whose every mask would be cut away is an error in either case. With candidates of several pieces a text is cut
     further, so that the longest of them fits in.
+    """
+    decoding: Global___MaskDecoding.ValueType
+    """How several masks of a text are filled. Candidates are scored at each mask alone."""
+    beam_width: _builtins.int
+    """Number of partial fillings that MASK_DECODING_BEAM keeps, 1 to 100; unset means 5. Must be unset with any other."""
+    max_pieces: _builtins.int
+    """The most vocabulary entries that a mask may stand for, 1 to 10; unset means 1. Each number of entries is tried at each mask,
+    with as many masks in its place, filled jointly; the top_k fillings of all these are given by mean_log_probability. Must be
+    unset with candidates and with MASK_DECODING_INDEPENDENT. With truncate, a text is cut further, so that they fit in.
     """
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -73,13 +127,25 @@ class FillMaskRequest(_message.Message):
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        decoding: Global___MaskDecoding.ValueType = ...,
+        beam_width: _builtins.int | None = ...,
+        max_pieces: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "top_k", b"top_k"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "max_pieces", b"max_pieces", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "candidates", b"candidates", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "max_pieces", b"max_pieces", "model", b"model", "reference_texts", b"reference_texts", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__beam_width: _TypeAlias = _typing.Literal["beam_width"]  # noqa: Y015
+    _WhichOneofArgType__beam_width: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width"]  # noqa: Y015
+    _WhichOneofReturnType__max_pieces: _TypeAlias = _typing.Literal["max_pieces"]  # noqa: Y015
+    _WhichOneofArgType__max_pieces: _TypeAlias = _typing.Literal["_max_pieces", b"_max_pieces"]  # noqa: Y015
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__beam_width) -> _WhichOneofReturnType__beam_width | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_pieces) -> _WhichOneofReturnType__max_pieces | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_k) -> _WhichOneofReturnType__top_k | None: ...
 
 Global___FillMaskRequest: _TypeAlias = FillMaskRequest  # noqa: Y015
@@ -123,6 +189,7 @@ class FilledText(_message.Message):
     MASKS_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
+    FILLINGS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
     """Number of tokens the model read, special tokens included."""
     truncated_tokens: _builtins.int
@@ -131,20 +198,107 @@ class FilledText(_message.Message):
     def masks(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilledMask]:
         """The masks in the order of the text."""
 
+    @_builtins.property
+    def fillings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Filling]:
+        """The fillings of all masks of the text, likeliest first; only with a joint decoding."""
+
     def __init__(
         self,
         *,
         masks: _abc.Iterable[Global___FilledMask] | None = ...,
         tokens: _builtins.int = ...,
         truncated_tokens: _builtins.int = ...,
+        fillings: _abc.Iterable[Global___Filling] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["masks", b"masks", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fillings", b"fillings", "masks", b"masks", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FilledText: _TypeAlias = FilledText  # noqa: Y015
+
+@_typing.final
+class Filling(_message.Message):
+    """One way to fill all masks of a text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPANS_FIELD_NUMBER: _builtins.int
+    LOG_PROBABILITY_FIELD_NUMBER: _builtins.int
+    MEAN_LOG_PROBABILITY_FIELD_NUMBER: _builtins.int
+    log_probability: _builtins.float
+    """Sum over all entries of the natural logarithms of their probabilities, each as in FilledSpan; at most 0. It depends on the
+    order of filling: it scores a filling, and is no probability of the text.
+    """
+    mean_log_probability: _builtins.float
+    """log_probability divided by the number of entries, by which fillings of different lengths compare."""
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilledSpan]:
+        """The entries in place of each mask, in the order of the text."""
+
+    def __init__(
+        self,
+        *,
+        spans: _abc.Iterable[Global___FilledSpan] | None = ...,
+        log_probability: _builtins.float = ...,
+        mean_log_probability: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_probability", b"log_probability", "mean_log_probability", b"mean_log_probability", "spans", b"spans"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Filling: _TypeAlias = Filling  # noqa: Y015
+
+@_typing.final
+class FilledSpan(_message.Message):
+    """The entries in place of one mask."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_FIELD_NUMBER: _builtins.int
+    PIECES_FIELD_NUMBER: _builtins.int
+    PIECE_IDS_FIELD_NUMBER: _builtins.int
+    LOG_PROBABILITIES_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    token: _builtins.str
+    """They as one would write them."""
+    @_builtins.property
+    def pieces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The vocabulary entries."""
+
+    @_builtins.property
+    def piece_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Their vocabulary indices."""
+
+    @_builtins.property
+    def log_probabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Natural logarithm of the probability of each among the whole vocabulary, with the entries chosen before it in place and all
+        later ones masked; at most 0.
+        """
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """When each was chosen, counted over the text's masks from 0."""
+
+    def __init__(
+        self,
+        *,
+        token: _builtins.str = ...,
+        pieces: _abc.Iterable[_builtins.str] | None = ...,
+        piece_ids: _abc.Iterable[_builtins.int] | None = ...,
+        log_probabilities: _abc.Iterable[_builtins.float] | None = ...,
+        steps: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_probabilities", b"log_probabilities", "piece_ids", b"piece_ids", "pieces", b"pieces", "steps", b"steps", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FilledSpan: _TypeAlias = FilledSpan  # noqa: Y015
 
 @_typing.final
 class FilledMask(_message.Message):
@@ -164,7 +318,7 @@ class FilledMask(_message.Message):
     """One past its last code point."""
     @_builtins.property
     def predictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Prediction]:
-        """The predictions, likeliest first."""
+        """The predictions, likeliest first; empty with a joint decoding."""
 
     def __init__(
         self,

@@ -66,9 +66,11 @@ class ClozeServiceServicer(object):
     def FillMask(self, request, context):
         """Fills the masks of texts: the likeliest pieces of the whole vocabulary, or given candidates.
 
-        Several masks in a text are filled independently of each other: each prediction is made with all other masks in place.
+        Several masks in a text are filled independently of each other, each prediction being made with all other masks in place,
+        or jointly, as `decoding` says.
         A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
-        of pieces above one among the candidates) at most 1,000,000 tokens, unless the server is set otherwise.
+        of pieces above one among the candidates; with a joint decoding, once for each mask, or for each partial filling at each
+        mask after the first, of each number of pieces) at most 1,000,000 tokens, unless the server is set otherwise.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bertscope.v1 import common_pb2
+from bertscope.v1 import cloze_pb2, common_pb2
 
 from bertscope_service.analyses.ablation import HeadSet
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
 
+DEFAULT_TOP_K = 5
 MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -42,6 +43,15 @@ def check_each(texts: Iterable[str], field: str, limits: RequestLimits) -> tuple
         if len(text) > limits.text_characters or not text or text.isspace():
             check_text(text, f"{field}[{index}]", limits)
     return checked
+
+
+def check_top_k(request: cloze_pb2.FillMaskRequest, vocabulary_size: int) -> int:
+    """Returns the number of predictions that FillMask is to give, checked."""
+    top_k = request.top_k if request.HasField("top_k") else min(DEFAULT_TOP_K, vocabulary_size)
+    if not 1 <= top_k <= vocabulary_size:
+        message = f"top_k is {top_k}; ask for 1 to {vocabulary_size}, the size of the vocabulary"
+        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
+    return top_k
 
 
 def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: RequestLimits) -> None:

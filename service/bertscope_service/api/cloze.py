@@ -9,10 +9,11 @@ from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_score
 
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, Word
 from bertscope_service.analyses.observers.masks import MaskScores
-from bertscope_service.api.answer import Backend, Context, answer
-from bertscope_service.api.checks import check_each, check_text, check_texts
+from bertscope_service.api.answer import INLINE_CHARACTERS, Backend, Context, answer
+from bertscope_service.api.checks import check_each, check_text, check_texts, check_top_k
 from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
+from bertscope_service.api.cloze_fillings import asks_for_fillings, plan_fillings, render_fillings
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
@@ -22,8 +23,6 @@ from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
-DEFAULT_TOP_K = 5
-
 
 class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
     """Serves ClozeService: queries masked language models."""
@@ -32,6 +31,10 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
         self._backend = backend
 
     async def FillMask(self, request: cloze_pb2.FillMaskRequest, context: Context) -> cloze_pb2.FillMaskResponse:
+        if asks_for_fillings(request):
+            # A short text may have thousands of fillings.
+            size = None if request.max_pieces <= 1 else INLINE_CHARACTERS + 1
+            return await answer(self._backend, request, context, plan_fillings, render_fillings, model=request.model, size=size)
         # Every text tokenizes the candidates.
         size = sum(map(len, request.texts)) + len(request.texts) * sum(map(len, request.candidates))
         return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=size)
@@ -67,10 +70,7 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
     candidates = _candidates(request.candidates, limits)
     if candidates and request.HasField("top_k"):
         raise InvalidArgument("top_k", "top_k and candidates exclude each other; set one of them", "TOP_K_WITH_CANDIDATES")
-    top_k = 0 if candidates else request.top_k if request.HasField("top_k") else min(DEFAULT_TOP_K, shape.vocabulary_size)
-    if not candidates and not 1 <= top_k <= shape.vocabulary_size:
-        message = f"top_k is {top_k}; ask for 1 to {shape.vocabulary_size}, the size of the vocabulary"
-        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
+    top_k = 0 if candidates else check_top_k(request, shape.vocabulary_size)
     return ClozeQuery(texts, top_k, candidates, request.truncate, limits.tokens)
 
 

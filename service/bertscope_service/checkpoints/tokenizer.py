@@ -237,6 +237,16 @@ class TextTokenizer:
             self._words[token] = found
         return found
 
+    def written(self, tokens: Sequence[int]) -> str:
+        """Returns several entries as they are written together: "play", "##er" is "player"."""
+        if len(tokens) == 1:
+            return self.word(tokens[0])
+        with self.naming_errors():
+            written = self.backend.decode(list(tokens), skip_special_tokens=False).strip()
+        known = all(self.backend.id_to_token(token) is not None for token in tokens)
+        # As in `word`; and an entry that only the model's vocabulary has would be left out.
+        return written.removeprefix("##") if written and known and "\ufffd" not in written else "".join(map(self.piece, tokens))
+
     def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).
 

@@ -94,6 +94,9 @@ FILLS = st.builds(
     interventions=st.just([]) | INTERVENTIONS,
     reference_texts=REFERENCES,
     truncate=st.booleans(),
+    decoding=st.integers(0, 4) | ENUMS,
+    beam_width=maybe(NUMBERS),
+    max_pieces=maybe(NUMBERS),
 )
 EXTRACTS = st.builds(
     attention.ExtractAttentionRequest,

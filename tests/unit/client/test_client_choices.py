@@ -6,11 +6,12 @@ from typing import Any, get_args
 
 import bertscope
 import pytest
+from bertscope import cloze
 from bertscope._messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES
 from bertscope._rpc import channel
 from bertscope.ablation import requests as ablation_requests
 from bertscope.benchmark import requests as benchmark_requests
-from bertscope.v1 import ablation_pb2, attention_pb2, attention_statistics_pb2, benchmark_pb2, common_pb2
+from bertscope.v1 import ablation_pb2, attention_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
 
 CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
     "Mode": (bertscope.Mode, MODES, common_pb2.HeadIntervention.Mode, set()),
@@ -22,6 +23,7 @@ CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
     "Runtime": (bertscope.Runtime, RUNTIMES, common_pb2.Runtime, set()),
     "DataType": (bertscope.DataType, DATA_TYPES, common_pb2.DataType, set()),
     "Quantity": (bertscope.Quantity, QUANTITIES, attention_statistics_pb2.AttentionQuantity, set()),
+    "Decoding": (bertscope.Decoding, cloze.DECODINGS, cloze_pb2.MaskDecoding, set()),
     "Others": (bertscope.Others, benchmark_requests.OTHERS, benchmark_pb2.Others, set()),
 }
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Generator, Iterator
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import typer
 
+from bertscope.choices import Decoding
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
@@ -14,6 +15,8 @@ from bertscope.cli.options.texts import answer_texts
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import UsageError, console
 from bertscope.cloze import FilledText
+
+DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_args(Decoding)}
 
 
 @grouped
@@ -32,6 +35,17 @@ def fill(
     ] = None,
     candidate: Annotated[
         list[str] | None, typer.Option("--candidate", metavar="A", help="Score this word instead. Repeatable.")
+    ] = None,
+    decoding: Annotated[
+        Literal["independent", "left-to-right", "confidence-first", "beam"] | None,
+        typer.Option("--decoding", help="How several masks are filled: each alone (independent, unless set), or jointly."),
+    ] = None,
+    beam_width: Annotated[
+        int | None, typer.Option("--beam-width", min=1, help="How many partial fillings a beam keeps; 5 unless set.")
+    ] = None,
+    max_pieces: Annotated[
+        int | None,
+        typer.Option("--max-pieces", min=1, help="A mask stands for 1 to so many pieces; by a beam unless --decoding is set."),
     ] = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
@@ -55,6 +69,9 @@ def fill(
                 interventions=interventions,
                 reference_texts=reference_texts,
                 truncate=truncate,
+                decoding=None if decoding is None else DECODINGS[decoding],
+                beam_width=beam_width,
+                max_pieces=max_pieces,
             )
 
         answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)

@@ -1,9 +1,12 @@
 """Formats filled masks as tables and as JSON."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from bertscope.cli.options.texts import provenance_once
@@ -17,17 +20,46 @@ def document(answers: list[FilledText]) -> dict[str, Any]:
 
 
 def print_answer(screen: Console, answer: FilledText) -> None:
-    """Prints the text, and a table for each of its masks."""
-    for index, mask in enumerate(answer.masks):
-        title = printable(answer.text[: mask.start])
-        title.append_text(Text(answer.text[mask.start : mask.end], style="bold reverse"))
-        title.append_text(printable(answer.text[mask.end :]))
+    """Prints the text, and a table for each of its masks, or one of its fillings."""
+    if answer.fillings:
+        screen.print(_title(answer, answer.masks))
+        screen.print(_fillings(answer))
+    for index, mask in enumerate(() if answer.fillings else answer.masks):
+        title = _title(answer, [mask])
         if len(answer.masks) > 1:
             title.append(f"  (mask {index + 1} of {len(answer.masks)})", style="dim")
         screen.print(title)
         screen.print(_predictions(mask))
     if answer.truncated_tokens:
         screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")
+
+
+def _title(answer: FilledText, masks: Sequence[FilledMask]) -> Text:
+    """Returns the text with some of its masks highlighted."""
+    title, done = Text(), 0
+    for mask in masks:
+        title.append_text(printable(answer.text[done : mask.start]))
+        title.append_text(Text(answer.text[mask.start : mask.end], style="bold reverse"))
+        done = mask.end
+    return title.append_text(printable(answer.text[done:]))
+
+
+def _fillings(answer: FilledText) -> Table:
+    """Returns the fillings, a column for each mask. Lengths are compared by the last number."""
+    several = len(answer.masks) > 1
+    tokens = [f"mask {number}" if several else "token" for number in range(1, len(answer.masks) + 1)]
+    result = table(["#", *tokens, "pieces#", "log probability#", "per piece#", ""])
+    for order, filling in enumerate(answer.fillings, start=1):
+        mean = filling.mean_log_probability
+        result.add_row(
+            str(order),
+            *map(printable, filling.tokens),
+            str(sum(len(span.pieces) for span in filling.spans)),
+            f"{filling.log_probability:.3f}",
+            f"{mean:.3f}",
+            bar(math.exp(mean)),
+        )
+    return result
 
 
 def _predictions(mask: FilledMask) -> Any:

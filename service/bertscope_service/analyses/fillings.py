@@ -1,0 +1,177 @@
+"""Joint fillings of the masks of texts, where a mask may stand for several vocabulary entries.
+
+Each number of entries at each mask is a sequence with as many masks, filled as analyses.decoding says. Fillings of different
+lengths are ordered by the mean of the logarithms of their entries' probabilities, as a sum favours the shorter ones (Jiang et
+al. 2020, section 3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+
+from bertscope_service.analyses.cloze import MAX_PREDICTIONS, MAX_ROW_TOKENS
+from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
+from bertscope_service.analyses.observers.masks import MaskScores
+from bertscope_service.analyses.rounds import Rounds
+from bertscope_service.analyses.texts import mask_positions
+from bertscope_service.checkpoints.mask_names import MASK
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import InvalidArgument
+
+MAX_PIECES = 10
+MAX_READ = 5_000_000
+"""Maximum number of entries that the last round of a query reads; they take 60 MB."""
+
+READ_BYTES, ENTRY_BYTES = 12, 200
+
+
+@dataclass(frozen=True, slots=True)
+class FillingQuery:
+    """A FillMask request with a joint decoding. `width` is 1 unless it is a beam; `max_row_tokens` is the maximum number of
+    tokens in all rows."""
+
+    texts: tuple[str, ...]
+    decoding: Decoding
+    top_k: int
+    width: int
+    max_pieces: int
+    truncate: bool
+    max_row_tokens: int = MAX_ROW_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class FilledSpan:
+    """The entries in place of one mask, with the logarithms of their probabilities and the steps in which they were chosen."""
+
+    text: str
+    ids: tuple[int, ...]
+    logs: tuple[float, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilledMasks:
+    """One filling of a text: a span for each of its masks, the sum of all logarithms, and their mean."""
+
+    spans: tuple[FilledSpan, ...]
+    log_probability: float
+    mean_log_probability: float
+
+
+class FillingPlan(Rounds):
+    """The rounds for a query, and the fillings that they find.
+
+    texts: the tokenized texts. masks: the positions of each text's masks. Raises InvalidArgument for a text without a mask or
+    too long, and for a query with too many predictions or tokens.
+    """
+
+    def __init__(self, query: FillingQuery, tokenizer: TextTokenizer) -> None:
+        self.query, self.tokenizer = query, tokenizer
+        self.texts = self._tokenize()
+        self.masks = [mask_positions(text, tokenizer, f"texts[{index}]") for index, text in enumerate(self.texts)]
+        self._check_lengths()
+        self._lengths = [list(product(range(1, query.max_pieces + 1), repeat=len(masks))) for masks in self.masks]
+        blanks = list(self._blanks())
+        self._check_predictions(blanks)
+        self._decoder = Decoder(blanks, query.decoding, top_k=query.top_k, width=query.width)
+        self.rows = self._decoder.rows
+
+    def _tokenize(self) -> list[TokenizedText]:
+        """Returns the tokens of each text. A text that is cut leaves room for the longest filling."""
+        longest, reserve = self.tokenizer.max_tokens, 0
+        if self.query.truncate and self.query.max_pieces > 1:
+            names = {MASK, self.tokenizer.mask_token or MASK}
+            reserve = (self.query.max_pieces - 1) * max(sum(map(text.count, names)) for text in self.query.texts)
+        inputs = [(text,) for text in self.query.texts]
+        texts = self.tokenizer.encode_all(inputs, truncate=self.query.truncate, reserve=min(reserve, longest // 2))
+        for index, text in enumerate(texts):
+            check_length(text, f"texts[{index}]", longest)
+        return texts
+
+    def _check_lengths(self) -> None:
+        """Checks the longest filling of each text, and the number of rows and tokens, before any of them is made."""
+        query, tokens, most = self.query, 0, self.query.max_row_tokens
+        for index, (text, masks) in enumerate(zip(self.texts, self.masks, strict=True)):
+            longest = len(text) + len(masks) * (query.max_pieces - 1)
+            if longest > self.tokenizer.max_tokens:
+                message = (
+                    f"texts[{index}] has {len(text)} tokens and {query.max_pieces} pieces for each mask do not fit in: the "
+                    f"model reads {self.tokenizer.max_tokens}; shorten the text, or lower max_pieces"
+                )
+                raise InvalidArgument(f"texts[{index}]", message, "TEXT_TOO_LONG")
+            if query.max_pieces ** len(masks) * len(text) > most:
+                tokens = most + 1
+                break
+            tokens += sum(
+                count_rows(sum(lengths), query.decoding, query.width) * (len(text) - len(masks) + sum(lengths))
+                for lengths in product(range(1, query.max_pieces + 1), repeat=len(masks))
+            )
+            if tokens > most:
+                break
+        if tokens > most:
+            message = f"filling these masks jointly makes more than {most} tokens of work; send fewer texts, or ask for less"
+            raise InvalidArgument("texts", message, "TOO_MANY_TOKENS", limit=most)
+
+    def _blanks(self) -> Iterator[Blanks]:
+        """Yields the sequences of each text: one for each number of entries at each mask."""
+        for text, masks, combinations in zip(self.texts, self.masks, self._lengths, strict=True):
+            for lengths in combinations:
+                yield Blanks(text.sequence, masks) if max(lengths) == 1 else _widened(text.sequence, masks, lengths)
+
+    def _check_predictions(self, blanks: Sequence[Blanks]) -> None:
+        """Checks the number of entries in all fillings, and of those that are read to find them."""
+        query = self.query
+        self.predictions = query.top_k * sum(len(blank.positions) for blank in blanks)
+        self._read = len(blanks) * query.width * max(query.width, query.top_k)
+        if self.predictions > MAX_PREDICTIONS or self._read > MAX_READ:
+            message = (
+                f"the fillings would hold {self.predictions} entries, more than {MAX_PREDICTIONS}, or be found among "
+                f"{self._read}, more than {MAX_READ}; ask for fewer, for a narrower beam, or in parts"
+            )
+            raise InvalidArgument("top_k", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS)
+
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate memory of the last round's results and of the fillings."""
+        return self.predictions * ENTRY_BYTES + self._read * READ_BYTES
+
+    def advance(self, results: Sequence[MaskScores]) -> None:
+        """See Rounds. Raises FailedPrecondition for scores that are not finite."""
+        self._decoder.advance(results)
+        self.rows = self._decoder.rows
+
+    def answer(self) -> list[list[FilledMasks]]:
+        """Returns the fillings of each text, likeliest first; after the last round."""
+        found = iter(self._decoder.fillings)
+        return [self._likeliest(combinations, list(islice(found, len(combinations)))) for combinations in self._lengths]
+
+    def _likeliest(self, combinations: Sequence[tuple[int, ...]], found: Sequence[Sequence[Filling]]) -> list[FilledMasks]:
+        """Returns the likeliest fillings of a text among those of all its numbers of entries."""
+        every = [(filling, lengths) for lengths, fillings in zip(combinations, found, strict=True) for filling in fillings]
+        every.sort(key=lambda pair: -pair[0].mean_log_probability)
+        return [self._filled(filling, lengths) for filling, lengths in every[: self.query.top_k]]
+
+    def _filled(self, filling: Filling, lengths: tuple[int, ...]) -> FilledMasks:
+        columns = zip(filling.ids, filling.logs, filling.steps, strict=True)
+        spans = [tuple(zip(*islice(columns, length), strict=True)) for length in lengths]
+        return FilledMasks(
+            tuple(FilledSpan(self.tokenizer.written(ids), ids, logs, steps) for ids, logs, steps in spans),
+            filling.log_probability,
+            filling.mean_log_probability,
+        )
+
+
+def _widened(sequence: TokenSequence, masks: Sequence[int], lengths: Sequence[int]) -> Blanks:
+    """Returns the sequence with several masks in place of each."""
+    ids, segments = list(sequence.ids), list(sequence.segments)
+    for position, length in sorted(zip(masks, lengths, strict=True), reverse=True):
+        cut = slice(position, position + 1)
+        ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
+    positions, before = list[int](), 0
+    for position, length in zip(masks, lengths, strict=True):
+        positions += range(position + before, position + before + length)
+        before += length - 1
+    return Blanks(TokenSequence(ids, segments), tuple(positions))

@@ -1,0 +1,109 @@
+"""Joint fillings of masks, by FillMask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bertscope.v1 import cloze_pb2
+
+from bertscope_service.analyses.decoding import MAX_BEAM_WIDTH, Decoding
+from bertscope_service.analyses.fillings import MAX_PIECES, FilledMasks, FillingPlan, FillingQuery
+from bertscope_service.api.checks import check_each, check_texts, check_top_k
+from bertscope_service.api.enums import meaning, members
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_cloze
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import Shape
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+DEFAULT_BEAM_WIDTH = 5
+INDEPENDENT = (cloze_pb2.MASK_DECODING_UNSPECIFIED, cloze_pb2.MASK_DECODING_INDEPENDENT)
+JOINT: dict[int, Decoding] = members(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
+
+
+def asks_for_fillings(request: cloze_pb2.FillMaskRequest) -> bool:
+    """Returns whether masks are to be filled jointly, or the request has a field that is only for that."""
+    return request.decoding not in INDEPENDENT or request.HasField("max_pieces") or request.HasField("beam_width")
+
+
+def plan_fillings(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> FillingPlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
+    require_cloze(model)
+    return FillingPlan(parse_fillings(request, model.encoder.shape, limits), model.tokenizer)
+
+
+def parse_fillings(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> FillingQuery:
+    """Converts the request to a query. Raises InvalidArgument."""
+    check_texts(request.texts, "texts", limits)
+    texts = check_each(request.texts, "texts", limits)
+    decoding = _decoding(request)
+    if request.candidates:
+        message = "candidates are scored at each mask alone; leave decoding, beam_width and max_pieces out, or the candidates"
+        raise InvalidArgument("candidates", message, "CANDIDATES_WITH_DECODING")
+    width = 1
+    if decoding is Decoding.BEAM:
+        width = _beam_width(request)
+    elif request.HasField("beam_width"):
+        message = "beam_width is for MASK_DECODING_BEAM alone; leave it out, or set that decoding"
+        raise InvalidArgument("beam_width", message, "BEAM_WIDTH_UNUSED")
+    size = shape.vocabulary_size
+    top_k = check_top_k(request, size)
+    return FillingQuery(texts, decoding, top_k, min(width, size), _max_pieces(request), request.truncate, limits.tokens)
+
+
+def _decoding(request: cloze_pb2.FillMaskRequest) -> Decoding:
+    number = request.decoding
+    if number == cloze_pb2.MASK_DECODING_UNSPECIFIED and request.HasField("max_pieces"):
+        return Decoding.BEAM
+    if number in INDEPENDENT:
+        if request.HasField("max_pieces"):
+            message = "masks for several pieces are filled jointly; leave max_pieces out, or choose another decoding"
+            raise InvalidArgument("max_pieces", message, "MAX_PIECES_WITH_INDEPENDENT")
+        message = "beam_width is for MASK_DECODING_BEAM alone; leave it out, or set that decoding"
+        raise InvalidArgument("beam_width", message, "BEAM_WIDTH_UNUSED")
+    return meaning(JOINT, number, "decoding", "one that MaskDecoding names", "UNKNOWN_DECODING")
+
+
+def _beam_width(request: cloze_pb2.FillMaskRequest) -> int:
+    width = request.beam_width if request.HasField("beam_width") else DEFAULT_BEAM_WIDTH
+    if not 1 <= width <= MAX_BEAM_WIDTH:
+        message = f"beam_width is {width}; use 1 to {MAX_BEAM_WIDTH}"
+        raise InvalidArgument("beam_width", message, "BEAM_WIDTH_OUT_OF_RANGE")
+    return width
+
+
+def _max_pieces(request: cloze_pb2.FillMaskRequest) -> int:
+    most = request.max_pieces if request.HasField("max_pieces") else 1
+    if not 1 <= most <= MAX_PIECES:
+        message = f"max_pieces is {most}; use 1 to {MAX_PIECES}"
+        raise InvalidArgument("max_pieces", message, "MAX_PIECES_OUT_OF_RANGE")
+    return most
+
+
+def render_fillings(plan: FillingPlan, _: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
+    response = cloze_pb2.FillMaskResponse(provenance=render_provenance(model))
+    for text, masks, fillings in zip(plan.texts, plan.masks, plan.answer(), strict=True):
+        rendered = response.results.add(tokens=len(text), truncated_tokens=text.truncated)
+        for position in masks:
+            start, end = text.span(position)
+            rendered.masks.add(token_index=position, start=start, end=end)
+        rendered.fillings.extend(_filling(filling, model.tokenizer) for filling in fillings)
+    return response
+
+
+def _filling(filling: FilledMasks, tokenizer: TextTokenizer) -> cloze_pb2.Filling:
+    spans = [
+        cloze_pb2.FilledSpan(
+            token=span.text,
+            pieces=map(tokenizer.piece, span.ids),
+            piece_ids=span.ids,
+            log_probabilities=span.logs,
+            steps=span.steps,
+        )
+        for span in filling.spans
+    ]
+    log, mean = filling.log_probability, filling.mean_log_probability
+    return cloze_pb2.Filling(spans=spans, log_probability=log, mean_log_probability=mean)

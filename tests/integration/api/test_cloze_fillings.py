@@ -1,0 +1,132 @@
+"""Joint fillings through gRPC: the definition's numbers, and errors that name the field."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+
+from tests.support.decoding import Definition
+from tests.support.harness import CALL_SECONDS, Host, refused
+
+TEXT = "The [MASK] sat on the [MASK]."
+BEAM, LEFT_TO_RIGHT = cloze.MASK_DECODING_BEAM, cloze.MASK_DECODING_LEFT_TO_RIGHT
+CONFIDENCE_FIRST, INDEPENDENT = cloze.MASK_DECODING_CONFIDENCE_FIRST, cloze.MASK_DECODING_INDEPENDENT
+
+
+def fill(host: Host, model: str = "bert", texts: Any = (TEXT,), **fields: Any) -> cloze.FillMaskResponse:
+    request = cloze.FillMaskRequest(model=f"models/{model}", texts=texts, **fields)
+    reply = host.cloze.FillMask(request, timeout=CALL_SECONDS)
+    assert isinstance(reply, cloze.FillMaskResponse)
+    return reply
+
+
+def sums(result: cloze.FilledText) -> list[float]:
+    return [filling.log_probability for filling in result.fillings]
+
+
+@pytest.mark.parametrize("model", ["bert", "roberta"])
+@pytest.mark.parametrize("decoding", [LEFT_TO_RIGHT, CONFIDENCE_FIRST, BEAM])
+def test_fillings_are_those_of_the_definition(host: Host, model: str, decoding: int, checkpoints: dict[str, Path]) -> None:
+    definition = Definition(checkpoints[model])
+    width = {"beam_width": 3} if decoding == BEAM else {}
+    (result,) = fill(host, model, decoding=decoding, top_k=4, **width).results
+    tokenizer = TextTokenizer.load(checkpoints[model], 64)
+    sequence = tokenizer.encode(TEXT).sequence
+    positions = [mask.token_index for mask in result.masks]
+    assert [(mask.start, mask.end, len(mask.predictions)) for mask in result.masks] == [(4, 10, 0), (22, 28, 0)]
+    if decoding == BEAM:
+        expected = definition.beam(sequence, positions, 4, 3)
+    else:
+        expected = definition.greedy(sequence, positions, 4, confident=decoding == CONFIDENCE_FIRST)
+    assert sums(result) == pytest.approx(expected, abs=2e-4)
+    for filling in result.fillings:
+        assert filling.log_probability == pytest.approx(
+            math.fsum(log for span in filling.spans for log in span.log_probabilities)
+        )
+        assert filling.mean_log_probability == pytest.approx(filling.log_probability / 2)
+        assert sorted(step for span in filling.spans for step in span.steps) == [0, 1]
+        for span in filling.spans:
+            assert list(span.pieces) == [tokenizer.piece(token) for token in span.piece_ids]
+            assert span.token == tokenizer.word(span.piece_ids[0])
+
+
+def test_one_mask_gets_the_predictions_of_independent_masks(host: Host) -> None:
+    text = "Paris is the capital of [MASK]."
+    (plain,) = fill(host, texts=[text]).results
+    for decoding in (LEFT_TO_RIGHT, CONFIDENCE_FIRST, BEAM):
+        (result,) = fill(host, texts=[text], decoding=decoding).results
+        ids = [list(filling.spans[0].piece_ids) for filling in result.fillings]
+        assert ids == [list(prediction.piece_ids) for prediction in plain.masks[0].predictions]
+        assert sums(result) == pytest.approx([one.log_probability for one in plain.masks[0].predictions], abs=1e-6)
+    assert not plain.fillings
+
+
+def test_independent_is_what_is_meant_without_a_decoding(host: Host) -> None:
+    unset, named = (fill(host, decoding=decoding) for decoding in (cloze.MASK_DECODING_UNSPECIFIED, INDEPENDENT))
+    assert unset == named
+
+
+def test_a_text_of_a_batch_is_filled_as_alone(host: Host) -> None:
+    texts = [TEXT, "[MASK] is a city.", "The old man and his [MASK] [MASK] [MASK] to the market every day."]
+    together = fill(host, texts=texts, decoding=BEAM, top_k=3).results
+    for text, result in zip(texts, together, strict=True):
+        (alone,) = fill(host, texts=[text], decoding=BEAM, top_k=3).results
+        assert sums(result) == pytest.approx(sums(alone), abs=2e-5)
+
+
+def test_a_mask_may_stand_for_several_pieces(host: Host) -> None:
+    """By a beam unless another decoding is named; the fillings of one piece are among those that are compared."""
+    (result,) = fill(host, texts=["The [MASK] song."], max_pieces=3, top_k=50).results
+    means = [filling.mean_log_probability for filling in result.fillings]
+    assert means == sorted(means, reverse=True)
+    assert {len(filling.spans[0].pieces) for filling in result.fillings} == {1, 2, 3}
+    (single,) = fill(host, texts=["The [MASK] song."], top_k=1).results
+    ones = [filling.log_probability for filling in result.fillings if len(filling.spans[0].pieces) == 1]
+    assert ones[0] == pytest.approx(single.masks[0].predictions[0].log_probability, abs=2e-5)
+    named = fill(host, texts=["The [MASK] song."], max_pieces=3, top_k=50, decoding=BEAM).results[0]
+    assert named == result
+
+
+def test_interventions_change_fillings(host: Host) -> None:
+    zero = common_pb2.HeadIntervention(layer=1, mode=common_pb2.HeadIntervention.MODE_ZERO)
+    plain, changed = fill(host, decoding=BEAM), fill(host, decoding=BEAM, interventions=[zero])
+    assert sums(plain.results[0]) != pytest.approx(sums(changed.results[0]), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason"),
+    [
+        ({"decoding": 99}, "decoding", "UNKNOWN_DECODING"),
+        ({"decoding": BEAM, "beam_width": 0}, "beam_width", "BEAM_WIDTH_OUT_OF_RANGE"),
+        ({"decoding": BEAM, "beam_width": 101}, "beam_width", "BEAM_WIDTH_OUT_OF_RANGE"),
+        ({"decoding": LEFT_TO_RIGHT, "beam_width": 3}, "beam_width", "BEAM_WIDTH_UNUSED"),
+        ({"beam_width": 3}, "beam_width", "BEAM_WIDTH_UNUSED"),
+        ({"decoding": INDEPENDENT, "max_pieces": 2}, "max_pieces", "MAX_PIECES_WITH_INDEPENDENT"),
+        ({"max_pieces": 0}, "max_pieces", "MAX_PIECES_OUT_OF_RANGE"),
+        ({"max_pieces": 11}, "max_pieces", "MAX_PIECES_OUT_OF_RANGE"),
+        ({"decoding": BEAM, "candidates": ["a"]}, "candidates", "CANDIDATES_WITH_DECODING"),
+        ({"decoding": BEAM, "top_k": 0}, "top_k", "TOP_K_OUT_OF_RANGE"),
+        ({"decoding": BEAM, "texts": ["no mask"]}, "texts[0]", "NO_MASK"),
+        ({"decoding": BEAM, "texts": []}, "texts", "NO_TEXT"),
+        ({"max_pieces": 10, "texts": ["[MASK]" * 6]}, "texts", "TOO_MANY_TOKENS"),
+    ],
+)
+def test_bad_requests_name_their_field(host: Host, fields: dict[str, Any], field: str, reason: str) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        fill(host, **fields)
+    (failure,) = failures
+    assert failure.info.reason == reason
+    assert failure.fields == [field]
+
+
+def test_a_model_without_head_refuses(host: Host) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        fill(host, "headless", decoding=BEAM)
+    assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
