@@ -302,7 +302,7 @@ Global___FilledSpan: _TypeAlias = FilledSpan  # noqa: Y015
 
 @_typing.final
 class FilledMask(_message.Message):
-    """One mask and its predictions."""
+    """One mask and its predictions, of which there are none with a joint decoding."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -318,7 +318,7 @@ class FilledMask(_message.Message):
     """One past its last code point."""
     @_builtins.property
     def predictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Prediction]:
-        """The predictions, likeliest first; empty with a joint decoding."""
+        """The predictions, likeliest first."""
 
     def __init__(
         self,
