@@ -47,6 +47,7 @@ from bertscope.choices import (
     Decoding,
     Metric,
     Mode,
+    ObjectScoring,
     Order,
     Others,
     Picture,
@@ -55,6 +56,7 @@ from bertscope.choices import (
     Runtime,
     Scope,
     Scoring,
+    TemplateChoice,
 )
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
@@ -92,6 +94,11 @@ from bertscope.errors import (
     Unavailable,
     Unimplemented,
 )
+from bertscope.facts.answers import FactAnswer, FactPrediction, FactResult
+from bertscope.facts.fact_files import read_facts, read_templates, read_words
+from bertscope.facts.knowledge import FactAnswers
+from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
+from bertscope.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts, read_texts
 from bertscope.fillings import FilledSpan, Filling
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
@@ -100,6 +107,7 @@ from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
+from bertscope.plots.facts import plot_facts, save_facts
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
@@ -139,6 +147,14 @@ __all__ = [
     "Direction",
     "Disturbances",
     "Divergence",
+    "Fact",
+    "FactAnswer",
+    "FactAnswers",
+    "FactPrediction",
+    "FactRelation",
+    "FactResult",
+    "FactScores",
+    "FactTemplate",
     "FailedPrecondition",
     "FeatureScore",
     "FeatureScores",
@@ -174,6 +190,7 @@ __all__ = [
     "ModelReport",
     "Models",
     "NotFound",
+    "ObjectScoring",
     "Order",
     "Others",
     "PatternSums",
@@ -185,6 +202,7 @@ __all__ = [
     "Published",
     "Quantity",
     "Ratio",
+    "RelationKnowledge",
     "RelationScore",
     "RelationScores",
     "RelationText",
@@ -201,6 +219,7 @@ __all__ = [
     "ScoredTexts",
     "ScoredWord",
     "Scoring",
+    "Share",
     "Span",
     "Speed",
     "StudiesSummary",
@@ -210,6 +229,7 @@ __all__ = [
     "SweepStart",
     "SweepSummary",
     "SweepTable",
+    "TemplateChoice",
     "TextScore",
     "TextsProgress",
     "Tls",
@@ -232,6 +252,7 @@ __all__ = [
     "plot_benchmark",
     "plot_comparison",
     "plot_description",
+    "plot_facts",
     "plot_features",
     "plot_ranking",
     "plot_relations",
@@ -240,6 +261,7 @@ __all__ = [
     "plot_trees",
     "read_conllu",
     "read_conllu_features",
+    "read_facts",
     "read_feature_texts",
     "read_inputs",
     "read_labelled",
@@ -247,7 +269,9 @@ __all__ = [
     "read_prompts",
     "read_propbank",
     "read_relation_texts",
+    "read_templates",
     "read_texts",
+    "read_words",
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
@@ -255,6 +279,7 @@ __all__ = [
     "save_benchmark",
     "save_comparison",
     "save_description",
+    "save_facts",
     "save_features",
     "save_ranking",
     "save_relations",

@@ -17,6 +17,10 @@ Order = Literal["effect", "importance", "best_remaining"]
 """The order in which a greedy sweep removes heads."""
 Scoring = Literal["within_word", "original", "whole_word"]
 """The pieces masked together with each piece of a text that is scored: the later ones of its word, none, or all of its word."""
+ObjectScoring = Literal["single_entry", "candidates", "left_to_right", "confidence_first"]
+"""The ways to score objects of several vocabulary entries in `query_facts`."""
+TemplateChoice = Literal["first", "best", "mean"]
+"""The template of a relation that its metrics are of: the first, the one with the highest P@1, or the mean over all."""
 Precision = Literal["fp32", "bf16", "fp16"]
 """Number formats in which a model can be loaded."""
 Runtime = Literal["auto", "torch", "onnx"]

@@ -285,6 +285,11 @@ def _raw_lines(path: Path) -> Iterator[tuple[int, str]]:
                 raise _bad_line(path, number, f"is not UTF-8 ({error.reason}); save the file as UTF-8") from None
 
 
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the numbers and texts of the lines that are not blank. Raises InvalidArgument for one that is not UTF-8."""
+    return _lines(path)
+
+
 def _bad_line(path: Path, number: int, problem: str) -> InvalidArgument:
     return invalid_argument(f"{path}, line {number}", problem)
 

@@ -8,6 +8,7 @@ from bertscope.aio.benchmark import AsyncBenchmarkCalls
 from bertscope.aio.classification import AsyncClassificationCalls
 from bertscope.aio.cloze import AsyncClozeCalls
 from bertscope.aio.compression import AsyncCompressionCalls
+from bertscope.aio.facts import AsyncFactCalls
 from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.scores import AsyncScoreCalls
@@ -16,6 +17,7 @@ from bertscope.aio.scores import AsyncScoreCalls
 class AsyncClient(
     AsyncModelCalls,
     AsyncClozeCalls,
+    AsyncFactCalls,
     AsyncScoreCalls,
     AsyncAttentionTreeCalls,
     AsyncAttentionComparisonCalls,

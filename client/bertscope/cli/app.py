@@ -13,6 +13,7 @@ from bertscope.cli.commands import (
     benchmark,
     classify,
     compress,
+    facts,
     fill,
     health,
     models,
@@ -35,6 +36,7 @@ app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=Fals
 app.command("demo")(service.demo)
 app.add_typer(models.app, name="models")
 app.command("fill")(fill.fill)
+app.command("facts")(facts.facts)
 app.command("score")(score.score)
 app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)

@@ -9,6 +9,7 @@ from bertscope.client.benchmark import BenchmarkCalls
 from bertscope.client.classification import ClassificationCalls
 from bertscope.client.cloze import ClozeCalls
 from bertscope.client.compression import CompressionCalls
+from bertscope.client.facts import FactCalls
 from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.scores import ScoreCalls
@@ -17,6 +18,7 @@ from bertscope.client.scores import ScoreCalls
 class Client(
     ModelCalls,
     ClozeCalls,
+    FactCalls,
     ScoreCalls,
     AttentionTreeCalls,
     AttentionComparisonCalls,

@@ -1,0 +1,169 @@
+"""`bertscope facts`: what a model knows, from a file of facts to a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertscope.choices import ObjectScoring, TemplateChoice
+from bertscope.cli import options
+from bertscope.cli.options import specifications
+from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.views import facts as view
+from bertscope.cli.views import files as output_files
+from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.progress import answering
+from bertscope.cli.views.table_files import require_table, write_table
+from bertscope.facts.fact_files import read_facts, read_templates, read_words
+from bertscope.facts.knowledge import ANSWER_COLUMNS
+from bertscope.facts.questions import Fact, FactRelation, FactTemplate, templates_of
+from bertscope.plots.facts import save_facts
+
+GOLDS = "golds"
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """The templates, and the objects to rank among."""
+
+    templates: Annotated[
+        Path | None, typer.Option("--templates", metavar="FILE", help="Templates by relation, as LAMA's or ParaRel's (.jsonl).")
+    ] = None
+    template: Annotated[
+        list[str] | None,
+        typer.Option("--template", metavar="TEXT", help='A template: "The capital of [X] is [Y]." Repeatable.'),
+    ] = None
+    negated: Annotated[
+        list[str] | None,
+        typer.Option("--negated", metavar="TEXT", help='A negated one: "The capital of [X] is not [Y]." Repeatable.'),
+    ] = None
+    candidates: Annotated[
+        str | None,
+        typer.Option("--candidates", metavar="FILE|golds", help="Rank among these words, or all right objects of a relation."),
+    ] = None
+    vocabulary: Annotated[
+        Path | None, typer.Option("--vocabulary", metavar="FILE", help="Rank among these words: one a line, as LAMA's.")
+    ] = None
+
+    def relations(self, facts: Sequence[Fact]) -> dict[str, FactRelation]:
+        """Returns the relations of the facts, by name."""
+        own = [*map(FactTemplate, self.template or []), *(FactTemplate(text, negated=True) for text in self.negated or [])]
+        names = list(dict.fromkeys(fact.relation for fact in facts))
+        known = {} if self.templates is None else read_file(self.templates, read_templates)
+        if not own and not known:
+            raise UsageError('give --templates FILE, or --template "The capital of [X] is [Y]."')
+        missing = [name for name in names if name not in known]
+        if missing and not self.template:
+            raise Failure(f"{self.templates} has no template of the relation {missing[0]}; give one with --template")
+        return {name: self._relation(name, known.get(name), own, facts) for name in names}
+
+    def _relation(
+        self, name: str, known: FactRelation | None, own: Sequence[FactTemplate], facts: Sequence[Fact]
+    ) -> FactRelation:
+        templates = [*(() if known is None else templates_of(known)), *own]
+        candidates: Sequence[str] = ()
+        if self.candidates == GOLDS:
+            candidates = list(dict.fromkeys(word for fact in facts if fact.relation == name for word in fact.objects))
+        elif self.candidates is not None:
+            candidates = read_file(Path(self.candidates), read_words)
+        return FactRelation(name, templates, candidates)
+
+
+@grouped
+def facts(
+    server: ServerOptions,
+    base: InterventionOptions,
+    questions: QuestionOptions,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv)."
+        ),
+    ],
+    relation: Annotated[
+        str | None, typer.Option("--relation", metavar="NAME", help="The relation of all facts; the file's unless set.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="NAME=COLUMN,...", help="What a table calls them: subject=country,object=capital."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N facts.")] = None,
+    scoring: Annotated[
+        ObjectScoring | None,
+        typer.Option("--scoring", help="How objects of several pieces are scored; single_entry, the default, skips them."),
+    ] = None,
+    by: Annotated[TemplateChoice, typer.Option("--by", help="P@k by the first template, the best, or the mean.")] = "first",
+    prior: Annotated[bool, typer.Option("--prior", help="Also ask with a mask in place of the subject.")] = False,
+    uhn: Annotated[bool, typer.Option("--uhn", help="Leave out what the subject's name gives away (LAMA-UHN).")] = False,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=0, max=100, help="Predictions kept of each answer.")] = 1,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write every answer: .csv, .tsv, .jsonl or .parquet.")
+    ] = None,
+    model: options.ModelName = None,
+    timeout: options.Timeout = options.TIMEOUT,
+    json: options.Json = False,
+) -> None:
+    """Show what a model knows: how often it gives the right object of a fact ("The capital of [X] is [Y].").
+
+    A table by relation has P@1 and P@10 with intervals, and how many facts were skipped and why. --negated adds negated probes,
+    --prior what is likely without the subject, and several templates the consistency over paraphrases.
+    """
+    output_files.require_plot(plot)
+    require_table(output)
+    names = specifications.columns("--columns", columns)
+    asked: list[Fact] = []
+    for path in files:
+        given = names if path.suffix.lower() in (".tsv", ".csv") else None
+        asked += read_file(path, lambda path, given=given: read_facts(path, relation=relation, columns=given, limit=limit))
+    relations = questions.relations(asked)
+    vocabulary = [] if questions.vocabulary is None else read_file(questions.vocabulary, read_words)
+    arguments: dict[str, Any] = {
+        "model": model,
+        "interventions": base.interventions(),
+        "reference_texts": base.reference_texts(),
+        "timeout": timeout,
+    }
+    with server.connect(timeout) as client:
+        with answering("asking") as show:
+            found = client.query_facts(
+                asked,
+                relations.values(),
+                vocabulary=vocabulary,
+                scoring=scoring or "single_entry",
+                top_k=top_k,
+                prior=prior,
+                on_progress=show,
+                **arguments,
+            )
+        easy = None
+        if uhn:
+            with answering("asking about names") as show:
+                by_name = client.guess_by_name(asked, on_progress=show, **arguments)
+            easy = view.LeftOut(len(found.objects_in_subjects), len(by_name - found.objects_in_subjects))
+            found = found.without(found.objects_in_subjects | by_name)
+    scores = found.scores(by)
+    if output is not None:
+        write_table(ANSWER_COLUMNS, found.rows(), output)
+    if plot is not None:
+        output_files.draw(lambda path: save_facts(scores, path, dark=dark), plot)
+    if json:
+        print_json(view.document(found, scores, easy))
+        return
+    view.print_scores(console(), found, scores, easy)
+    for written in (output, plot):
+        if written is not None:
+            console().print(f"wrote {written}", soft_wrap=True)
+
+
+def read_file(path: Path, read: Any) -> Any:
+    """Reads a file; one that can't be opened becomes a line."""
+    try:
+        return read(path)
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,110 @@
+# Generated from bertscope/aio/facts.py. Do not edit: change that file, and run `make client`.
+"""Calls for facts: `query_facts`, `guess_by_name`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import partial
+from typing import SupportsIndex
+
+from bertscope._messages import Interventions
+from bertscope.choices import ObjectScoring
+from bertscope.client.many_texts import ManyTexts, OnTexts
+from bertscope.facts.answers import FactBatch, read_facts_reply
+from bertscope.facts.knowledge import FactAnswers, joined
+from bertscope.facts.names import NAME_NOUNS, guessed, name_questions
+from bertscope.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
+from bertscope.models import Model
+from bertscope.results import TextsProgress
+from bertscope.v1 import cloze_facts_pb2
+
+
+class FactCalls(ManyTexts):
+    """The methods of `Client` that ask for facts."""
+
+    def query_facts(
+        self,
+        facts: Fact | Iterable[Fact],
+        relations: Relations,
+        *,
+        model: str | Model | None = None,
+        vocabulary: str | Iterable[str] = (),
+        scoring: ObjectScoring = "single_entry",
+        max_pieces: SupportsIndex | None = None,
+        top_k: SupportsIndex = 1,
+        prior: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        timeout: float | None = None,
+    ) -> FactAnswers:
+        """Asks what a model knows: ranks the right objects of facts in the templates of their relations, as LAMA does (Petroni
+        et al. 2019). `scores()` of the result has P@1, P@10 and MRR by relation.
+
+        Any number of `Fact`, also from a generator. Objects are ranked among the candidates of their relation, else among
+        `vocabulary`, else among the whole vocabulary of the model. With `scoring="candidates"` objects may have several pieces.
+        `prior` also asks with a mask in place of the subject. Facts that can't be asked are skipped, with the reason.
+        `on_progress` is called after each call with a `TextsProgress` of the facts. `timeout` holds for each call.
+        """
+        known = relations_by_name(relations)
+        request = query_facts_request(
+            model=model,
+            vocabulary=vocabulary,
+            scoring=scoring,
+            max_pieces=max_pieces,
+            top_k=top_k,
+            prior=prior,
+            interventions=interventions,
+            reference_texts=reference_texts,
+        )
+        asked = asked_facts(facts, known)
+        answers = self._answers(
+            asked,
+            partial(with_facts, request, known),
+            cloze_facts_pb2.QueryFactsResponse,
+            lambda items, reply: [read_facts_reply(known, items, reply)],
+            timeout,
+            large=bool(request.reference_texts),
+        )
+        batches, done = list[FactBatch](), 0
+        with closing(answers):
+            for batch in answers:
+                batches.append(batch)
+                done += len(batch.results)
+                if on_progress is not None:
+                    on_progress(TextsProgress(done, asked.total))
+        return joined(batches, known)
+
+    def guess_by_name(
+        self,
+        facts: Iterable[Fact],
+        *,
+        nouns: Mapping[str, str] = NAME_NOUNS,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        timeout: float | None = None,
+    ) -> frozenset[int]:
+        """Returns the indices of the facts that the subject's name gives away: the person name filter of LAMA-UHN (Poerner et
+        al. 2020).
+
+        "Jean is a common name in the following language : [MASK] ." is asked for each part of a name; a fact whose object is
+        among the three likeliest answers for any part is easy to guess. `nouns` says what names of a relation may give away;
+        facts of other relations are not asked about.
+        """
+        numbers, questions, relations = name_questions(list(facts), nouns)
+        if not questions:
+            return frozenset()
+        answers = self.query_facts(
+            questions,
+            relations,
+            model=model,
+            top_k=0,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            on_progress=on_progress,
+            timeout=timeout,
+        )
+        return guessed(numbers, answers.results)

@@ -1,0 +1,136 @@
+"""The answers of QueryFacts: ranks of right objects, fact by fact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from bertscope._display import short_repr
+from bertscope._lazy import made
+from bertscope._messages import enum_name, provenance
+from bertscope.errors import InvalidReply
+from bertscope.facts.questions import Fact, FactRelation, relations_asked, templates_of
+from bertscope.results import Provenance
+from bertscope.v1 import cloze_facts_pb2
+
+
+@dataclass(frozen=True)
+class FactPrediction:
+    """An object that the model gives."""
+
+    __repr__ = short_repr
+
+    object: str
+    """The word as one would write it; a candidate as it was given."""
+    log_probability: float
+    """Natural logarithm of its probability among the whole vocabulary; with several entries, the mean over them."""
+
+
+@dataclass(frozen=True)
+class FactAnswer:
+    """The answer to one template."""
+
+    __repr__ = short_repr
+
+    template: int
+    """Index of the template in its relation."""
+    prime: str | None
+    """The word that misprimed; None without one."""
+    rank: int | None
+    """Rank of the best right object, from 1; None if decoding gave none."""
+    object: str | None
+    """The right object of this rank; None where that is."""
+    log_probability: float | None
+    """Natural logarithm of its probability; None where the rank is."""
+    prior_rank: int | None
+    """Its rank with a mask in place of the subject; None unless requested."""
+    prior_log_probability: float | None
+    """Natural logarithm of its probability there."""
+    predictions: tuple[FactPrediction, ...]
+    """The likeliest objects, likeliest first."""
+
+
+@dataclass(frozen=True)
+class FactResult:
+    """The answers about one fact."""
+
+    __repr__ = short_repr
+
+    fact: Fact
+    """The fact."""
+    answers: tuple[FactAnswer, ...]
+    """One for each template, in order, then for each prime one for each template; empty if the fact was skipped."""
+    skipped: str | None
+    """The reason why it was not asked: "several_pieces", "not_among_candidates", "not_writable" or "too_long"; None if it
+    was."""
+    object_in_subject: bool
+    """True if the subject contains a right object, letter case ignored: the string match filter of Poerner et al. 2020."""
+
+    def answer(self, template: int, prime: str | None = None) -> FactAnswer:
+        """Returns the answer to a template, without a prime unless one is given. Raises KeyError if there is none."""
+        for each in self.answers:
+            if each.template == template and each.prime == prime:
+                return each
+        raise KeyError((template, prime))
+
+
+@dataclass(frozen=True)
+class FactBatch:
+    """The answers of one call."""
+
+    results: tuple[FactResult, ...]
+    ranked_among: Mapping[str, int]
+    vocabulary_left_out: int
+    scoring: str
+    provenance: Provenance
+
+
+def read_facts_reply(
+    relations: Mapping[str, FactRelation], facts: Sequence[Fact], response: cloze_facts_pb2.QueryFactsResponse
+) -> FactBatch:
+    """Returns the answers of a call, each with its fact. Raises InvalidReply if they don't belong together."""
+    names = relations_asked(facts)
+    if len(response.results) != len(facts):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(facts)} facts")
+    if len(response.ranked_among) != len(names):
+        raise InvalidReply(f"the server answered about {len(response.ranked_among)} of {len(names)} relations")
+    sizes = {name: len(templates_of(relations[name])) for name in names}
+    return FactBatch(
+        tuple(_result(fact, result, sizes[fact.relation]) for fact, result in zip(facts, response.results, strict=True)),
+        dict(zip(names, response.ranked_among, strict=True)),
+        response.vocabulary_left_out,
+        enum_name(cloze_facts_pb2.ObjectScoring, response.scoring, "OBJECT_SCORING_"),
+        provenance(response.provenance),
+    )
+
+
+def _result(fact: Fact, message: cloze_facts_pb2.FactResult, templates: int) -> FactResult:
+    if any(answer.template >= templates for answer in message.answers):
+        raise InvalidReply("the server answered about a template that the relation does not have")
+    skipped = enum_name(cloze_facts_pb2.FactResult.Skipped, message.skipped, "SKIPPED_") if message.skipped else None
+    answers = tuple(_answer(fact, answer) for answer in message.answers)
+    return FactResult(fact, answers, skipped, message.object_in_subject)
+
+
+def _answer(fact: Fact, message: cloze_facts_pb2.FactAnswer) -> FactAnswer:
+    objects, primes = cast("tuple[str, ...]", fact.objects), cast("tuple[str, ...]", fact.primes)
+    ranked, prior = message.HasField("rank"), message.HasField("prior_rank")
+    try:
+        prime = primes[message.prime] if message.HasField("prime") else None
+        right = objects[message.object] if ranked else None
+    except IndexError:
+        raise InvalidReply("the server answered about an object or a prime that the fact does not have") from None
+    return made(
+        FactAnswer,
+        template=message.template,
+        prime=prime,
+        rank=message.rank if ranked else None,
+        object=right,
+        log_probability=message.log_probability if ranked else None,
+        prior_rank=message.prior_rank if prior else None,
+        prior_log_probability=message.prior_log_probability if prior else None,
+        predictions=tuple(
+            made(FactPrediction, object=each.object, log_probability=each.log_probability) for each in message.predictions
+        ),
+    )

@@ -1,0 +1,99 @@
+"""Draws what a model knows: P@1 and P@10 of each relation with intervals.
+
+Needs the extra "plot", and imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope.errors import invalid_argument
+from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW, MARGIN = 0.34, 1.7
+"""Inches: the height of a relation, and of the title, the axis and the legend together."""
+MAX_RELATIONS = 60
+"""The most relations of a figure; of more, those with most facts are shown."""
+MAX_NAME = 28
+APART = 0.17
+"""Rows: how far the marks of P@1 and P@10 lie from the middle of theirs."""
+
+
+def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a row for each relation, the best known first: P@1 and P@10 with Wilson's 95 % intervals, P@1 without the subject
+    where it was asked for, and the means over relations as lines; `dark` on a dark page.
+
+    Raises InvalidArgument if no fact was asked, and ImportError without matplotlib.
+    """
+    theme = DARK if dark else LIGHT
+    known = [each for each in scores.relations if not math.isnan(each.p_at_1.value)]
+    if not known:
+        raise invalid_argument("scores", "have no relation of which a fact was asked; there is nothing to draw")
+    chosen = sorted(known, key=lambda each: -each.facts)[:MAX_RELATIONS]
+    chosen.sort(key=lambda each: (-each.p_at_1.value, -each.p_at_10.value))
+    figure = new_figure(7.6, MARGIN + ROW * len(chosen), theme=theme)
+    axes = figure.subplots()
+    for row, each in enumerate(chosen):
+        _draw(axes, row, each, theme)
+    if len(known) > 1:
+        for value, color in ((scores.p_at_1, theme.lines[0]), (scores.p_at_10, theme.lines[1])):
+            axes.axvline(100 * value, color=color, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0.5)
+        axes.plot([], [], color=theme.ink, linewidth=1.0, linestyle=(0, (4, 3)), label="mean over relations")
+    _frame(figure, axes, chosen, theme)
+    left = f"; {len(known) - len(chosen)} relations with fewer facts are not shown" if len(known) > len(chosen) else ""
+    by = {"first": "first template", "best": "best template", "mean": "mean over templates"}[scores.template]
+    default = f"right objects among the likeliest, by the {by}\n{scores.provenance.model}, {scores.facts} facts{left}"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_facts(scores: FactScores, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
+    """Writes `plot_facts` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_facts(scores, dark=dark, title=title), Path(path))
+
+
+def _draw(axes: Axes, row: int, each: RelationKnowledge, theme: Theme) -> None:
+    first = "_" if row else ""  # A label that begins so is not in the legend.
+    _mark(axes, row - APART, each.p_at_1, theme.lines[0], "o", f"{first}P@1", theme)
+    _mark(axes, row + APART, each.p_at_10, theme.lines[1], "s", f"{first}P@10", theme)
+    if not math.isnan(each.prior_p_at_1):
+        label = f"{first}P@1 without the subject"
+        axes.plot(100 * each.prior_p_at_1, row - APART, "x", color=theme.ink, markersize=5, markeredgewidth=1.3, label=label)
+
+
+def _mark(axes: Axes, place: float, share: Share, color: str, marker: str, label: str, theme: Theme) -> None:
+    if not math.isnan(share.low):
+        axes.plot([100 * share.low, 100 * share.high], [place, place], color=color, linewidth=1.6, solid_capstyle="butt")
+    axes.plot(
+        *(100 * share.value, place, marker),
+        color=color,
+        label=label,
+        markersize=5.5,
+        markeredgecolor=theme.page,
+        markeredgewidth=0.5,
+    )
+
+
+def _frame(figure: Figure, axes: Axes, chosen: list[RelationKnowledge], theme: Theme) -> None:
+    names = [shown(e.relation if len(e.relation) <= MAX_NAME else f"{e.relation[: MAX_NAME - 3]}...") for e in chosen]
+    axes.set_yticks(range(len(chosen)), [f"{name} ({each.facts})" for name, each in zip(names, chosen, strict=True)])
+    axes.set_ylim(len(chosen) - 0.4, -0.6)
+    axes.set_xlim(-2, 102)
+    axes.set_facecolor(theme.page)
+    axes.set_xlabel("facts, % (a line: 95 % interval)", color=theme.ink)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    outline(axes, theme)
+    legend = figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    for text in legend.get_texts():
+        text.set_color(theme.ink)
