@@ -104,6 +104,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("CompareTexts", scores.CompareTextsRequest(sets=[scores.TextSet(texts=[SCORED, TWICE_SCORED])])),
     ("CompareTexts", scores.CompareTextsRequest(sets=[scores.TextSet(texts=SET.texts, groups=[WORD, WORD])])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT])),
+    ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], max_pieces=3)),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT, ABOUT], facts=[KNOWN])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[facts.FactRelation(name=WORD)], facts=[KNOWN])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[facts.Fact(subject=SAID, objects=[WORD])])),

@@ -42,7 +42,8 @@ class AsyncFactCalls(AsyncManyTexts):
         et al. 2019). `scores()` of the result has P@1, P@10 and MRR by relation.
 
         Any number of `Fact`, also from a generator. Objects are ranked among the candidates of their relation, else among
-        `vocabulary`, else among the whole vocabulary of the model. With `scoring="candidates"` objects may have several pieces.
+        `vocabulary`, else among the whole vocabulary of the model. With `scoring="candidates"` objects may have several pieces;
+        "left_to_right" and "confidence_first" fill 1 to `max_pieces` masks (5 unless set), and rank the fillings.
         `prior` also asks with a mask in place of the subject. Facts that can't be asked are skipped, with the reason.
         `on_progress` is called after each call with a `TextsProgress` of the facts. `timeout` holds for each call.
         """

@@ -35,11 +35,11 @@ class FactAnswers:
     relations: Mapping[str, FactRelation]
     """The relations by name."""
     ranked_among: Mapping[str, int]
-    """Number of entries or candidates that the facts of each relation were ranked among; 0 if none was asked."""
+    """Number of entries, candidates or fillings that the facts of each relation were ranked among; 0 if none was asked."""
     vocabulary_left_out: int
     """Words of the given vocabulary that are no single entry of the model's."""
     scoring: str
-    """The scoring that was used: "single_entry" or "candidates"."""
+    """The scoring that was used: "single_entry", "candidates", "left_to_right" or "confidence_first"."""
     provenance: Provenance
     """Provenance of the answers."""
 

@@ -107,7 +107,8 @@ class FactRelation(_message.Message):
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Objects to rank among (Kassner et al. 2021, "typed querying"), at most 10,000, none empty, none twice; empty means the
         vocabulary of the request, or the model's own. Those that can't be ranked are left out: with OBJECT_SCORING_SINGLE_ENTRY those
-        of several vocabulary entries, and those that the vocabulary can't write.
+        of several vocabulary entries, and those that the vocabulary can't write. Empty with OBJECT_SCORING_LEFT_TO_RIGHT and
+        OBJECT_SCORING_CONFIDENCE_FIRST.
         """
 
     def __init__(
@@ -481,8 +482,8 @@ class QueryFactsResponse(_message.Message):
 
     @_builtins.property
     def ranked_among(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Number of entries or candidates that facts of each relation were ranked among, in the order of the request; 0 if none was
-        asked. Where the pieces of words depend on the character before "[Y]", templates may differ: the largest number.
+        """Number of entries, candidates or fillings that facts of each relation were ranked among, in the order of the request; 0 if
+        none was asked. Where the pieces of words depend on the character before "[Y]", templates may differ: the largest number.
         """
 
     @_builtins.property

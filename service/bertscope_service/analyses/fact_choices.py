@@ -33,11 +33,11 @@ class Skipped(Enum):
 class Standing:
     """The places of some right objects among all choices, and the likeliest choices.
 
-    ranks: of each right object, from 1. logs: natural logarithms of their probabilities. top: the likeliest choices, with
-    theirs.
+    ranks: of each right object, from 1; None for one that was not found. logs: natural logarithms of their probabilities. top:
+    the likeliest choices, with theirs.
     """
 
-    ranks: Sequence[int]
+    ranks: Sequence[int | None]
     logs: Sequence[float]
     top: Sequence[tuple[str, float]]
 
@@ -146,11 +146,8 @@ class PhraseChoices:
     def rows(self, sequence: TokenSequence, position: int, right: Sequence[int]) -> list[tuple[TokenSequence, Observer]]:
         rows: list[tuple[TokenSequence, Observer]] = []
         for length, phrases in self._phrases.items():
-            cut = slice(position, position + 1)
-            ids, segments = list(sequence.ids), list(sequence.segments)
-            ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
             observer = PhraseObserver(tuple(range(position, position + length)), phrases)
-            rows.append((TokenSequence(ids, segments), observer))
+            rows.append((with_masks(sequence, position, length), observer))
         return rows
 
     def read(self, results: Sequence[NDArray[np.float32]], right: Sequence[int]) -> Standing:
@@ -164,6 +161,14 @@ class PhraseChoices:
         chosen = chosen[np.argsort(-logs[chosen], kind="stable")]
         top = zip(chosen.tolist(), _at_most_0(logs[chosen]), strict=True)
         return Standing(ranks, _at_most_0(found), [(self._words[place], log) for place, log in top])
+
+
+def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequence:
+    """Returns a sequence with `length` masks in place of the one at `position`."""
+    cut = slice(position, position + 1)
+    ids, segments = list(sequence.ids), list(sequence.segments)
+    ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
+    return TokenSequence(ids, segments)
 
 
 def _at_most_0(logs: NDArray[np.float32]) -> list[float]:

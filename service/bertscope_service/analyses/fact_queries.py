@@ -16,6 +16,8 @@ class Scoring(Enum):
 
     SINGLE_ENTRY = "single_entry"
     CANDIDATES = "candidates"
+    LEFT_TO_RIGHT = "left_to_right"
+    CONFIDENCE_FIRST = "confidence_first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class FactQuery:
-    """A QueryFacts request, checked. An empty vocabulary means the model's own, of `entries` entries."""
+    """A QueryFacts request, checked. An empty vocabulary means the model's own, of `entries` entries; `max_pieces` is for
+    scorings that decode."""
 
     relations: tuple[Relation, ...]
     facts: tuple[Fact, ...]
@@ -68,4 +71,5 @@ class FactQuery:
     scoring: Scoring = Scoring.SINGLE_ENTRY
     top_k: int = 1
     prior: bool = False
+    max_pieces: int = 1
     max_row_tokens: int = MAX_ROW_TOKENS

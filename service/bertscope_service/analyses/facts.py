@@ -28,7 +28,7 @@ ANSWER_BYTES, PREDICTION_BYTES = 64, 32
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
+class Question:
     """A distinct sentence. The mask of its object is number `mask` of `masks`; `first` is the fact that it was made for.
 
     right: the columns of right objects, by their numbers. begin, end: its rows among those of the plan.
@@ -56,20 +56,21 @@ class _Asked:
 
     template: int
     prime: int | None
-    question: _Question
+    question: Question
     objects: tuple[tuple[int, int], ...]
-    prior: _Question | None = None
+    prior: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FactAnswer:
-    """The answer to one template; see bertscope.v1.FactAnswer. `object` is the index of the right object that counts."""
+    """The answer to one template; see bertscope.v1.FactAnswer. `object` is the index of the right object that counts; it and
+    its rank are None if decoding gave none."""
 
     template: int
     prime: int | None
-    rank: int
-    object: int
-    log: float
+    rank: int | None
+    object: int | None
+    log: float | None
     prior: tuple[int, float] | None
     top: Sequence[tuple[str, float]]
 
@@ -87,7 +88,7 @@ class FactPlan:
         self.rows: list[tuple[TokenSequence, Observer]] = []
         self._choices: dict[tuple[int, str], Choices] = {}
         self._spelled: dict[str, dict[str, tuple[int, ...]]] = {}
-        self._questions: dict[tuple[str, int, int], _Question] = {}
+        self._questions: dict[tuple[str, int, int], Question] = {}
         self._check_size()
         self._asked = [list(self._ask(index, fact)) for index, fact in enumerate(query.facts)]
         self._tokenize()
@@ -134,15 +135,17 @@ class FactPlan:
 
     def _choices_of(self, relation: int, before: str) -> Choices:
         """Returns the choices of a relation after a character; relations without candidates share them."""
-        candidates, query = self.query.relations[relation].candidates, self.query
+        candidates = self.query.relations[relation].candidates
         key = relation if candidates else -1, before
         if key not in self._choices:
-            if query.scoring is Scoring.CANDIDATES:
-                self._choices[key] = PhraseChoices(self.tokenizer, candidates, before, query.top_k)
-            else:
-                words = candidates or query.vocabulary
-                self._choices[key] = EntryChoices(self.tokenizer, query.entries, words, before, query.top_k)
+            self._choices[key] = self._choose(candidates, before)
         return self._choices[key]
+
+    def _choose(self, candidates: Sequence[str], before: str) -> Choices:
+        query = self.query
+        if query.scoring is Scoring.CANDIDATES:
+            return PhraseChoices(self.tokenizer, candidates, before, query.top_k)
+        return EntryChoices(self.tokenizer, query.entries, candidates or query.vocabulary, before, query.top_k)
 
     def _spell(self, before: str) -> dict[str, tuple[int, ...]]:
         """Returns the pieces of all right objects after a character."""
@@ -151,10 +154,10 @@ class FactPlan:
             self._spelled[before] = dict(zip(words, self.tokenizer.all_pieces_in_context(words, before), strict=True))
         return self._spelled[before]
 
-    def _question(self, text: str, choices: Choices, first: int, mask: int = 0, masks: int = 1) -> _Question:
+    def _question(self, text: str, choices: Choices, first: int, mask: int = 0, masks: int = 1) -> Question:
         key = text, id(choices), mask
         if key not in self._questions:
-            self._questions[key] = _Question(text, choices, first, mask, masks)
+            self._questions[key] = Question(text, choices, first, mask, masks)
         return self._questions[key]
 
     def _tokenize(self) -> None:
@@ -169,7 +172,7 @@ class FactPlan:
                 self._check_masks(question, text)
             self._check_tokens(tokens)
 
-    def _check_masks(self, question: _Question, text: TokenizedText) -> None:
+    def _check_masks(self, question: Question, text: TokenizedText) -> None:
         if list(text.sequence.ids).count(self.tokenizer.mask_id or 0) != question.masks:
             field = f"facts[{question.first}].subject"
             message = f"{field} makes another mask in a template; a question has one mask, for [Y]"
@@ -183,7 +186,7 @@ class FactPlan:
             if index in self.skipped:
                 self._asked[index] = []
 
-    def _too_long(self, question: _Question) -> bool:
+    def _too_long(self, question: Question) -> bool:
         return len(question.tokenized or ()) + question.choices.longest - 1 > self.tokenizer.max_tokens
 
     def _build_rows(self) -> None:
@@ -198,16 +201,20 @@ class FactPlan:
             if question.right and question.tokenized is not None:
                 sequence = question.tokenized.sequence
                 position = [place for place, token in enumerate(sequence.ids) if token == self.tokenizer.mask_id][question.mask]
-                rows = question.choices.rows(sequence, position, list(question.right))
-                question.begin, question.end = len(self.rows), len(self.rows) + len(rows)
-                self.rows += rows
-                tokens += sum(len(row) for row, _ in rows)
+                tokens += self._add(question, sequence, position)
                 scores += question.choices.scores + len(question.right)
                 self._check_tokens(tokens)
                 if scores > MAX_SCORES:
                     message = f"these facts make more than {MAX_SCORES} scores of candidates; send fewer of them at a time"
                     raise InvalidArgument("facts", message, "TOO_MANY_PREDICTIONS", limit=MAX_SCORES)
         self._scores = scores
+
+    def _add(self, question: Question, sequence: TokenSequence, position: int) -> int:
+        """Adds the rows of a question, whose object's mask is at `position`. Returns the number of their tokens."""
+        rows = question.choices.rows(sequence, position, list(question.right))
+        question.begin, question.end = len(self.rows), len(self.rows) + len(rows)
+        self.rows += rows
+        return sum(len(row) for row, _ in rows)
 
     @property
     def reply_bytes(self) -> int:
@@ -240,7 +247,7 @@ class FactPlan:
         return [[_answer(each) for each in asked] for asked in self._asked]
 
 
-def _questions(asked: _Asked) -> tuple[_Question, ...]:
+def _questions(asked: _Asked) -> tuple[Question, ...]:
     return (asked.question,) if asked.prior is None else (asked.question, asked.prior)
 
 
@@ -249,9 +256,12 @@ def _answer(asked: _Asked) -> FactAnswer:
     standing = question.standing
     if standing is None:
         raise ValueError("the question did not run")
-    columns = [(standing.ranks[question.right[right]], place, right) for place, right in asked.objects]
+    columns = [(rank, place, right) for place, right in asked.objects if (rank := standing.ranks[question.right[right]])]
+    if not columns:
+        return FactAnswer(asked.template, asked.prime, None, None, None, None, standing.top)
     rank, place, right = min(columns)
     before = None
     if prior is not None and prior.standing is not None:
-        before = prior.standing.ranks[prior.right[right]], prior.standing.logs[prior.right[right]]
+        column = prior.right[right]
+        before = prior.standing.ranks[column] or 0, prior.standing.logs[column]
     return FactAnswer(asked.template, asked.prime, rank, place, standing.logs[question.right[right]], before, standing.top)

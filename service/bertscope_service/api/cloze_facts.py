@@ -7,13 +7,15 @@ from typing import Any
 
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
 
+from bertscope_service.analyses.decoded_facts import DECODINGS, DecodedFactPlan
 from bertscope_service.analyses.fact_choices import Skipped
 from bertscope_service.analyses.fact_queries import OBJECT, SUBJECT, Fact, FactQuery, Relation, Scoring, Template
 from bertscope_service.analyses.facts import FactAnswer, FactPlan
 from bertscope_service.api.checks import check_texts
-from bertscope_service.api.enums import meaning, numbers
+from bertscope_service.api.enums import meaning, members, numbers
 from bertscope_service.api.limits import (
     MAX_FACT_CHARACTERS,
+    MAX_FACT_PIECES,
     MAX_FACT_PREDICTIONS,
     MAX_OBJECTS,
     MAX_PRIMES,
@@ -27,19 +29,14 @@ from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
 from bertscope_service.api.spans import check_count, check_names
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.errors import InvalidArgument, Unsupported
+from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 DEFAULT_TOP_K = 1
+DEFAULT_MAX_PIECES = 5
 
-SINGLE, CANDIDATES, LEFT_TO_RIGHT, CONFIDENCE_FIRST = (
-    facts_pb2.OBJECT_SCORING_SINGLE_ENTRY,
-    facts_pb2.OBJECT_SCORING_CANDIDATES,
-    facts_pb2.OBJECT_SCORING_LEFT_TO_RIGHT,
-    facts_pb2.OBJECT_SCORING_CONFIDENCE_FIRST,
-)
-SCORINGS = {SINGLE: Scoring.SINGLE_ENTRY, CANDIDATES: Scoring.CANDIDATES}
-SCORING_NAMES = "OBJECT_SCORING_SINGLE_ENTRY or OBJECT_SCORING_CANDIDATES"
+SCORINGS = members(Scoring, facts_pb2.ObjectScoring, "OBJECT_SCORING_")
+SCORING_NAMES = ", ".join(facts_pb2.ObjectScoring.keys()[1:])
 SCORING_NUMBERS = numbers(Scoring, facts_pb2.ObjectScoring, "OBJECT_SCORING_")
 SKIPPED = numbers(Skipped, facts_pb2.FactResult.Skipped, "SKIPPED_")
 
@@ -54,13 +51,15 @@ def plan_facts(request: facts_pb2.QueryFactsRequest, model: LoadedModel, limits:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
     require_cloze(model)
     masks = tuple({MASK, model.tokenizer.mask_token or MASK})
-    return FactPlan(parse_facts(request, model.encoder.shape.vocabulary_size, masks, limits), model.tokenizer)
+    query = parse_facts(request, model.encoder.shape.vocabulary_size, masks, limits)
+    return (DecodedFactPlan if query.scoring in DECODINGS else FactPlan)(query, model.tokenizer)
 
 
 def parse_facts(request: facts_pb2.QueryFactsRequest, entries: int, masks: tuple[str, ...], limits: RequestLimits) -> FactQuery:
     """Converts the request to a query of a model with `entries` in its vocabulary and these mask tokens. Raises
     InvalidArgument."""
-    scoring = _scoring(request)
+    wanted = request.scoring or facts_pb2.OBJECT_SCORING_SINGLE_ENTRY
+    scoring = meaning(SCORINGS, wanted, "scoring", SCORING_NAMES, "UNKNOWN_SCORING")
     check_names([relation.name for relation in request.relations], "relations", MAX_RELATIONS)
     relations = tuple(_relation(each, f"relations[{i}]", scoring, masks) for i, each in enumerate(request.relations))
     check_texts(request.facts, "facts", limits)
@@ -69,23 +68,36 @@ def parse_facts(request: facts_pb2.QueryFactsRequest, entries: int, masks: tuple
         raise _unused("vocabulary")
     if request.prior and scoring is not Scoring.SINGLE_ENTRY:
         raise _unused("prior")
-    if request.HasField("max_pieces"):
-        message = "max_pieces is only for OBJECT_SCORING_LEFT_TO_RIGHT and OBJECT_SCORING_CONFIDENCE_FIRST; leave it out"
-        raise InvalidArgument("max_pieces", message, "UNUSED")
     check_count(request.vocabulary, "vocabulary", MAX_VOCABULARY, "TOO_MANY_ENTRIES")
     vocabulary = _texts(request.vocabulary, "vocabulary")
     top_k = request.top_k if request.HasField("top_k") else DEFAULT_TOP_K
     if top_k > MAX_FACT_PREDICTIONS:
         message = f"top_k is {top_k}; ask for 0 to {MAX_FACT_PREDICTIONS}"
         raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
-    return FactQuery(relations, facts, entries, vocabulary, scoring, min(top_k, entries), request.prior, limits.tokens)
+    return FactQuery(
+        relations,
+        facts,
+        entries,
+        vocabulary,
+        scoring,
+        top_k=min(top_k, entries),
+        prior=request.prior,
+        max_pieces=_max_pieces(request, scoring),
+        max_row_tokens=limits.tokens,
+    )
 
 
-def _scoring(request: facts_pb2.QueryFactsRequest) -> Scoring:
-    if request.scoring in {LEFT_TO_RIGHT, CONFIDENCE_FIRST}:
-        message = f"this server does not decode objects of several entries; set scoring to {SCORING_NAMES}"
-        raise Unsupported(message, "SCORING_UNSUPPORTED")
-    return meaning(SCORINGS, request.scoring or SINGLE, "scoring", SCORING_NAMES, "UNKNOWN_SCORING")
+def _max_pieces(request: facts_pb2.QueryFactsRequest, scoring: Scoring) -> int:
+    if scoring not in DECODINGS:
+        if request.HasField("max_pieces"):
+            message = "max_pieces is only for OBJECT_SCORING_LEFT_TO_RIGHT and OBJECT_SCORING_CONFIDENCE_FIRST; leave it out"
+            raise InvalidArgument("max_pieces", message, "UNUSED")
+        return 1
+    pieces = request.max_pieces if request.HasField("max_pieces") else DEFAULT_MAX_PIECES
+    if not 1 <= pieces <= MAX_FACT_PIECES:
+        message = f"max_pieces is {pieces}; use 1 to {MAX_FACT_PIECES}"
+        raise InvalidArgument("max_pieces", message, "MAX_PIECES_OUT_OF_RANGE")
+    return pieces
 
 
 def _unused(field: str) -> InvalidArgument:
@@ -99,6 +111,9 @@ def _relation(relation: facts_pb2.FactRelation, field: str, scoring: Scoring, ma
     if scoring is Scoring.CANDIDATES and not relation.candidates:
         message = f"{field}.candidates is empty; OBJECT_SCORING_CANDIDATES scores the candidates of each relation"
         raise InvalidArgument(f"{field}.candidates", message, "EMPTY_LIST")
+    if scoring in DECODINGS and relation.candidates:
+        message = f"{field}.candidates is only for OBJECT_SCORING_SINGLE_ENTRY and OBJECT_SCORING_CANDIDATES; leave it out"
+        raise InvalidArgument(f"{field}.candidates", message, "UNUSED")
     check_count(relation.candidates, f"{field}.candidates", MAX_TYPED_CANDIDATES, "TOO_MANY_ENTRIES")
     candidates = _texts(relation.candidates, f"{field}.candidates")
     _check_distinct(candidates, f"{field}.candidates")
@@ -207,5 +222,6 @@ def _count(query: FactQuery, answers: Sequence[Sequence[FactAnswer]], response: 
                 count = counts[fact.relation][each.template]
                 count.facts += 1
                 count.hits_at_1 += each.rank == 1
-                count.hits_at_10 += each.rank <= 10
-                count.reciprocal_rank_sum += 1 / each.rank
+                if each.rank is not None:
+                    count.hits_at_10 += each.rank <= 10
+                    count.reciprocal_rank_sum += 1 / each.rank

@@ -1,18 +1,22 @@
 """Ranks of objects against transformers in float64, one sentence at a time, for every architecture and both runtimes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import torch
-from bertscope_service.analyses.fact_choices import Skipped
+from bertscope_service.analyses.decoded_facts import DecodedFactPlan, FillingChoices
+from bertscope_service.analyses.decoding import Filling
+from bertscope_service.analyses.fact_choices import Skipped, with_masks
 from bertscope_service.analyses.fact_queries import Fact, FactQuery, Relation, Scoring, Template
 from bertscope_service.analyses.facts import FactAnswer, FactPlan
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
+from tests.support.decoding import Definition
 from tests.support.exports import load_exported
 from tests.support.reference import Edits, Reference, Subject
 from tests.support.runner import run_rows
@@ -156,6 +160,68 @@ def test_ranks_among_a_vocabulary_and_among_candidates(subject: Subject, expecte
     asked = ask(subject, query(subject, relations=relations, vocabulary=tuple(words), prior=True, top_k=2))
     assert check(subject, asked, expected, words) > 0
     assert all(0 < size <= len(words) for size in asked.plan.ranked_among)
+
+
+@pytest.mark.parametrize("scoring", [Scoring.LEFT_TO_RIGHT, Scoring.CONFIDENCE_FIRST])
+def test_decoding_is_its_definition(subject: Subject, scoring: Scoring, export_cache: Path) -> None:
+    """Every step against transformers in float64; on both runtimes, in batches and alone."""
+    definition, most = Definition(subject.folder), 3
+    asked = query(subject, [Fact(0, "France", ("a", "the"), ("Rome",)), Fact(1, "Dante", ("e", "a"))], scoring=scoring)
+    asked = replace(asked, max_pieces=most, top_k=most)
+    for encoder, batch in ((subject.encoder, 9), (subject.encoder, 1), (load_exported(subject.folder, export_cache), 5)):
+        plan = DecodedFactPlan(asked, subject.tokenizer)
+        while plan.rows:
+            plan.advance(run_rows(encoder, plan.rows, batch=batch))
+        for fact, answers in zip(asked.facts, plan.answer(()), strict=True):
+            assert len(answers) == 2 * (1 + len(fact.primes))
+            for each in answers:
+                template = asked.relations[fact.relation].templates[each.template]
+                text, before = template.write(fact.subject, None if each.prime is None else fact.primes[each.prime])
+                sequence = subject.tokenizer.encode(text).sequence
+                (place,) = [place for place, token in enumerate(sequence.ids) if token == subject.tokenizer.mask_id]
+                scores = [
+                    definition.greedy(
+                        with_masks(sequence, place, length),
+                        range(place, place + length),
+                        1,
+                        confident=scoring is Scoring.CONFIDENCE_FIRST,
+                    )[0]
+                    / length
+                    for length in range(1, most + 1)
+                ]
+                assert [log for _, log in each.top] == pytest.approx(sorted(scores, reverse=True), abs=NEAR)
+                single = definition.logs(sequence, ())[place]
+                given = {subject.tokenizer.pieces_in_context(word, before) for word in fact.objects}
+                likeliest = (int(single.argmax()),)
+                assert (each.rank is not None) >= (likeliest in given)
+                if each.rank is not None:
+                    assert each.log == pytest.approx(sorted(scores, reverse=True)[each.rank - 1], abs=NEAR)
+    assert plan.ranked_among == [most, most]
+
+
+@on_three
+def test_what_is_decoded_is_right_if_it_has_the_pieces_of_a_right_object(subject: Subject) -> None:
+    choices = FillingChoices(subject.tokenizer, 2, 9)
+    right = [choices.find(word, pieces) for word, pieces in (("x", (50,)), ("y", (51, 52)), ("z", (53,)))]
+    assert choices.find("long", (50, 51, 52)) is Skipped.NOT_WRITABLE
+    fillings = [[Filling((53,), (-2.0,), (0,))], [Filling((51, 52), (-1.0, -2.0), (0, 1))]]
+    standing = choices.read(fillings, [number for number in right if isinstance(number, int)])
+    assert (standing.ranks, standing.logs) == ([None, 1, 2], [0.0, -1.5, -2.0])
+    assert [log for _, log in standing.top] == [-1.5, -2.0]
+
+
+@on_three
+def test_the_work_of_decoding_is_that_of_all_rounds(subject: Subject) -> None:
+    asked = replace(query(subject, [Fact(0, "France", SINGLES)], scoring=Scoring.LEFT_TO_RIGHT), max_pieces=3)
+    plan = DecodedFactPlan(asked, subject.tokenizer)
+    tokens = 0
+    while plan.rows:
+        tokens += sum(len(sequence) for sequence, _ in plan.rows)
+        plan.advance(run_rows(subject.encoder, plan.rows))
+    DecodedFactPlan(replace(asked, max_row_tokens=tokens), subject.tokenizer)
+    with pytest.raises(InvalidArgument) as caught:
+        DecodedFactPlan(replace(asked, max_row_tokens=tokens - 1), subject.tokenizer)
+    assert caught.value.reason == "TOO_MANY_TOKENS"
 
 
 def test_a_fact_alone_has_the_numbers_that_it_has_in_any_batch(subject: Subject) -> None:

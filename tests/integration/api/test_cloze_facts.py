@@ -115,6 +115,27 @@ def test_interventions_change_the_answers(host: Host) -> None:
     assert logs[0] != pytest.approx(logs[1], abs=1e-4)
 
 
+@pytest.mark.parametrize("scoring", [facts.OBJECT_SCORING_LEFT_TO_RIGHT, facts.OBJECT_SCORING_CONFIDENCE_FIRST])
+def test_decoded_objects_come_with_their_rank_where_decoding_gave_them(host: Host, scoring: Any) -> None:
+    """What it gives at first is then asked for as the right object."""
+    asked = {"relations": [BORN], "scoring": scoring, "max_pieces": 3, "top_k": 10}
+    (found,) = query(host, facts=[facts.Fact(subject="Dante", objects=["cat"])], **asked).results[0].answers
+    logs = [prediction.log_probability for prediction in found.predictions]
+    assert (len(logs), logs) == (3, sorted(logs, reverse=True))
+    assert not found.HasField("rank") or found.predictions[found.rank - 1].object == "cat"
+    right = [facts.Fact(subject="Dante", objects=["cat", prediction.object]) for prediction in found.predictions]
+    reply = query(host, facts=[*right, facts.Fact(subject="Dante", objects=["unplayable song recorded now"])], **asked)
+    assert reply.results[3].skipped == facts.FactResult.SKIPPED_NOT_WRITABLE
+    known = [(place, result.answers[0]) for place, result in enumerate(reply.results[:3]) if result.answers[0].HasField("rank")]
+    assert known
+    for place, answer in known:
+        assert answer.rank <= place + 1
+        assert answer.log_probability == pytest.approx(logs[answer.rank - 1], abs=1e-5)
+    (count,) = reply.counts
+    assert (count.facts, count.hits_at_10) == (3, len(known))
+    assert list(reply.ranked_among) == [3]
+
+
 def relation(**fields: Any) -> facts.FactRelation:
     return facts.FactRelation(**{"name": "r", "templates": CAPITAL.templates} | fields)
 
@@ -128,6 +149,7 @@ def fact(**fields: Any) -> facts.Fact:
 
 
 CANDIDATES = {"scoring": facts.OBJECT_SCORING_CANDIDATES}
+DECODED = {"scoring": facts.OBJECT_SCORING_LEFT_TO_RIGHT}
 TYPED = CANDIDATES | {"relations": [relation(candidates=["the"])], "facts": [fact()]}
 # field, words of the message, fields of the request
 BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -199,6 +221,10 @@ BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a vocabulary and candidates": ("vocabulary", "leave it out", TYPED | {"vocabulary": ["a"]}),
     "the prior of candidates": ("prior", "leave it out", TYPED | {"prior": True}),
     "pieces of single entries": ("max_pieces", "leave it out", {"max_pieces": 2}),
+    "no piece": ("max_pieces", "1 to 10", DECODED | {"max_pieces": 0}),
+    "many pieces": ("max_pieces", "1 to 10", DECODED | {"max_pieces": 11}),
+    "candidates of decoding": ("relations[0].candidates", "leave it out", TYPED | DECODED),
+    "the prior of decoding": ("prior", "leave it out", DECODED | {"prior": True}),
     "many predictions": ("top_k", "0 to 100", {"top_k": 101}),
     "too many predictions": (
         "facts",

@@ -249,7 +249,7 @@ FACTS = st.builds(
         )
     ),
     vocabulary=mostly(st.just([]), lists(OBJECTS | TEXTS)),
-    scoring=mostly(st.integers(0, 2), ENUMS),
+    scoring=mostly(st.integers(0, 4), ENUMS),
     max_pieces=mostly(st.none(), NUMBERS),
     top_k=mostly(st.integers(0, 5), NUMBERS),
     prior=mostly(st.just(False), st.booleans()),

@@ -129,6 +129,26 @@ def test_a_table_by_relation(host: Host, files: Path, command: Any) -> None:
     assert (files / "p.png").stat().st_size > 1000
 
 
+def test_decoded_objects(host: Host, files: Path, command: Any) -> None:
+    code, shown, _ = command(
+        *(
+            host.target,
+            "facts",
+            str(files / "P36.jsonl"),
+            "--template",
+            "The capital of [X] is [Y].",
+            "--model",
+            "bert",
+            "--json",
+        ),
+        *("--scoring", "confidence_first", "--max-pieces", "2", "--top-k", "2"),
+    )
+    found = json.loads(shown)
+    assert (code, found["scoring"]) == (0, "confidence_first")
+    assert found["relations"][0]["ranked_among"] == 2
+    assert found["skipped"] == {"not_writable": 7}
+
+
 def test_the_whole_as_json(host: Host, files: Path, command: Any) -> None:
     code, shown, _ = command(
         *(host.target, "facts", str(files / "capitals.tsv"), "--columns", "subject=country,object=capital", "--model", "bert"),

@@ -96,6 +96,10 @@ def facts(
         ObjectScoring | None,
         typer.Option("--scoring", help="How objects of several pieces are scored; single_entry, the default, skips them."),
     ] = None,
+    max_pieces: Annotated[
+        int | None,
+        typer.Option("--max-pieces", min=1, max=10, help="With --scoring left_to_right or confidence_first; 5 unless set."),
+    ] = None,
     by: Annotated[TemplateChoice, typer.Option("--by", help="P@k by the first template, the best, or the mean.")] = "first",
     prior: Annotated[bool, typer.Option("--prior", help="Also ask with a mask in place of the subject.")] = False,
     uhn: Annotated[bool, typer.Option("--uhn", help="Leave out what the subject's name gives away (LAMA-UHN).")] = False,
@@ -136,6 +140,7 @@ def facts(
                 relations.values(),
                 vocabulary=vocabulary,
                 scoring=scoring or "single_entry",
+                max_pieces=max_pieces,
                 top_k=top_k,
                 prior=prior,
                 on_progress=show,

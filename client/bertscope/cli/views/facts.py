@@ -15,7 +15,7 @@ from bertscope.facts.metrics import SHARES, FactScores, RelationKnowledge, Share
 REASONS = {
     "several_pieces": "no right object is a single entry of the vocabulary",
     "not_among_candidates": "no right object is among the candidates or the given vocabulary",
-    "not_writable": "the model's vocabulary can't write any right object",
+    "not_writable": "the model's vocabulary can't write any right object, or not in so few pieces",
     "too_long": "a question is longer than the model reads",
 }
 COLUMNS = {
