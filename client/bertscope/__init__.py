@@ -17,7 +17,6 @@ from bertscope.aio import AsyncClient
 from bertscope.aio.ablation import AsyncHeadSweep
 from bertscope.aio.benchmark import AsyncStudyBenchmark
 from bertscope.attention.best_heads import BestHead, BestHeads
-from bertscope.attention.bootstrap import Interval
 from bertscope.attention.comparison import AttentionComparison
 from bertscope.attention.description import AttentionDescription, PatternSums
 from bertscope.attention.feature_scores import FeatureScore, FeatureScores
@@ -101,6 +100,7 @@ from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts, read_texts
 from bertscope.fillings import FilledSpan, Filling
+from bertscope.intervals import Interval
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
 from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
 from bertscope.plots.attention import plot_attention, save_attention
@@ -111,9 +111,13 @@ from bertscope.plots.facts import plot_facts, save_facts
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
+from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
+from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
 from bertscope.scores.inputs import ScoredInput, conditional
+from bertscope.scores.set_files import read_sets
+from bertscope.scores.sets import TextSet
 from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
 from bertscope.spans import Span
 
@@ -138,6 +142,7 @@ __all__ = [
     "ClassifiedTexts",
     "Client",
     "ClozePrompts",
+    "ComparedSet",
     "CompressionProgress",
     "CurvePoint",
     "DataType",
@@ -166,6 +171,8 @@ __all__ = [
     "FilledTexts",
     "Filling",
     "Greedy",
+    "GroupAccuracy",
+    "GroupDifference",
     "HeadDistances",
     "HeadEffect",
     "HeadIntervention",
@@ -230,7 +237,9 @@ __all__ = [
     "SweepSummary",
     "SweepTable",
     "TemplateChoice",
+    "TextComparison",
     "TextScore",
+    "TextSet",
     "TextsProgress",
     "Tls",
     "Token",
@@ -248,6 +257,7 @@ __all__ = [
     "magnitude",
     "mean",
     "onnx",
+    "plot_accuracy",
     "plot_attention",
     "plot_benchmark",
     "plot_comparison",
@@ -269,12 +279,14 @@ __all__ = [
     "read_prompts",
     "read_propbank",
     "read_relation_texts",
+    "read_sets",
     "read_templates",
     "read_texts",
     "read_words",
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
+    "save_accuracy",
     "save_attention",
     "save_benchmark",
     "save_comparison",

@@ -31,8 +31,8 @@ Rows = Iterator[tuple[int, Row]]
 """Numbers of lines, and their values by column."""
 
 ANSWER_SEPARATOR = "|"
-ALIASES = {"answer": "answers"}
-"""Alternative names of a column."""
+ALIASES = {"answer": "answers", "good": "sentence_good", "bad": "sentence_bad"}
+"""Alternative names of a column; those of pairs are BLiMP's."""
 MAX_DIGITS = 10
 """The most digits of an index; a longer value is a name."""
 
@@ -41,6 +41,8 @@ class Items(list[T]):
     """The items read from a file; `lines` are the numbers of their lines."""
 
     lines: list[int]
+    paths: list[Path]
+    """The file of each item, if they are of several."""
 
 
 def read_prompts(
@@ -64,7 +66,7 @@ def read_inputs(path: File, *, columns: Columns = None, limit: SupportsIndex | N
 
 
 def read_pairs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
-    """Reads pairs of sentences, for `MinimalPairs`: columns "good" and "bad"."""
+    """Reads pairs of sentences, for `MinimalPairs`: columns "good" and "bad", or BLiMP's "sentence_good" and "sentence_bad"."""
     return read_items(path, ("good", "bad"), (), columns, limit, lambda row: (_text(row, "good"), _text(row, "bad")))
 
 

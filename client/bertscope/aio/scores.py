@@ -1,4 +1,4 @@
-"""Calls for scores of whole texts: `score_texts`."""
+"""Calls for scores of whole texts: `score_texts`, `compare_texts`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.choices import Scoring
 from bertscope.models import Model
+from bertscope.scores.comparison import ComparedSet, TextComparison, read_compared_sets
 from bertscope.scores.inputs import Section, ToScore, asked_sections
+from bertscope.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
 from bertscope.scores.texts import Assembly, ScoredText, ScoredTexts, read_sections, score_texts_request
 from bertscope.v1 import cloze_scores_pb2
 
 
 class AsyncScoreCalls(AsyncManyTexts):
-    """The methods of `AsyncClient` that score whole texts."""
+    """The methods of `AsyncClient` that score and compare whole texts."""
 
     async def score_texts(
         self,
@@ -83,6 +85,80 @@ class AsyncScoreCalls(AsyncManyTexts):
             truncate=truncate,
         )
         return self._score_texts(request, texts, on_rejected, timeout)
+
+    async def compare_texts(
+        self,
+        sets: ToCompare | Iterable[ToCompare],
+        *,
+        model: str | Model | None = None,
+        scoring: Scoring = "within_word",
+        critical_region: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> TextComparison:
+        """Compares texts by their scores: how often the right text of a set scores highest, by group.
+
+        A set is a minimal pair (good, bad), or a `TextSet`; any number of them, also from a generator or from `read_sets`. The
+        right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`. With
+        `critical_region`, only the words in which a set's texts differ are scored, given the rest.
+
+        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls, rejected
+        sets ("sets[70000]") and `timeout` are as in `score_texts`.
+        """
+        stream = self.compare_texts_stream(
+            sets,
+            model=model,
+            scoring=scoring,
+            critical_region=critical_region,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+        async with aclosing(stream) as compared:
+            return TextComparison(tuple([one async for one in compared]))
+
+    def compare_texts_stream(
+        self,
+        sets: ToCompare | Iterable[ToCompare],
+        *,
+        model: str | Model | None = None,
+        scoring: Scoring = "within_word",
+        critical_region: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[ComparedSet, None]:
+        """Streams the sets of `compare_texts` in order, as they come, in memory that does not grow with their number.
+
+        The calls begin when the first set is requested. Closing the generator cancels running ones.
+        """
+        request = compare_texts_request(
+            model=model,
+            scoring=scoring,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+
+        def build(asked: Iterable[AskedSet]) -> cloze_scores_pb2.CompareTextsRequest:
+            return with_items(request, "sets", [one.message for one in asked])
+
+        return self._answers(
+            asked_sets(sets, critical_region=critical_region),
+            build,
+            cloze_scores_pb2.CompareTextsResponse,
+            read_compared_sets,
+            timeout,
+            pace=self._pace_by(lambda one: one.work, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
 
     async def _score_texts(
         self,

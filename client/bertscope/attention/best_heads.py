@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bertscope._display import data_frame, short_repr
-from bertscope.attention.bootstrap import Interval
+from bertscope.intervals import Interval
 from bertscope.results import Results
 
 if TYPE_CHECKING:

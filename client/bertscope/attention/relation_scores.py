@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from bertscope._display import data_frame, table_html
 from bertscope.attention.best_heads import BestHead, BestHeads
-from bertscope.attention.bootstrap import RESAMPLES, Interval, ratio_interval
 from bertscope.attention.sums import Counts, HeadSums, PerHead, added_by_name, divided, require_same, same_weights
+from bertscope.intervals import RESAMPLES, Interval, ratio_interval
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ def asked_sections(texts: ToScore | Iterable[ToScore]) -> Asked[Section]:
     if isinstance(texts, (str, ScoredInput)) or _is_pair(texts):
         texts = _validation.Many([cast("ToScore", texts)])
     many = _validation.many("inputs", texts, "texts")
-    checked = (_checked(f"inputs[{index}]", value) for index, value in enumerate(many))
+    checked = (to_score(f"inputs[{index}]", value) for index, value in enumerate(many))
     if isinstance(many, Sized) and len(many) <= EAGER_TEXTS:
         sections = [section for index, given in enumerate(checked) for section in sections_of(index, given)]
         numbers += [section.number for section in sections]
@@ -136,7 +136,8 @@ def _is_pair(value: object) -> bool:
     return isinstance(value, tuple) and not isinstance(value, _validation.Many) and any(isinstance(part, str) for part in value)
 
 
-def _checked(field: str, value: object) -> ToScore:
+def to_score(field: str, value: object) -> ToScore:
+    """Returns a text, a pair or a `ScoredInput`."""
     return value if isinstance(value, ScoredInput) else _validation.text_or_pair(field, value)
 
 
@@ -152,10 +153,8 @@ def sections_of(index: int, given: ToScore) -> Iterator[Section]:
 
     How many words a tokenizer finds is only estimated, so the last section takes all that are left, and one may have none.
     """
-    text = text_of(given)
-    parts = (text,) if isinstance(text, str) else text
+    parts, spans = _texts(given), _spans(given)
     size = sum(len(part.encode()) for part in parts)
-    spans = cast("tuple[Span, ...]", given.parts) if isinstance(given, ScoredInput) else ()
     scored = [parts[part.segment][part.start : part.end] for part in spans if part.segment < len(parts)] or parts
     words = sum(len(WORD.findall(part)) for part in scored)
     row_work = 2.0 * max(TOKEN_BYTES, size)
@@ -163,12 +162,28 @@ def sections_of(index: int, given: ToScore) -> Iterator[Section]:
     width = max(1, int(PART_WORK / row_work * words / max(rows, 1)))
     for start in range(0, max(words, 1), width):
         last = start + width >= words
-        message = cloze_scores_pb2.ScoredInput(
-            text=parts[0],
-            text_pair=parts[1] if len(parts) > 1 else None,
-            spans=[common_pb2.CharacterSpan(start=a, end=b, segment=c) for a, b, c in spans],
-            skip_words=start,
-            max_words=None if last else width,
-        )
+        message = scored_input(given)
+        message.skip_words = start
+        if not last:
+            message.max_words = width
         share = min(width, words - start) / max(words, 1)
         yield Section(index, given, message, last, row_work * max(1.0, rows * share))
+
+
+def scored_input(given: ToScore) -> cloze_scores_pb2.ScoredInput:
+    """Returns the message of a whole text."""
+    parts = _texts(given)
+    return cloze_scores_pb2.ScoredInput(
+        text=parts[0],
+        text_pair=parts[1] if len(parts) > 1 else None,
+        spans=[common_pb2.CharacterSpan(start=start, end=end, segment=segment) for start, end, segment in _spans(given)],
+    )
+
+
+def _texts(given: ToScore) -> tuple[str, ...]:
+    text = text_of(given)
+    return (text,) if isinstance(text, str) else text
+
+
+def _spans(given: ToScore) -> tuple[Span, ...]:
+    return cast("tuple[Span, ...]", given.parts) if isinstance(given, ScoredInput) else ()

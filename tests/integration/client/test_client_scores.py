@@ -144,3 +144,87 @@ def test_a_file_of_which_nothing_is_left(host: Host, command: Any, tmp_path: Pat
     code, _, err = command(host.target, "score", "--texts", str(path))
     assert code == 1
     assert "every text was left out" in err
+
+
+PAIRS = [
+    ("The keys to the cabinet are old.", "The keys to the cabinet is old."),
+    ("The dog walked to the market.", "The dog walked market to the."),
+    ("She plays the violin.", "She play the violin."),
+    ("The cat sat.", "The cat sat."),
+    ("Nobody waited.", "Nobody unplayable."),
+    ("The children who saw the man were young.", "The children who saw the man was young."),
+]
+
+
+def test_pairs_are_compared_by_both_clients(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bertscope.Client(host.target) as client:
+        found = client.compare_texts(PAIRS)
+        scores = client.score_texts([text for pair in PAIRS for text in pair])
+        regions = client.compare_texts(PAIRS[:1], critical_region=True).sets[0]
+        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
+        divided = list(client.compare_texts_stream(iter(PAIRS)))
+
+    async def compare() -> bertscope.TextComparison:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.compare_texts(bertscope.TextSet(pair, 0, "g") for pair in PAIRS)
+
+    expected = [score.log_likelihood for score in scores]
+    for other in (found.sets, divided, asyncio.run(compare()).sets):
+        assert [log for one in other for log in one.log_likelihoods] == pytest.approx(expected, rel=1e-5)
+        assert [one.outcome for one in other] == [one.outcome for one in found.sets]
+    assert found.sets[3].outcome == "tie"
+    assert found.accuracy().tied == 1
+    assert regions.scored_pieces == (1, 1)
+
+
+def test_a_rejected_set_is_named_or_left_out(host: Host) -> None:
+    sets = [PAIRS[0], ("The cat sat.", "cat " * 400), PAIRS[1]]
+    rejected = []
+    with bertscope.Client(host.target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match=r"sets\[1\]\.texts\[1\]"):
+            client.compare_texts(sets)
+        found = client.compare_texts(sets, on_rejected=lambda index, error: rejected.append(index))
+    assert rejected == [1]
+    assert len(found.sets) == 2
+
+
+def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any, tmp_path: Path) -> None:
+    path, table, figure = tmp_path / "pairs.jsonl", tmp_path / "sets.jsonl", tmp_path / "accuracy.svg"
+    rows = [
+        {"sentence_good": good, "sentence_bad": bad, "field": "syntax", "UID": f"u{index % 2}"}
+        for index, (good, bad) in enumerate([*PAIRS, ("cat " * 400, "cat")])
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    arguments = ["score", "--pairs", str(path), "--baseline", "roberta", "--output", str(table), "--plot", str(figure)]
+    code, out, err = command(host.target, *arguments)
+    assert (code, err) == (0, "")
+    assert "left out: 1 text" in out
+    assert "pairs.jsonl, line 7: texts[0] has" in out
+    assert "models/bert: 6 pairs, within-word" in out
+    assert "models/bert beside models/roberta" in out
+    assert "McNemar's p" in out
+    assert "u1" in out
+    written = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    assert len(written) == 6
+    assert {"difference", "baseline_difference"} <= set(written[0])
+    assert figure.stat().st_size > 1000
+    code, out, _ = command(host.target, "score", "--pairs", str(path), "--group", "UID", "--limit", "6", "--json")
+    document = json.loads(out)
+    assert [group["group"] for group in document["groups"]] == ["u0", "u1"]
+    assert document["accuracy"]["sets"] == 6
+    assert document["sets"][3]["outcome"] == "tie"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--pairs", "nowhere.jsonl"], 1, "cannot read nowhere.jsonl"),
+        (["--pairs", "x.jsonl", "The cat"], 2, "TEXT does not go with --pairs"),
+        (["--pairs", "x.jsonl", "--words"], 2, "--words does not go with --pairs"),
+        (["--baseline", "roberta", "The cat"], 2, "--baseline goes with --pairs"),
+        (["--critical-region", "The cat"], 2, "--critical-region goes with --pairs"),
+    ],
+)
+def test_wrong_use_of_pairs(host: Host, command: Any, arguments: list[str], code: int, words: str) -> None:
+    found, _, err = command(host.target, "score", *arguments)
+    assert (found, words in err) == (code, True), err

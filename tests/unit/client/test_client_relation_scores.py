@@ -3,9 +3,9 @@
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.bootstrap import ratio_interval
 from bertscope.attention.feature_scores import feature_columns
 from bertscope.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.intervals import ratio_interval
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 
 from tests.support.descriptions import feature_scores, relation_scores

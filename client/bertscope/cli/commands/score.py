@@ -9,6 +9,7 @@ import typer
 from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.cli import options
+from bertscope.cli.commands.score_pairs import PairOptions, compare_pairs
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
@@ -74,12 +75,19 @@ class TextOptions:
             raise UsageError("--words and --pieces exclude each other; give one of them")
         return "word" if self.words else "piece" if self.pieces else "text"
 
+    def check_unused(self) -> None:
+        """Rejects options that mean nothing with --pairs."""
+        flags = {"--texts": self.file, "--conditional": self.conditional, "--words": self.words, "--pieces": self.pieces}
+        for option, value in {"TEXT": self.texts, **flags}.items():
+            if value:
+                raise UsageError(f"{option} does not go with --pairs")
+
     def source(self) -> Source[ToScore]:
         """Returns the texts, with their places."""
         if self.file is None:
             for option, value in (("--columns", self.columns), ("--limit", self.limit)):
                 if value is not None:
-                    raise UsageError(f"{option} goes with --texts")
+                    raise UsageError(f"{option} goes with --texts or --pairs")
             read = list(read_texts(self.texts or []))
             places = [f"text {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
             found: Source[TextOrPair] = Source([text for _, text in read], places)
@@ -98,6 +106,7 @@ def score(
     server: ServerOptions,
     base: InterventionOptions,
     given: TextOptions,
+    pairs: PairOptions,
     out: OutputOptions,
     scoring: Annotated[
         scorings.Name, typer.Option("--scoring", help="What is masked with each piece: later ones of its word, none, or all.")
@@ -109,19 +118,25 @@ def score(
     """Score texts: how likely a masked language model finds them, their words and their pieces.
 
     A score is a pseudo-log-likelihood: the sum of the logarithms of the probabilities of a text's pieces, each masked in turn.
+    With --pairs, how often the better sentence of a minimal pair scores higher, by group, and for two models side by side.
     Texts of a file that the model can't read are named and left out.
     """
     out.require()
-    level, source = given.level, given.source()
+    pairs.check()
     arguments: dict[str, Any] = {
         "model": model,
         "scoring": scorings.scoring_of(scoring),
-        "pieces": bool(level != "text" or out.plot or out.json),
         "interventions": base.interventions(),
         "reference_texts": base.reference_texts(),
         "truncate": truncate,
-        "on_rejected": source.reject if given.file is not None else None,
     }
+    if pairs.pairs is not None:
+        given.check_unused()
+        compare_pairs(server, pairs, pairs.source(given.columns, given.limit), out, timeout=timeout, **arguments)
+        return
+    level, source = given.level, given.source()
+    arguments["pieces"] = bool(level != "text" or out.plot or out.json)
+    arguments["on_rejected"] = source.reject if given.file is not None else None
     with server.connect(timeout) as client, source.named(), answering("scoring") as show:
         found = []
         for scored in client.score_texts_stream(source.items, **arguments):

@@ -19,8 +19,8 @@ from bertscope.files import Items
 
 T = TypeVar("T")
 
-TEXT_BEGIN = re.compile(r"^(?:texts|inputs)\[\d+\](?:\.input)?(?:\.text(?!\w))?[.:]? *")
-TEXT = re.compile(r"(?:texts|inputs)\[(\d+)\]")
+TEXT_BEGIN = re.compile(r"^(?:texts|inputs|sets)\[\d+\](?:\.input)?(?:\.text(?!\w))?[.:]? *")
+TEXT = re.compile(r"(?:texts|inputs|sets)\[(\d+)\]")
 MARK = re.compile(r"^spans(\[\d+\])(?:\.span)?")
 MAX_REPORTED = 10
 """The most texts that are named; of the others, the number is."""

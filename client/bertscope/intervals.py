@@ -1,7 +1,9 @@
-"""Computes intervals of ratios of sums over texts, such as pairs found to pairs scored."""
+"""Computes intervals of shares and of ratios of sums over texts, such as pairs found to pairs scored, and McNemar's test."""
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +46,7 @@ def ratio_interval(
     It is a studentized bootstrap (Efron and Tibshirani 1993, section 12.5): texts are drawn with replacement, and the error of
     each resample's ratio is divided by its own standard error. Raises InvalidArgument for a confidence outside 0.5 to 0.999.
     """
-    level = _validation.finite_number("confidence", confidence)
-    if not MIN_CONFIDENCE <= level <= MAX_CONFIDENCE:
-        raise invalid_argument("confidence", f"must be {MIN_CONFIDENCE} to {MAX_CONFIDENCE}, not {level:g}")
+    level = _level(confidence)
     count = _validation.positive("resamples", resamples)
     if len(found) < MIN_TEXTS or not of.sum():
         return None
@@ -70,6 +70,36 @@ def ratio_interval(
     below, above = np.quantile(scaled, [(1 - level) / 2, (1 + level) / 2])
     low, high = np.clip([ratio - above * error, ratio - below * error], *bounds)
     return Interval(float(low), float(high))
+
+
+def wilson_interval(found: int, of: int, *, confidence: float = 0.95) -> Interval:
+    """Returns Wilson's interval of the share found / of (Wilson 1927); 0 to 1 if `of` is 0."""
+    quantile = NormalDist().inv_cdf((1 + _level(confidence)) / 2)
+    if not of:
+        return Interval(0.0, 1.0)
+    share, extra = found / of, quantile**2 / of
+    middle = (share + extra / 2) / (1 + extra)
+    reach = quantile * math.sqrt(share * (1 - share) / of + extra / (4 * of)) / (1 + extra)
+    # Rounding must not put the share outside.
+    return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
+
+
+def mcnemar(lost: int, won: int) -> float:
+    """Returns the two-sided exact p-value that two models are right equally often, from the items that one of them alone has
+    right (McNemar 1947; exact: binomial)."""
+    items = lost + won
+    logs = (
+        math.lgamma(items + 1) - math.lgamma(count + 1) - math.lgamma(items - count + 1) - items * math.log(2)
+        for count in range(min(lost, won) + 1)
+    )
+    return min(1.0, 2 * math.fsum(map(math.exp, logs)))
+
+
+def _level(confidence: float) -> float:
+    level = _validation.finite_number("confidence", confidence)
+    if not MIN_CONFIDENCE <= level <= MAX_CONFIDENCE:
+        raise invalid_argument("confidence", f"must be {MIN_CONFIDENCE} to {MAX_CONFIDENCE}, not {level:g}")
+    return level
 
 
 def _ratios(drawn: Values, found: Values, of: Values) -> tuple[Values, Values]:

@@ -1,0 +1,108 @@
+"""`bertscope score --pairs`: minimal pairs, by group, for one model or two."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertscope.cli.options import specifications
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.options.sources import Source
+from bertscope.cli.views import text_sets as view
+from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.progress import answering
+from bertscope.cli.views.table_files import write_files
+from bertscope.client import Client
+from bertscope.errors import InvalidArgument
+from bertscope.plots.text_sets import save_accuracy
+from bertscope.results import TextsProgress
+from bertscope.scores.comparison import ComparedSet, TextComparison
+from bertscope.scores.set_files import read_sets
+from bertscope.scores.sets import TextSet
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """The minimal pairs to compare, and how."""
+
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            "--pairs",
+            metavar="FILE",
+            help='Compare minimal pairs: columns "good", "bad", or BLiMP\'s; or all files of a folder.',
+        ),
+    ] = None
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", metavar="NAME", help="With --pairs: a column of groups; field, UID unless set. Repeatable."),
+    ] = None
+    critical_region: Annotated[
+        bool, typer.Option("--critical-region", help="With --pairs: score only the words that differ, given the rest.")
+    ] = False
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="MODEL", help="With --pairs: compare with this model, pair by pair.")
+    ] = None
+
+    def check(self) -> None:
+        """Rejects options that mean nothing without a file of pairs."""
+        given = {"--group": self.group, "--critical-region": self.critical_region, "--baseline": self.baseline}
+        for option, value in given.items():
+            if value and self.pairs is None:
+                raise UsageError(f"{option} goes with --pairs")
+
+    def source(self, columns: str | None, limit: int | None) -> Source[TextSet]:
+        """Returns the pairs, with their places."""
+        if self.pairs is None:
+            raise ValueError("no file of pairs")
+        try:
+            found = read_sets(self.pairs, self.group, columns=specifications.columns("--columns", columns), limit=limit)
+        except OSError as error:
+            raise Failure(f"cannot read {self.pairs}: {error.strerror}") from error
+        return Source(found, [f"{path}, line {line}" for path, line in zip(found.paths, found.lines, strict=True)])
+
+
+def compare_pairs(server: ServerOptions, options: PairOptions, source: Source[TextSet], out: Any, **arguments: Any) -> None:
+    """Compares the pairs by one model or two, and shows the accuracies by group. Pairs that one can't read are left out."""
+    model, timeout = arguments.pop("model"), arguments.pop("timeout")
+    asked = {"critical_region": options.critical_region, **arguments}
+    with server.connect(timeout) as client:
+        ours = _compared(client, source, range(len(source.items)), "comparing", model=model, **asked)
+        theirs = ours
+        if options.baseline is not None:
+            theirs = _compared(client, source, [*ours], f"comparing by {options.baseline}", model=options.baseline, **asked)
+    found = TextComparison(tuple(ours[number] for number in theirs))
+    baseline = None if options.baseline is None else TextComparison(tuple(theirs.values()))
+    written = write_files(
+        view.columns(found, baseline), out.output, out.plot, lambda path: save_accuracy(found, path, baseline, dark=out.dark)
+    )
+    if out.json:
+        print_json(view.document(found, baseline) | {"left_out": source.left_out})
+        return
+    screen = console()
+    source.print_left_out(screen)
+    view.print_comparison(screen, found, baseline)
+    for path in written:
+        screen.print(f"wrote {path}", soft_wrap=True)
+
+
+def _compared(
+    client: Client, source: Source[TextSet], numbers: Sequence[int], what: str, **arguments: Any
+) -> dict[int, ComparedSet]:
+    """Compares some of the pairs. Returns those that the model can read, by their numbers."""
+    rejected, sets = set[int](), list[ComparedSet]()
+
+    def reject(index: int, error: InvalidArgument) -> None:
+        rejected.add(numbers[index])
+        source.reject(numbers[index], error)
+
+    asked = (source.items[number] for number in numbers)
+    with source.named(), answering(what) as show:
+        for one in client.compare_texts_stream(asked, on_rejected=reject, **arguments):
+            sets.append(one)
+            show(TextsProgress(len(sets), len(numbers)))
+    if not sets:
+        raise Failure(f"every pair was left out; {source.left_out[0]}")
+    return dict(zip((number for number in numbers if number not in rejected), sets, strict=True))

@@ -1,0 +1,104 @@
+"""Draws the accuracy of groups of minimal pairs, of one model or of two.
+
+Needs the extra "plot", and imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope.errors import invalid_argument
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope.scores.comparison import ALL, GroupAccuracy, TextComparison
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW, MARGIN = 0.28, 1.7
+"""Inches: the height of a group, and of the title, the axis and the legend together."""
+WIDTH = 8.2
+MAX_GROUPS = 80
+"""The most groups of a figure; those that sets name first are shown."""
+MAX_NAME = 44
+APART = 0.17
+"""How far the marks of two models are from the middle of a row."""
+
+
+def plot_accuracy(
+    comparison: TextComparison, baseline: TextComparison | None = None, *, dark: bool = False, title: str | None = None
+) -> Figure:
+    """Draws a row for each group, and one for all sets: the share of right sets with its interval, and ties beside it; of two
+    models, both, and chance as a line.
+
+    Raises InvalidArgument without a set, and ImportError without matplotlib.
+    """
+    theme = DARK if dark else LIGHT
+    if not comparison.sets:
+        raise invalid_argument("comparison", "has no set; there is nothing to draw")
+    groups = [*comparison.groups[:MAX_GROUPS], ALL]
+    figure = new_figure(WIDTH, MARGIN + ROW * len(groups) * (1.35 if baseline else 1), theme=theme)
+    axes = figure.subplots()
+    models = [comparison] if baseline is None else [comparison, baseline]
+    for number, model in enumerate(models):
+        offset = 0.0 if baseline is None else APART * (2 * number - 1)
+        name = model.sets[0].provenance.model
+        for row, group in enumerate(groups):
+            _draw(axes, row + offset, model.accuracy(group), theme, theme.lines[number], "_" if row else shown(name))
+    sizes = {len(one.texts) for one in comparison.sets}
+    if len(sizes) == 1:
+        axes.axvline(100 / sizes.pop(), color=theme.ink, linewidth=0.8, linestyle=":", label="chance")
+    _frame(figure, axes, comparison, groups, theme)
+    left = len(comparison.groups) + 1 - len(groups)
+    rest = f"; {left} more groups are not shown" if left else ""
+    scoring = comparison.sets[0].scoring.replace("_", "-")
+    default = f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_accuracy(
+    comparison: TextComparison,
+    path: str | PathLike[str],
+    baseline: TextComparison | None = None,
+    *,
+    dark: bool = False,
+    title: str | None = None,
+) -> None:
+    """Writes `plot_accuracy` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_accuracy(comparison, baseline, dark=dark, title=title), Path(path))
+
+
+def _draw(axes: Axes, row: float, each: GroupAccuracy, theme: Theme, color: str, label: str) -> None:
+    low, high = each.interval
+    axes.plot([100 * low, 100 * high], [row, row], color=color, linewidth=1.6, solid_capstyle="butt")
+    axes.plot(100 * each.accuracy, row, "o", color=color, markersize=6, markeredgecolor=theme.page, linewidth=0, label=label)
+    if each.tied:
+        with_ties = 100 * (each.right + each.tied) / each.sets
+        axes.plot(with_ties, row, "o", color=color, markersize=6, markerfacecolor="none", markeredgewidth=1.1)
+
+
+def _frame(figure: Figure, axes: Axes, comparison: TextComparison, groups: list[str], theme: Theme) -> None:
+    names = []
+    for group in groups:
+        name = group or "all"
+        short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..."
+        names.append(f"{shown(short)} ({comparison.accuracy(group).sets})")
+    axes.set_yticks(range(len(groups)), names)
+    axes.set_ylim(len(groups) - 0.4, -0.6)
+    if len(groups) > 1:
+        axes.axhline(len(groups) - 1.5, color=theme.faint, linewidth=1)
+    axes.set_xlim(-1, 101)
+    axes.set_facecolor(theme.page)
+    tied = any(one.outcome == "tie" for one in comparison.sets)
+    axes.set_xlabel(f"right, % (a line: 95 % interval{'; a ring: with ties' if tied else ''})", color=theme.ink)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    outline(axes, theme)
+    legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    for text in legend.get_texts():
+        text.set_color(theme.ink)
