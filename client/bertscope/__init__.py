@@ -98,10 +98,24 @@ from bertscope.facts.fact_files import read_facts, read_templates, read_words
 from bertscope.facts.knowledge import FactAnswers
 from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
-from bertscope.files import read_inputs, read_labelled, read_pairs, read_prompts, read_texts
+from bertscope.files import (
+    INPUTS,
+    LABELLED,
+    PAIRS,
+    PROMPTS,
+    TEXTS,
+    ItemKind,
+    read_inputs,
+    read_labelled,
+    read_pairs,
+    read_prompts,
+    read_texts,
+)
 from bertscope.fillings import FilledSpan, Filling
 from bertscope.intervals import Interval
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
+from bertscope.items.run import RowsProgress, WrittenItems, write_items
+from bertscope.items.sources import Item, ItemFile
 from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
@@ -122,6 +136,11 @@ from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredW
 from bertscope.spans import Span
 
 __all__ = [
+    "INPUTS",
+    "LABELLED",
+    "PAIRS",
+    "PROMPTS",
+    "TEXTS",
     "Agreement",
     "AlreadyExists",
     "AppliedStep",
@@ -184,6 +203,9 @@ __all__ = [
     "Interval",
     "InvalidArgument",
     "InvalidReply",
+    "Item",
+    "ItemFile",
+    "ItemKind",
     "LabelPrediction",
     "LabelledTexts",
     "LoadProgress",
@@ -215,6 +237,7 @@ __all__ = [
     "RelationText",
     "ResourceExhausted",
     "Retries",
+    "RowsProgress",
     "Runtime",
     "RuntimeChoice",
     "RuntimeTimes",
@@ -247,6 +270,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "WrittenItems",
     "__version__",
     "attention_page",
     "conditional",
@@ -301,5 +325,6 @@ __all__ = [
     "scale",
     "uniform",
     "weight_only",
+    "write_items",
     "zero",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
@@ -104,6 +104,22 @@ class FilledText(ReadOnUse):
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each prediction or filling; columns as `FilledTexts.to_pandas`."""
         return _table([self])
+
+    def to_row(self) -> dict[str, Any]:
+        """Returns the columns of `write_items`: lists of the predictions of each mask, of the joint fillings of all masks, and
+        the tokens that were cut away."""
+        masks = [mask.predictions for mask in self.masks]
+        shares = [[prediction.candidate_probability for prediction in mask] for mask in masks]
+        return {
+            "tokens": [[prediction.token for prediction in mask] for mask in masks],
+            "probabilities": [[prediction.probability for prediction in mask] for mask in masks],
+            "log_probabilities": [[prediction.log_probability for prediction in mask] for mask in masks],
+            "candidate_probabilities": None if shares == [[None] * len(mask) for mask in masks] else shares,
+            "ranks": [[prediction.rank for prediction in mask] for mask in masks],
+            "fillings": [filling.tokens for filling in self.fillings] or None,
+            "filling_log_probabilities": [filling.log_probability for filling in self.fillings] or None,
+            "truncated_tokens": self.truncated_tokens,
+        }
 
 
 class FilledTexts(Results[FilledText]):

@@ -114,6 +114,7 @@ class FakeServer(
         self.stream: Callable[[Iterator[Any]], Iterator[Any]] = lambda messages: messages
         self.ended = threading.Event()
         self.provenance = PROVENANCE  # Of sweeps.
+        self.source: Callable[[Any], common_pb2.Provenance] = lambda request: PROVENANCE  # Of filled masks.
         self.health = health.HealthServicer()
         self.target = ""
 
@@ -194,7 +195,7 @@ class FakeServer(
             )
             for text in request.texts
         ]
-        return cloze_pb2.FillMaskResponse(results=results, provenance=PROVENANCE)
+        return cloze_pb2.FillMaskResponse(results=results, provenance=self.source(request))
 
     def ExtractAttention(self, request, context):
         context.add_callback(self.ended.set)

@@ -56,9 +56,10 @@ def service_config(retries: Retries) -> str:
 
 
 def channel_options(
-    options: ChannelOptions, retries: Retries, security: Mapping[str, Any] = MappingProxyType({})
+    options: ChannelOptions, retries: Retries, security: Mapping[str, Any] = MappingProxyType({}), *, shared: bool = False
 ) -> list[tuple[str, Any]]:
-    """Returns our options and those of TLS; the caller's options replace those of the same name."""
+    """Returns our options and those of TLS; the caller's options replace those of the same name. With `shared`, each call goes
+    to the next of several servers."""
     defaults: dict[str, Any] = {
         "grpc.max_receive_message_length": MAX_REPLY_BYTES,
         "grpc.service_config": service_config(retries),
@@ -66,6 +67,8 @@ def channel_options(
         "grpc.keepalive_time_ms": KEEPALIVE_MILLISECONDS,
         "grpc.primary_user_agent": f"bertscope-python/{__version__}",
     }
+    if shared:
+        defaults["grpc.lb_policy_name"] = "round_robin"
     return list((defaults | dict(security) | dict(options)).items())
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertscope.errors import invalid_argument
@@ -28,19 +29,29 @@ class Target:
     """The name for gRPC: "host:port", or any other gRPC name."""
     encrypted: bool
     """True if the client uses TLS."""
+    shared: bool = False
+    """True if several servers share the calls: each call goes to the next."""
 
     @classmethod
     def of(cls, target: str | None, *, encrypted: bool) -> Target:
         """Returns the target of the argument, else of the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051.
 
-        Raises InvalidArgument, with the right form, for an invalid name.
+        Several, with commas between, share the calls; their names are looked up now. Raises InvalidArgument, with the right
+        form, for an invalid name.
         """
         if target is None:
             variable = os.environ.get(VARIABLE, "")
-            return cls(_checked(variable, f"({VARIABLE}) ", encrypted=encrypted) if variable else DEFAULT_TARGET, encrypted)
+            return cls._of(variable, f"({VARIABLE}) ", encrypted=encrypted) if variable else cls(DEFAULT_TARGET, encrypted)
         if not isinstance(target, str):
             raise invalid_argument("target", f'must be a string such as "{DEFAULT_TARGET}", not {type(target).__name__}')
-        return cls(_checked(target, "", encrypted=encrypted), encrypted)
+        return cls._of(target, "", encrypted=encrypted)
+
+    @classmethod
+    def _of(cls, name: str, source: str, *, encrypted: bool) -> Target:
+        if "," not in name or _scheme(name):
+            return cls(_checked(name, source, encrypted=encrypted), encrypted)
+        names = [_checked(each.strip(), source, encrypted=encrypted) for each in name.split(",")]
+        return cls(_addresses(names, source), encrypted, shared=True)
 
     def advice(self, details: str) -> str:
         """Explains gRPC's message about a server that can't be reached, and says what to do; empty if unknown."""
@@ -113,6 +124,27 @@ def _checked(name: str, source: str, *, encrypted: bool) -> str:
         raise refused(f'{name!r} is a URL; write "{address}"{also}' if address else f"{name!r} names no host; write HOST:PORT")
     _check_host_and_port(name, refused, encrypted=encrypted)
     return name
+
+
+def _addresses(names: Sequence[str], source: str) -> str:
+    """Returns the gRPC name of several servers: it takes addresses, all of one kind."""
+    found = {}
+    for name in names:
+        host, _, port = name.rpartition(":")
+        if _scheme(name) or not host:
+            raise invalid_argument("target", f"{source}{name!r} can't be one of several; write HOST:PORT for each")
+        try:
+            found[name] = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+        except OSError:
+            raise invalid_argument(
+                "target", f"{source}there is no address for {name}; write hosts that are known here"
+            ) from None
+    for family, scheme, form in ((socket.AF_INET, "ipv4", "{}:{}"), (socket.AF_INET6, "ipv6", "[{}]:{}")):
+        chosen = [next((entry[4] for entry in entries if entry[0] == family), None) for entries in found.values()]
+        addresses = [form.format(*address) for address in chosen if address is not None]
+        if len(addresses) == len(chosen):
+            return f"{scheme}:{','.join(addresses)}"
+    raise invalid_argument("target", f"{source}{', '.join(names)} have addresses of two kinds, IPv4 and IPv6; write one kind")
 
 
 def _check_host_and_port(name: str, refused: Callable[[str], Exception], *, encrypted: bool) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import SupportsIndex
 
 from bertscope._messages import Interventions, asked_texts, with_items
+from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.choices import Decoding
 from bertscope.cloze import FilledText, FilledTexts, fill_mask_request, read_filled_texts
@@ -77,11 +78,13 @@ class AsyncClozeCalls(AsyncManyTexts):
         decoding: Decoding | None = None,
         beam_width: SupportsIndex | None = None,
         max_pieces: SupportsIndex | None = None,
+        on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[FilledText, None]:
         """Streams the results of `fill_mask` in order, as they come, in memory that does not grow with the number of texts.
 
-        The calls begin when the first answer is requested. Closing the generator cancels running ones.
+        The calls begin when the first answer is requested. Closing the generator cancels running ones. `on_rejected` takes the
+        index and the error of each text that the server rejects, which is then left out; without it that ends the stream.
         """
         request = fill_mask_request(
             model=model,
@@ -96,4 +99,5 @@ class AsyncClozeCalls(AsyncManyTexts):
         )
         build = partial(with_items, request, "texts")
         asked, large = asked_texts(texts), bool(request.reference_texts)
-        return self._answers(asked, build, cloze_pb2.FillMaskResponse, read_filled_texts, timeout, large=large)
+        reply = cloze_pb2.FillMaskResponse
+        return self._answers(asked, build, reply, read_filled_texts, timeout, large=large, on_rejected=on_rejected)

@@ -40,7 +40,8 @@ class AsyncConnection:
         """Prepares a connection; the server is reached by the first call.
         It may be made outside the event loop, and belongs to the loop of its first call.
 
-        `target` is "host:port" or any other gRPC name; without it the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051.
+        `target` is "host:port" or any other gRPC name; several "host:port" with commas between share the calls. Without it
+        the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051.
         `token` says who calls, a string or a function that gives the one that
         is valid now; `tls` encrypts (`bertscope.Tls(ca="ca.pem")`), or `credentials`, made with gRPC, do. A token goes to
         another machine only encrypted, unless `insecure_token` allows it (where a sidecar encrypts, for one).
@@ -54,7 +55,8 @@ class AsyncConnection:
         encrypted = tls is not None or credentials is not None
         found = Target.of(target, encrypted=encrypted)
         security = ChannelSecurity.of(found.name, token, tls, credentials, insecure_token=insecure_token)
-        self._channel = Channel(found, security, channel_options(options, self._retries, security.options))
+        ours = channel_options(options, self._retries, security.options, shared=found.shared)
+        self._channel = Channel(found, security, ours)
         how = "TLS" if encrypted else "clear text"
         logger.info("calls %s over %s; %d attempts of what only reads", found.name, how, self._retries.attempts)
         self._metadata = propagating(security.metadata, propagate)

@@ -16,7 +16,8 @@ from bertscope._validation import TextOrPair
 from bertscope.attention.conllu import BOM, BadLine, decoded
 from bertscope.attention.marked_texts import FeatureText, MarkedItems, RelationText
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File, Row, json_object
+from bertscope.files import File
+from bertscope.table_rows import Row, json_object
 
 T = TypeVar("T")
 

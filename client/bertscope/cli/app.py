@@ -70,7 +70,7 @@ def bertscope_command(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command. Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong use, 130 interrupted."""
+    """Runs one command. Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong use, 130 interrupted, 143 terminated."""
     try:
         code: int = app(list(arguments), prog_name="bertscope", standalone_mode=False) or 0
         if code == INTERRUPTED:  # Typer turns Ctrl-C into an exit code, and prints nothing.
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
         return code
     except (bertscope.BertscopeError, Failure) as error:
         print_failure(f"bertscope: {in_options(str(error))}")
-        return 1
+        return error.exit_code if isinstance(error, Failure) else 1
     except UsageError as error:
         print_failure(f"bertscope: {in_options(_usage_message(error))}")
         return 2

@@ -15,7 +15,8 @@ from typing import Any, SupportsIndex, TypeVar
 from bertscope import _validation
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
-from bertscope.files import ANSWER_SEPARATOR, Columns, File, Items, json_object, read_items, text_lines
+from bertscope.files import ANSWER_SEPARATOR, Columns, File, Items, read_items
+from bertscope.table_rows import json_object, text_lines
 
 T = TypeVar("T")
 

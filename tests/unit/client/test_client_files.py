@@ -1,6 +1,9 @@
 """Files become what objectives take; a bad line is named by its file and number."""
 
+import json
+
 import bertscope
+import pandas
 import pytest
 
 
@@ -161,7 +164,7 @@ def test_a_file_without_items_is_refused(write, content):
 
 @pytest.mark.parametrize("name", ["t", "t.xlsx", "tsv"])
 def test_other_files_are_refused(write, name):
-    with pytest.raises(bertscope.InvalidArgument, match=r"must end with \.tsv, \.csv, \.jsonl, \.ndjson, \.txt"):
+    with pytest.raises(bertscope.InvalidArgument, match=r"must end with \.tsv, \.csv, \.jsonl, \.ndjson, \.parquet, \.txt"):
         bertscope.read_texts(write(name, "text\na\n"))
 
 
@@ -182,3 +185,32 @@ def test_arguments_that_mean_nothing_are_refused(write, arguments, field):
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         bertscope.read_texts(tmp_path / "t.txt")
+
+
+@pytest.mark.parametrize(
+    ("read", "columns"),
+    [
+        (bertscope.read_texts, {"text": ["a", "b"]}),
+        (bertscope.read_prompts, {"text": ["a", "b"], "answers": [["x", "y"], ["z"]]}),
+        (bertscope.read_inputs, {"text": ["a", "b"], "text_pair": [None, "c"]}),
+        (bertscope.read_pairs, {"good": ["a", "b"], "bad": ["c", "d"]}),
+        (bertscope.read_labelled, {"text": ["a", "b"], "label": [1, 0]}),
+    ],
+)
+def test_parquet_is_read_as_json_lines_are(tmp_path, write, read, columns):
+    frame = pandas.DataFrame(columns)
+    frame.to_parquet(tmp_path / "t.parquet")
+    lines = [json.dumps({name: values[row] for name, values in columns.items()}) for row in range(2)]
+    found = read(tmp_path / "t.parquet")
+    assert found == read(write("t.jsonl", "\n".join(lines)))
+    assert found.lines == [1, 2]
+
+
+def test_broken_parquet_is_named(tmp_path, write):
+    pandas.DataFrame({"text": ["a", None]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(bertscope.InvalidArgument, match=r"t\.parquet, line 2: has no value in the column 'text'"):
+        bertscope.read_texts(tmp_path / "t.parquet")
+    with pytest.raises(bertscope.InvalidArgument, match="line 1: has no column 'good'; it has 'text'"):
+        bertscope.read_pairs(tmp_path / "t.parquet")
+    with pytest.raises(bertscope.InvalidArgument, match="is not a Parquet file"):
+        bertscope.read_texts(write("u.parquet", "text"))

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import socket
 
 import bertscope
 import pytest
@@ -98,3 +99,33 @@ def test_a_missing_port_is_named_where_nobody_listens():
 def test_a_server_that_wants_a_certificate():
     advice = Target("bert:1", encrypted=True).advice("failed to connect to all addresses; last error: Socket closed")
     assert "certificate=..." in advice
+
+
+def test_several_servers_share_the_calls():
+    found = Target.of("127.0.0.1:1, localhost:2,127.0.0.3:3", encrypted=False)
+    assert found == Target("ipv4:127.0.0.1:1,127.0.0.1:2,127.0.0.3:3", encrypted=False, shared=True)
+    assert Target.of("[::1]:1,[::2]:2", encrypted=False).name == "ipv6:[::1]:1,[::2]:2"
+    assert not Target.of("ipv4:127.0.0.1:1,127.0.0.1:2", encrypted=False).shared
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("a:1,", "is empty"),
+        ("127.0.0.1:1,b", "'b' has no port"),
+        ("127.0.0.1:1,unix:b", "'unix:b' can't be one of several"),
+        ("127.0.0.1:1,[::1]:2", "addresses of two kinds"),
+    ],
+)
+def test_several_servers_that_can_not_be(target, problem):
+    with pytest.raises(bertscope.InvalidArgument, match=problem):
+        Target.of(target, encrypted=False)
+
+
+def test_a_server_without_an_address_can_not_be_one_of_several(monkeypatch):
+    def unknown(*arguments, **more):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(bertscope.InvalidArgument, match="there is no address for nowhere:1"):
+        Target.of("nowhere:1,127.0.0.1:2", encrypted=False)

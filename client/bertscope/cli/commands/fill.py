@@ -2,14 +2,17 @@
 
 from collections.abc import Generator, Iterator
 from functools import partial
-from typing import Annotated, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from bertscope import files
 from bertscope.choices import Decoding
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.items import ItemOptions, ItemSource, write_rows
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.texts import answer_texts
 from bertscope.cli.views.cloze import document, print_answer
@@ -23,6 +26,7 @@ DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_a
 def fill(
     server: ServerOptions,
     base: InterventionOptions,
+    out: ItemOptions,
     texts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[TEXT]...", help='Texts with "[MASK]"; "-" or none reads lines from stdin.'),
@@ -47,6 +51,13 @@ def fill(
         int | None,
         typer.Option("--max-pieces", min=1, help="A mask stands for 1 to so many pieces; by a beam unless --decoding is set."),
     ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--texts", metavar="FILE", help='Fill the masks of a file: column "text", or .txt.')
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="text=COLUMN", help="What the file calls its column of texts.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
     timeout: options.Timeout = options.TIMEOUT,
@@ -54,27 +65,41 @@ def fill(
 ) -> None:
     """Fill the masks of texts: "Paris is the capital of [MASK]."
 
-    Many texts are answered in groups as they come; with --json, one that is refused means that none is printed.
+    Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
+    a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
     """
-    words = _words(candidates)
-    interventions, reference_texts = base.interventions(), base.reference_texts()
+    out.require()
+    asked: dict[str, Any] = {
+        "top_k": top_k,
+        "candidates": [*_words(candidates), *(candidate or [])] or None,
+        "interventions": base.interventions(),
+        "reference_texts": base.reference_texts(),
+        "truncate": truncate,
+        "decoding": None if decoding is None else DECODINGS[decoding],
+        "beam_width": beam_width,
+        "max_pieces": max_pieces,
+    }
     with server.connect(timeout) as client:
+        if file is not None:
+            _check_alone(out, texts, json=json)
+            ask_model = partial(client.fill_mask_stream, model=model)
+            write_rows(ItemSource(file, files.TEXTS, columns, limit), out, ask_model, asked, "filling")
+            return
+        for option, value in (("--columns", columns), ("--limit", limit), ("--output", out.output)):
+            if value is not None:
+                raise UsageError(f"{option} goes with --texts FILE")
 
-        def ask(asked: Iterator[str]) -> Generator[FilledText, None, None]:
-            return client.fill_mask_stream(
-                asked,
-                model=model,
-                top_k=top_k,
-                candidates=[*words, *(candidate or [])] or None,
-                interventions=interventions,
-                reference_texts=reference_texts,
-                truncate=truncate,
-                decoding=None if decoding is None else DECODINGS[decoding],
-                beam_width=beam_width,
-                max_pieces=max_pieces,
-            )
+        def ask(asked_about: Iterator[str]) -> Generator[FilledText, None, None]:
+            return client.fill_mask_stream(asked_about, model=model, **asked)
 
         answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
+
+
+def _check_alone(out: ItemOptions, texts: list[str] | None, *, json: bool) -> None:
+    if out.output is None:
+        raise UsageError("--texts goes with --output FILE; to print the answers, pipe the lines in")
+    if texts or json:
+        raise UsageError(f"--texts reads the texts from a file, and takes no {'TEXT' if texts else '--json'}")
 
 
 def _words(candidates: str | None) -> list[str]:

@@ -27,7 +27,9 @@ def _option(flag: str, variable: str, text: str, **more: Any) -> Any:
 class ServerOptions:
     """The server, and the caller's credentials. A token comes from a file or the environment: others can see command lines."""
 
-    target: Annotated[str, _option("--target", "BERTSCOPE_TARGET", "The server to call.", metavar="HOST:PORT")] = DEFAULT_TARGET
+    target: Annotated[
+        str, _option("--target", "BERTSCOPE_TARGET", "The server to call; several share the work.", metavar="HOST:PORT,...")
+    ] = DEFAULT_TARGET
     token_file: Annotated[
         Path | None,
         _option(

@@ -41,8 +41,7 @@ class Source(Generic[T]):
 
     def reject(self, index: int, error: BertscopeError) -> None:
         """Notes a text that the server rejected: an `on_rejected`."""
-        why = error.field_violations[0].description if error.field_violations else error.message
-        line = f"{self.places[index]}: {_without_text(why)}"
+        line = f"{self.places[index]}: {why_rejected(error)}"
         self.rejected = self.rejected or line
         self.left_out.append(line)
 
@@ -75,6 +74,11 @@ class Source(Generic[T]):
                 screen.print(printable(f"  {line}"), style="yellow", soft_wrap=True)
             if len(self.left_out) > MAX_REPORTED:
                 screen.print(f"  and {len(self.left_out) - MAX_REPORTED} more", style="yellow")
+
+
+def why_rejected(error: BertscopeError) -> str:
+    """Returns the reason for which a text was rejected."""
+    return _without_text(error.field_violations[0].description if error.field_violations else error.message)
 
 
 def _without_text(why: str) -> str:

@@ -26,6 +26,20 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 class Failure(Exception):
     """A command failed; the message is the one line to print."""
 
+    exit_code = 1
+
+
+class Interrupted(Failure):
+    """A command was interrupted by Ctrl-C."""
+
+    exit_code = 130
+
+
+class Terminated(Failure):
+    """A command was ended by a signal that asks it to end."""
+
+    exit_code = 143
+
 
 def console(*, stderr: bool = False) -> Console:
     """Returns a console that prints text as it is: user text may look like markup."""

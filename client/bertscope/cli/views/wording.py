@@ -15,6 +15,8 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     (r"use TLS, or insecure_token\b", "use --tls, or --insecure-token"),
     (r"\ballow more with timeout=", "allow more with --timeout"),
     (r"\btimeout: ", "--timeout: "),
+    (r"by resume=True", "by --resume"),
+    (r"^output: ", "--output "),
     (r"(?<![-\w])(?:objective\.)?truncate(?![-\w])", "--truncate"),
     (r"(?<![-\w])(?:objective\.\w+\.)?skip_multi_piece\b", "--skip-multi-piece"),
     (r"(?<![-\w.])(?:objective\.\w+\.)?mask_share\b", "--mask-share"),

@@ -1,0 +1,182 @@
+"""Defines the options of commands that write a row for each item of a file, and runs them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Generic, NoReturn, TypeVar
+
+import typer
+
+from bertscope.cli.options import specifications
+from bertscope.cli.options.sources import MAX_REPORTED, why_rejected
+from bertscope.cli.views.files import require_output
+from bertscope.cli.views.output import Failure, Interrupted, Terminated, UsageError, console, plural, printable
+from bertscope.cli.views.progress import answering
+from bertscope.errors import BertscopeError, InvalidArgument
+from bertscope.files import ItemKind
+from bertscope.items.row_file import ROW_FORMATS
+from bertscope.items.run import Answer, RowsProgress, WrittenItems, write_items
+from bertscope.items.sources import Item, ItemFile
+from bertscope.table_rows import Broken
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ItemOptions:
+    """The file with a row for each item, and how to deal with what is in its way."""
+
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each: .csv, .jsonl or .parquet.")
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where --output ends; begin if there is none.")] = False
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Name and leave out lines that can't be read, or that the server rejects.")
+    ] = False
+
+    def require(self) -> None:
+        """Rejects, before any call, options without --output, and files that could not be written after it."""
+        for option, given in (("--resume", self.resume), ("--skip-broken", self.skip_broken)):
+            if given and self.output is None:
+                raise UsageError(f"{option} goes with --output FILE")
+        require_output(self.output, ROW_FORMATS)
+
+
+class LeftOut:
+    """Names items that are left out, the first ones on stderr at once, and counts them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def broken(self, error: InvalidArgument) -> None:
+        """Notes a line that can't be read."""
+        self._print(str(error))
+
+    def rejected(self, path: Path) -> Callable[[Item[Any], InvalidArgument], None]:
+        """Returns the function that notes an item that the server rejected."""
+        return lambda item, error: self._print(f"{path}, line {item.number}: {why_rejected(error)}")
+
+    def _print(self, line: str) -> None:
+        self.number += 1
+        screen = console(stderr=True)
+        if self.number <= MAX_REPORTED:
+            screen.print(printable(f"left out: {line}"), style="yellow", soft_wrap=True)
+        elif self.number == MAX_REPORTED + 1:
+            screen.print("left out: more, which are counted", style="yellow")
+
+
+@dataclass(frozen=True)
+class ItemSource(Generic[T]):
+    """The file of items that a command reads."""
+
+    path: Path
+    """The file."""
+    kind: ItemKind[T]
+    """The columns that an item is made of."""
+    columns: str | None = None
+    """The value of --columns."""
+    limit: int | None = None
+    """The value of --limit."""
+
+    def read(self, on_broken: Broken | None) -> ItemFile[T]:
+        """Returns the items. Raises Failure for a file that can't be read."""
+        names = specifications.columns("--columns", self.columns)
+        try:
+            return ItemFile(self.path, self.kind, columns=names, limit=self.limit, on_broken=on_broken)
+        except OSError as error:
+            raise Failure(f"cannot read {self.path}: {error.strerror}") from error
+        except InvalidArgument as error:
+            raise Failure(str(error)) from error
+
+
+def write_rows(
+    source: ItemSource[T],
+    out: ItemOptions,
+    ask: Callable[..., Generator[Answer, None, None]],
+    options: Mapping[str, Any],
+    doing: str,
+) -> None:
+    """Writes a row for each item of a file to --output, and says how many. `ask` is called with the items and the `options`.
+
+    However it ends before, the file has a whole row for each answer; the error is one line that says how to go on.
+    """
+    assert out.output is not None  # noqa: S101  # the command has seen to it
+    left_out = LeftOut()
+    items = source.read(left_out.broken if out.skip_broken else None)
+    rejected = left_out.rejected(source.path) if out.skip_broken else None
+    counted = _Counted()
+    with _stopped_in_one_line(out.output, counted, items), answering(doing) as show:
+
+        def progress(event: RowsProgress) -> None:
+            counted.rows = event.rows
+            show(event)
+
+        written = write_items(
+            out.output, items, ask, options=options, resume=out.resume, on_rejected=rejected, on_progress=progress
+        )
+    _report(written, left_out.number)
+
+
+class _Counted:
+    rows: int | None = None
+    """The rows of the file; None before the first answer."""
+
+
+def _report(written: WrittenItems, left_out: int) -> None:
+    before = f", {written.resumed} of them before" if written.resumed else ""
+    without = f"; left out {plural(left_out, 'item')}" if left_out else ""
+    console().print(f"wrote {written.path}: {plural(written.rows, 'row')}{before}{without}", soft_wrap=True)
+
+
+@contextmanager
+def _stopped_in_one_line(output: Path, counted: _Counted, items: ItemFile[Any]) -> Iterator[None]:
+    """Turns the end of a run before its time into a line that says how to go on."""
+
+    def how() -> str:
+        if counted.rows is None:
+            return ""
+        return f"; {output} has {counted.rows} of {plural(items.total, 'row')}: the same command with --resume goes on"
+
+    try:
+        with _ended_by_signals():
+            yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted{how()}") from None
+    except _Ended as error:
+        raise Terminated(f"ended by {error}{how()}") from None
+    except OSError as error:
+        raise Failure(f"cannot write {output}: {error.strerror or error}{how()}") from error
+    except BertscopeError as error:
+        if counted.rows is None:
+            raise
+        error.message = f"{error}{how()}"
+        error.field_violations = ()
+        raise
+
+
+class _Ended(BaseException):
+    """A signal asked the process to end."""
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    raise _Ended(signal.Signals(number).name)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Ends the run by an exception when a signal asks for it; only the main thread hears of signals."""
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = [(number, signal.signal(number, _end)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)

@@ -1,0 +1,109 @@
+"""Turns a journal, which has a JSON object in each line, into a Parquet file, and back. Needs pyarrow.
+
+The same journal gives the same bytes. A column has the type that holds all its values: a column of numbers and texts has texts
+of JSON. Memory does not grow with the number of rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bertscope.errors import invalid_argument
+
+GROUP_ROWS = 16 * 1024
+"""Rows that are in memory at a time: a row group of the file."""
+
+
+def require() -> None:
+    """Raises InvalidArgument without pyarrow."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise invalid_argument("output", "Parquet files need pyarrow: pip install pyarrow") from None
+
+
+def pack(journal: Path, path: Path) -> None:
+    """Writes a journal's rows to a Parquet file, in the place of an earlier one."""
+    import pyarrow
+    import pyarrow.parquet
+
+    schema = _schema(journal)
+    texts = [field.name for field in schema if field.metadata]
+    schema = pyarrow.schema([pyarrow.field(field.name, field.type) for field in schema])
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+                for rows in _groups(journal):
+                    for row in rows:
+                        row.update({name: _json_text(row.get(name)) for name in texts})
+                    writer.write_table(pyarrow.Table.from_pylist(rows, schema), row_group_size=GROUP_ROWS)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def unpack(path: Path, journal: Path) -> None:
+    """Writes the rows of a Parquet file to a journal."""
+    import pyarrow.parquet
+
+    part = journal.with_name(f"{journal.name}.part")
+    try:
+        with path.open("rb") as source, part.open("w", encoding="utf-8", newline="") as file:
+            for batch in pyarrow.parquet.ParquetFile(source).iter_batches(batch_size=GROUP_ROWS):
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
+        part.replace(journal)
+    except pyarrow.ArrowException as error:
+        raise invalid_argument("output", f"{path} is not a Parquet file ({error}); write to another file") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _groups(journal: Path) -> Iterator[list[dict[str, Any]]]:
+    with journal.open("rb") as file:
+        lines = map(json.loads, file)
+        while rows := list(islice(lines, GROUP_ROWS)):
+            yield rows
+
+
+def _schema(journal: Path) -> Any:
+    """Returns the columns and their types; those that become texts of JSON have metadata."""
+    import pyarrow
+
+    types: dict[str, Any] = {}
+    for rows in _groups(journal):
+        for name in rows[0]:
+            types[name] = _joined(types.get(name, pyarrow.null()), [row.get(name) for row in rows])
+    return pyarrow.schema(
+        [
+            pyarrow.field(name, pyarrow.string(), metadata={"json": "1"})
+            if kind is None
+            else pyarrow.field(name, pyarrow.string() if pyarrow.types.is_null(kind) else kind)
+            for name, kind in types.items()
+        ]
+    )
+
+
+def _joined(known: Any, values: list[Any]) -> Any:
+    """Returns the type that holds the values and those before; None if there is none."""
+    import pyarrow
+
+    if known is None:
+        return None
+    try:
+        found = pyarrow.array(values).type
+        schemas = [pyarrow.schema([("column", kind)]) for kind in (known, found)]
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field("column").type
+    except pyarrow.ArrowException:
+        return None
+
+
+def _json_text(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)

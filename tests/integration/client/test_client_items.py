@@ -1,0 +1,213 @@
+"""`bertscope fill --texts FILE --output FILE` against servers on sockets: rows, what is left out, and how a run goes on."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import bertscope
+import grpc
+import pytest
+from bertscope.cli.app import run
+from bertscope.v1 import common_pb2
+from google.rpc import code_pb2, error_details_pb2
+
+from tests.support.fake_server import PROVENANCE, FakeServer, start
+
+Command = Callable[..., tuple[int, str, str]]
+COUNT = 1000
+
+
+@pytest.fixture
+def command(server: FakeServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
+
+    def run_command(*arguments: object) -> tuple[int, str, str]:
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "in.tsv"
+    path.write_text("id\ttext\n" + "".join(f"{n}\tThe {n} [MASK].\n" for n in range(COUNT)))
+    return path
+
+
+@pytest.fixture(params=[".csv", ".jsonl", ".parquet"])
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / f"out{request.param}"
+
+
+@pytest.fixture
+def whole(command: Command, texts: Path, output: Path) -> bytes:
+    other = output.with_name(f"whole{output.suffix}")
+    assert command("fill", "--texts", texts, "--output", other, "-k", 2) == (0, f"wrote {other}: {COUNT} rows\n", "")
+    return other.read_bytes()
+
+
+def after(number: int, event: Callable[[grpc.ServicerContext], None]) -> Callable[[grpc.ServicerContext], None]:
+    """Does something in the call after a number of calls, and in no other."""
+    count = 0
+
+    def fail(context: grpc.ServicerContext) -> None:
+        nonlocal count
+        count += 1
+        if count == number + 1:
+            event(context)
+
+    return fail
+
+
+def test_a_run_goes_on_where_an_error_ended_it(
+    command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, output: Path, whole: bytes
+) -> None:
+    server.fail = after(3, abort(code_pb2.INTERNAL, "a bug"))
+    code, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
+    rows = int(err.split(" has ")[1].split()[0])
+    assert (code, out) == (1, "") and 0 < rows < COUNT
+    assert err == f"bertscope: a bug; {output} has {rows} of {COUNT} rows: the same command with --resume goes on\n"
+    code, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")
+    assert (code, out, err) == (0, f"wrote {output}: {COUNT} rows, {rows} of them before\n", "")
+    assert output.read_bytes() == whole
+    assert sorted(each.name for each in output.parent.iterdir()) == sorted({texts.name, output.name, f"whole{output.suffix}"})
+
+
+def test_a_drained_server_costs_no_row(
+    command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, output: Path, whole: bytes
+) -> None:
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromMilliseconds(1)
+    gone = abort(code_pb2.UNAVAILABLE, "drains", retry)
+    count = 0
+
+    def fail(context: grpc.ServicerContext) -> None:
+        nonlocal count
+        count += 1
+        if 4 <= count < 24:  # more than gRPC tries
+            gone(context)
+
+    server.fail = fail
+    assert command("fill", "--texts", texts, "--output", output, "-k", 2)[0] == 0
+    assert count >= 24
+    assert output.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")]
+)
+def test_signals_leave_a_whole_file(
+    command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes, number: int, code: int, said: str
+) -> None:
+    ended = threading.Event()
+
+    def event(context: grpc.ServicerContext) -> None:
+        context.add_callback(ended.set)
+        os.kill(os.getpid(), number)
+        ended.wait(30)
+
+    server.fail = after(3, event)
+    before = signal.getsignal(signal.SIGTERM)
+    found, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert (found, out) == (code, "")
+    assert ended.wait(30)
+    if output.exists():  # the first answers may have come after the signal
+        assert err.startswith(f"bertscope: {said}; {output} has ") and err.endswith("with --resume goes on\n")
+    assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")[0] == 0
+    assert output.read_bytes() == whole
+
+
+def test_a_replaced_model_is_refused(command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes) -> None:
+    other = common_pb2.Provenance()
+    other.CopyFrom(PROVENANCE)
+    other.weights_digest = "sha256:" + "9" * 64
+    server.source = lambda request: other if int(request.texts[0].split()[1]) > COUNT // 2 else PROVENANCE
+    code, _, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
+    assert code == 1 and "a model with other weights answers" in err and "with --resume goes on" in err
+    before = output.read_bytes()
+    server.source = lambda request: other
+    code, _, err = command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")
+    assert code == 1 and f"the digest of the weights was {PROVENANCE.weights_digest} and is {other.weights_digest} now" in err
+    assert output.read_bytes() == before
+    server.source = lambda request: PROVENANCE
+    assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")[0] == 0
+    assert output.read_bytes() == whole
+
+
+def test_broken_lines_and_rejected_items_are_named(
+    command: Command, server: FakeServer, abort: Callable[..., Callable[[grpc.ServicerContext], None]], tmp_path: Path
+) -> None:
+    def judge(request: object, context: grpc.ServicerContext) -> None:
+        for index, text in enumerate(request.texts):  # type: ignore[attr-defined]
+            if "bad" in text:
+                reject(index)(context)
+
+    def reject(index: int) -> Callable[[grpc.ServicerContext], None]:
+        field = f"texts[{index}]"
+        why = "has a bad word; take it out"
+        violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=f"{field} {why}")
+        violations = error_details_pb2.BadRequest(field_violations=[violation])
+        return abort(code_pb2.INVALID_ARGUMENT, f"{field} {why}", violations)
+
+    server.judge = judge
+    path, output = tmp_path / "in.tsv", tmp_path / "out.csv"
+    path.write_text("text\nOne [MASK].\na\tb\nbad [MASK].\nTwo [MASK].\n")
+    code, _, err = command("fill", "--texts", path, "--output", output)
+    assert (code, server.requests) == (1, []) and f"{path}, line 3: has 2 columns" in err
+    code, out, err = command("fill", "--texts", path, "--output", output, "--skip-broken")
+    assert (code, out) == (0, f"wrote {output}: 2 rows; left out 2 items\n")
+    assert f"left out: {path}, line 3: has 2 columns" in err
+    assert f"left out: {path}, line 4: has a bad word; take it out" in err
+    path.write_text("text\nOne [MASK].\nbad [MASK].\nTwo [MASK].\n")
+    code, _, err = command("fill", "--texts", path, "--output", tmp_path / "other.csv")
+    assert code == 1 and err.startswith("bertscope: line 3 has a bad word")
+
+
+def test_wrong_use(command: Command, texts: Path, tmp_path: Path) -> None:
+    for arguments, problem in [
+        (("--texts", texts), "--texts goes with --output FILE"),
+        (("--output", tmp_path / "o.csv", "A [MASK]."), "--output goes with --texts FILE"),
+        (("--texts", texts, "--output", tmp_path / "o.xlsx"), "--output"),
+        (("--texts", texts, "--output", tmp_path / "o.csv", "A [MASK]."), "takes no TEXT"),
+        (("--texts", texts, "--output", tmp_path / "o.csv", "--json"), "takes no --json"),
+        (("--resume", "A [MASK]."), "--resume goes with --output FILE"),
+        (("--skip-broken", "A [MASK]."), "--skip-broken goes with --output FILE"),
+        (("--columns", "text=x", "A [MASK]."), "--columns goes with --texts FILE"),
+    ]:
+        code, out, err = command("fill", *arguments)
+        assert (code, out) == (2, "") and problem in err, err
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[FakeServer, FakeServer]]:
+    fakes = (FakeServer(), FakeServer())
+    hosts = [start(fake) for fake in fakes]
+    yield fakes
+    for host in hosts:
+        host.stop(grace=None).wait()
+
+
+def test_two_addresses_share_the_work(
+    command: Command, two: tuple[FakeServer, FakeServer], texts: Path, output: Path, whole: bytes
+) -> None:
+    target = ",".join(server.target.replace("127.0.0.1", "localhost") for server in two)
+    assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--target", target)[0] == 0
+    assert output.read_bytes() == whole
+    assert all(server.requests for server in two)
+
+
+def test_python_writes_items(server: FakeServer, tmp_path: Path) -> None:
+    items = (bertscope.Item(f"The {n} [MASK].", {"id": n}) for n in range(COUNT))
+    output = tmp_path / "out.jsonl"
+    with bertscope.Client(server.target) as client:
+        written = bertscope.write_items(output, items, client.fill_mask_stream, options={"candidates": ["is", "are"]})
+    assert written == bertscope.WrittenItems(output, COUNT, 0, 0)
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [(row["item"], row["id"]) for row in rows] == [(n + 1, n) for n in range(COUNT)]
+    assert rows[-1]["tokens"] == [["is", "are"]] and rows[-1]["candidate_probabilities"] == [[0.5, 0.5]]

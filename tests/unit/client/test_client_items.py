@@ -1,0 +1,410 @@
+"""A row for each item, however often a run is cut short: the final file is that of an undisturbed one, byte for byte."""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import duckdb
+import pandas
+import polars
+import pytest
+from bertscope.items import identity, row_file, run
+from bertscope.results import Provenance
+
+SUFFIXES = [".csv", ".jsonl", ".parquet"]
+WEIGHTS = {"a": "sha256:" + "a" * 64, "b": "sha256:" + "b" * 64}
+TEXTS = [f'No. {n}: "twenty, three"' + ("\n\r and\tmore " if n % 5 == 0 else "") + "é" * (n % 3) for n in range(23)]
+
+
+def source(weights: str = "a") -> Provenance:
+    return Provenance("models/m", WEIGHTS[weights], "torch", "cpu", "fp32", {}, "zero_based")
+
+
+@dataclass(frozen=True)
+class Length:
+    text: str
+    provenance: Provenance
+    k: int
+
+    def to_row(self) -> dict[str, Any]:
+        size = len(self.text) / 3
+        return {"length": size if self.k else float("nan"), "pieces": self.text.split()[: self.k], "seen": None}
+
+
+class Server:
+    """Answers like a stream of `Client`; at item `at` it does `event` first, once."""
+
+    def __init__(self, at: int | None = None, event: Callable[[], object] = lambda: None, *, ahead: int = 3) -> None:
+        self.at, self.event, self.ahead = at, event, ahead
+        self.weights = "a"
+        self.reject: tuple[str, ...] = ()
+        self.asked: list[str] = []
+
+    def lengths(self, texts: Iterator[str], *, k: int = 2, truncate: bool = False, on_rejected: Any = None) -> Iterator[Length]:
+        queue: list[tuple[int, str]] = []
+        for index, text in enumerate(texts):
+            queue.append((index, text))
+            if len(queue) > self.ahead:
+                yield from self._answer(*queue.pop(0), k, on_rejected)
+        for index, text in queue:
+            yield from self._answer(index, text, k, on_rejected)
+
+    def _answer(self, index: int, text: str, k: int, on_rejected: Any) -> Iterator[Length]:
+        if self.at is not None and len(self.asked) >= self.at:
+            self.at = None
+            self.event()
+        self.asked.append(text)
+        if text in self.reject:
+            violation = bertscope.FieldViolation(f"texts[{index}].text", "is too long")
+            error = bertscope.InvalidArgument(f"texts[{index}].text is too long", field_violations=[violation])
+            if on_rejected is None:
+                raise error
+            on_rejected(index, error)
+            return
+        yield Length(text, source(self.weights), k)
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def event() -> None:
+        raise error
+
+    return event
+
+
+def write(path: Path, server: Server, **more: Any) -> bertscope.WrittenItems:
+    items = more.pop("items", TEXTS)
+    return bertscope.write_items(path, items, server.lengths, **{"options": {"k": 2}, "resume": True, **more})
+
+
+@pytest.fixture(params=SUFFIXES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / f"rows{request.param}"
+
+
+@pytest.fixture
+def whole(path: Path) -> bytes:
+    """The bytes of an undisturbed run."""
+    other = path.with_name(f"whole{path.suffix}")
+    assert write(other, Server(), resume=False) == bertscope.WrittenItems(other, 23, 0, 0)
+    return other.read_bytes()
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    found: Any = {
+        ".csv": pandas.read_csv,
+        ".jsonl": lambda p: pandas.read_json(p, lines=True),
+        ".parquet": pandas.read_parquet,
+    }[path.suffix](path)
+    return found.to_dict("records")
+
+
+def test_a_row_has_the_number_the_columns_the_answer_and_where_it_comes_from(path: Path, whole: bytes) -> None:
+    write(path, Server())
+    rows = rows_of(path)
+    assert [row["item"] for row in rows] == list(range(1, 24))
+    assert [row["text"] for row in rows] == TEXTS
+    row = rows[4]
+    pieces = json.loads(row["pieces"]) if path.suffix == ".csv" else list(row["pieces"])
+    assert pieces == TEXTS[4].split()[:2]
+    assert row["length"] == len(TEXTS[4]) / 3
+    assert (row["model"], row["weights"], row["runtime"], row["precision"]) == ("models/m", WEIGHTS["a"], "torch", "fp32")
+    assert (row["options"], row["bertscope"]) == ('{"k": 2}', bertscope.__version__)
+
+
+@pytest.mark.parametrize("event", [KeyboardInterrupt(), bertscope.InternalError("a bug"), OSError(errno.EIO, "no")])
+@pytest.mark.parametrize("at", [1, 9, 22])
+def test_a_run_that_ends_early_keeps_its_rows_and_goes_on(path: Path, whole: bytes, event: BaseException, at: int) -> None:
+    with pytest.raises(type(event)):
+        write(path, Server(at, raising(event)), resume=False)
+    assert [row["text"] for row in rows_of(path)] == TEXTS[:at]
+    rest = Server()
+    assert write(path, rest) == bertscope.WrittenItems(path, 23, at, 0)
+    assert rest.asked == TEXTS[at:]
+    assert path.read_bytes() == whole
+    assert sorted(each.name for each in path.parent.iterdir()) == sorted({path.name, f"whole{path.suffix}"})
+
+
+def test_a_run_that_answered_nothing_leaves_nothing(path: Path) -> None:
+    with pytest.raises(bertscope.Unavailable):
+        write(path, Server(0, raising(bertscope.Unavailable("no server"))))
+    assert not [*path.parent.iterdir()]
+
+
+def test_a_killed_process_costs_at_most_a_line(path: Path, whole: bytes) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write(path, Server(22, raising(KeyboardInterrupt())))
+    grows = path.with_name(path.name + row_file.JOURNAL) if path.suffix == ".parquet" else path
+    data = grows.read_bytes()
+    for end in (*range(0, 700, 13), len(data) - 1, len(data)):
+        grows.write_bytes(data[:end])
+        if grows != path:
+            path.unlink(missing_ok=True)
+        write(path, Server())
+        assert path.read_bytes() == whole
+
+
+def test_a_whole_file_is_left_as_it_is(path: Path, whole: bytes) -> None:
+    write(path, Server())
+    server = Server()
+    assert write(path, server) == bertscope.WrittenItems(path, 23, 23, 0)
+    assert not server.asked
+    assert path.read_bytes() == whole
+    with pytest.raises(bertscope.FailedPrecondition, match="exists; go on with it by resume=True, or write to another file"):
+        write(path, Server(), resume=False)
+
+
+def test_items_that_were_added_to_the_input_are_added_to_the_file(path: Path, whole: bytes) -> None:
+    write(path, Server(), items=TEXTS[:10])
+    write(path, Server())
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"options": {"k": 3}}, "the option k was 2 and is 3 now; give the same k, or write to another file"),
+        ({"options": {"k": 2, "truncate": True}}, "the option truncate was null and is true now"),
+        ({"items": ["x", *TEXTS[1:]]}, "its row for item 1 is about another item; give the same items"),
+        ({"items": [*TEXTS[:4], "x", *TEXTS[5:]]}, "its row for item 5 is about another item"),
+        ({"items": TEXTS[:3]}, "it has a row for item 4, which is not among the items"),
+        ({"items": [bertscope.Item(text, {"sentence": text}) for text in TEXTS]}, "its row for item 1 is about another"),
+    ],
+)
+def test_a_file_of_another_run_is_refused(path: Path, more: dict[str, Any], problem: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write(path, Server(9, raising(KeyboardInterrupt())))
+    before = path.read_bytes()
+    server = Server()
+    with pytest.raises(bertscope.FailedPrecondition) as caught:
+        write(path, server, **more)
+    assert str(caught.value).startswith(f"{path} cannot go on: {problem}")
+    assert not server.asked
+    assert path.read_bytes() == before
+
+
+def test_other_weights_are_refused(path: Path, whole: bytes) -> None:
+    server = Server(9)
+    server.event = lambda: setattr(server, "weights", "b")
+    problem = f"the digest of the weights was {WEIGHTS['a']} and is {WEIGHTS['b']} now; ask a server with these weights"
+    for _ in range(2):  # while it runs, and when it goes on
+        with pytest.raises(bertscope.FailedPrecondition, match=problem):
+            write(path, server)
+        assert [row["text"] for row in rows_of(path)] == TEXTS[:9]
+    write(path, Server())
+    assert path.read_bytes() == whole
+
+
+def test_another_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, Server())
+    monkeypatch.setattr(run, "__version__", "99.0")
+    with pytest.raises(bertscope.FailedPrecondition, match=r"bertscope's version was .* and is 99\.0 now; use that version"):
+        write(path, Server())
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"a": 1}\n', "[1]\n", "a\n", '"a"b,c\n1,2\n', "\xff\xfe\n"])
+def test_files_of_others_are_refused_and_left(tmp_path: Path, content: str) -> None:
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        path = tmp_path / f"rows{suffix}"
+        path.write_bytes(content.encode("latin-1"))
+        with pytest.raises((bertscope.FailedPrecondition, bertscope.InvalidArgument), match="write to another file"):
+            write(path, Server())
+        assert path.read_bytes() == content.encode("latin-1")
+
+
+def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> None:
+    lost = [bertscope.Unavailable("gone", retry_after=1e-3), bertscope.ResourceExhausted("busy", retry_after=1e-3)]
+
+    def event() -> None:
+        if lost:
+            server.at = len(server.asked) + len(lost) % 2
+            raise lost.pop()
+
+    server = Server(7, event)
+    seen = []
+    write(path, server, on_progress=seen.append)
+    assert not lost
+    assert path.read_bytes() == whole
+    assert server.asked == TEXTS  # nothing twice
+    assert seen == [bertscope.RowsProgress(done, 23, done) for done in range(1, 24)]
+
+
+def test_patience_ends(path: Path) -> None:
+    server = Server(7, raising(bertscope.Unavailable("gone")))
+    with pytest.raises(bertscope.Unavailable):
+        write(path, server, patience=0)
+    assert len(rows_of(path)) == 7
+
+
+def test_rejected_items_are_named_and_left_out(path: Path) -> None:
+    server = Server()
+    server.reject = (TEXTS[0], TEXTS[6], TEXTS[22])
+    with pytest.raises(bertscope.InvalidArgument, match=r"^item 1 is too long$"):
+        write(path, server)
+    rejected: list[int] = []
+    more = {"on_rejected": lambda item, error: rejected.append(item.number)}
+    cut = Server(12, raising(KeyboardInterrupt()))
+    cut.reject = server.reject
+    with pytest.raises(KeyboardInterrupt):
+        write(path, cut, **more)
+    assert rejected == [1, 7]
+    assert write(path, server, **more) == bertscope.WrittenItems(path, 20, 10, 1)
+    assert rejected == [1, 7, 23]
+    other = path.with_name(f"other{path.suffix}")
+    write(other, server, **more)
+    assert other.read_bytes() == path.read_bytes()
+    with pytest.raises(bertscope.FailedPrecondition, match="it has no row for item 1; give the same file, or leave rejected"):
+        write(path, server)
+
+
+def test_if_every_item_is_rejected_there_is_no_file(path: Path) -> None:
+    server = Server()
+    server.reject = tuple(TEXTS)
+    with pytest.raises(bertscope.InvalidArgument, match="no row to write"):
+        write(path, server, on_rejected=lambda item, error: None)
+    with pytest.raises(bertscope.InvalidArgument, match="no row to write"):
+        write(path, server, items=[])
+    assert not path.exists()
+
+
+def test_a_full_disk_leaves_whole_rows(path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = 1500
+
+    def full(file: int, data: memoryview) -> int:
+        nonlocal left
+        if not left:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        size = real(file, data[: min(left, 100)])
+        left -= size
+        return size
+
+    real = os.write
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(path, Server())
+    monkeypatch.undo()
+    rows = rows_of(path)
+    assert 0 < len(rows) < 23 and [row["text"] for row in rows] == TEXTS[: len(rows)]
+    write(path, Server())
+    assert path.read_bytes() == whole
+
+
+def test_two_runs_do_not_write_the_same_file(path: Path) -> None:
+    def again() -> None:
+        with pytest.raises(bertscope.FailedPrecondition, match="another process writes"):
+            write(path, Server())
+
+    write(path, Server(5, again))
+    assert len(rows_of(path)) == 23
+
+
+def test_pandas_polars_and_duckdb_read_the_same(path: Path) -> None:
+    write(path, Server())
+    suffix = path.suffix
+    by_polars: Any = {".csv": polars.read_csv, ".jsonl": polars.read_ndjson, ".parquet": polars.read_parquet}[suffix](path)
+    reader = {".csv": "read_csv", ".jsonl": "read_json", ".parquet": "read_parquet"}[suffix]
+    with duckdb.connect() as connection:
+        names = "item, text, length, weights, options"
+        by_duckdb = connection.execute(f"select {names} from {reader}('{path}') order by item").fetchall()
+    wanted = [(n, text, len(text) / 3, WEIGHTS["a"], '{"k": 2}') for n, text in enumerate(TEXTS, start=1)]
+    assert by_polars.select(names.split(", ")).rows() == wanted
+    assert [
+        (*row[:4], json.dumps(json.loads(row[4])) if isinstance(row[4], str) else json.dumps(row[4])) for row in by_duckdb
+    ] == wanted
+    assert [tuple(row[name] for name in names.split(", ")) for row in rows_of(path)] == wanted
+    if suffix == ".parquet":
+        assert by_polars.schema["pieces"] == polars.List(polars.String)
+        assert by_polars.schema["seen"] == polars.String
+
+
+def test_columns_of_several_types_are_texts_in_parquet(tmp_path: Path) -> None:
+    values = [1, 2.5, "x", None, True, [1], float("inf")]
+    items = [bertscope.Item("t", {"mixed": value, "number": 1 if index % 2 else 0.5}) for index, value in enumerate(values)]
+    path = tmp_path / "rows.parquet"
+    write(path, Server(), items=items)
+    found = pandas.read_parquet(path)
+    assert [None if pandas.isna(text) else text for text in found["mixed"]] == ["1", "2.5", '"x"', None, "true", "[1]", None]
+    assert found["number"].tolist() == [0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        ([bertscope.Item("t", {"length": 1})], "have a column 'length', which is a column of the results; rename it"),
+        ([bertscope.Item("t", {"model": 1})], "have a column 'model'"),
+        ([bertscope.Item("t", {"item": 1})], "item 1 has a column 'item', which is not free"),
+        ([bertscope.Item("t", {"a": 1}), bertscope.Item("t", {"a": 1, "b": 2})], "item 2 has a column 'b'"),
+        ([("a", "b", "c")], "must be a text, a pair, or an Item"),
+        ("text", r"must be many; write \[text\]"),
+    ],
+)
+def test_columns_that_are_not_free(tmp_path: Path, items: Any, problem: str) -> None:
+    with pytest.raises(bertscope.InvalidArgument, match=problem):
+        write(tmp_path / "rows.csv", Server(), items=items)
+
+
+def test_other_suffixes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(bertscope.InvalidArgument, match=r"must end with \.csv, \.jsonl, \.parquet"):
+        write(tmp_path / "rows.xlsx", Server())
+
+
+def test_long_options_are_digests(tmp_path: Path) -> None:
+    options = {"k": 1, "candidates": ["word"] * 100, "heads": bertscope.zero(1, [2]), "none": None, "timeout": 3, "model": "m"}
+    found = json.loads(identity.options_text(options))
+    assert sorted(found) == ["candidates", "heads", "k"]
+    assert found["candidates"].startswith("100, sha256:")
+    assert (found["heads"]["layer"], found["heads"]["heads"], found["heads"]["mode"]) == (1, [2], "zero")
+
+
+def test_items_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "a", "id": 7}\n\n{"text": "b", "tags": ["x"]}\n')
+    items = bertscope.ItemFile(path, bertscope.TEXTS)
+    assert (items.total, items.columns) == (2, ("text", "id", "tags"))
+    assert [(item.number, item.value) for item in items] == [(1, "a"), (3, "b")]
+    write(tmp_path / "out.jsonl", Server(), items=items)
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["id"], row["tags"]) for row in rows] == [(1, 7, None), (3, None, ["x"])]
+
+
+def test_broken_lines_of_a_file_are_named_before_anything_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "in.tsv"
+    path.write_bytes(b"text\tn\na\t1\nb\n\t3\nc\xff\t4\nd\t5\n")
+    with pytest.raises(bertscope.InvalidArgument, match="line 3: has 1 columns"):
+        bertscope.ItemFile(path, bertscope.TEXTS)
+    broken: list[str] = []
+    items = bertscope.ItemFile(path, bertscope.TEXTS, on_broken=lambda error: broken.append(str(error)))
+    assert (items.total, items.left_out) == (2, 3)
+    assert [(item.number, item.value, item.columns) for item in items] == [
+        (2, "a", {"text": "a", "n": "1"}),
+        (6, "d", {"text": "d", "n": "5"}),
+    ]
+    assert [line.split(", ")[1].split(":")[0] for line in broken] == ["line 3", "line 4", "line 5"]
+    path.write_bytes(b"text\n\xff\n")
+    with pytest.raises(bertscope.InvalidArgument, match="has no line to read"):
+        bertscope.ItemFile(path, bertscope.TEXTS, on_broken=broken.append)
+
+
+def test_a_quote_that_is_never_closed_is_not_one_broken_line(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text('text,n\na,1\n"b"c,2\nd,3\n"open,4\ne,5\n')
+    with pytest.raises(bertscope.InvalidArgument, match="line 5: is not CSV"):
+        bertscope.ItemFile(path, bertscope.TEXTS, on_broken=lambda error: None)
+
+
+def test_items_are_read_as_they_are_needed(tmp_path: Path) -> None:
+    read = 0
+
+    def items() -> Iterator[str]:
+        nonlocal read
+        for text in TEXTS:
+            read += 1
+            yield text
+
+    ahead = []
+    write(tmp_path / "rows.csv", Server(), items=items(), on_progress=lambda event: ahead.append(read - event.done))
+    assert max(ahead) <= 4
