@@ -8,8 +8,9 @@ from typing import SupportsIndex
 
 from bertscope import _validation
 from bertscope.errors import invalid_argument
-from bertscope.files import READERS, Columns, File, Items, Row, read_items
+from bertscope.files import Columns, File, Items, read_items
 from bertscope.scores.sets import TextSet
+from bertscope.table_rows import READERS, Row
 
 USUAL_GROUPS = ("field", "UID")
 """The columns of BLiMP's groups: 12 fields, and 67 paradigms."""
@@ -20,7 +21,7 @@ def read_sets(
 ) -> Items[TextSet]:
     """Reads minimal pairs with their groups, for `compare_texts`: columns "good" and "bad", or BLiMP's own.
 
-    `path` is a file, or a folder of which every file is read (.tsv, .csv or .jsonl). `groups` names the columns of groups; None
+    `path` is a file, or a folder of which every table is read. `groups` names the columns of groups; None
     means "field" and "UID", where a file has them. `limit` holds for each file. Raises OSError for a file that can't be read,
     and InvalidArgument, naming the file and the line, for one with other contents.
     """
