@@ -1,11 +1,12 @@
-"""`bertscope study dark-secrets`: a paper redone on a hosted model, as one page."""
+"""`bertscope study`: papers redone on a hosted model, each as one page."""
 
 import importlib.util
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
@@ -13,20 +14,44 @@ from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.output import Failure, console, plural, printable
 from bertscope.cli.views.progress import studying, waiting
+from bertscope.cli.views.study import print_list, print_study
+from bertscope.errors import InvalidArgument
 from bertscope.studies.dark_secrets import study_dark_secrets
 from bertscope.studies.data import find_data
+from bertscope.studies.declared import run_study
+from bertscope.studies.declared_page import study_report
+from bertscope.studies.definition import shipped
 from bertscope.studies.page import study_page
+from bertscope.studies.readers import find_study, read_questions
 
 PAGE_FORMATS = (".html",)
 MOST_TEXTS = 1000
 """The texts of each file unless set, as many as the paper took."""
 
-app = typer.Typer(help="Redo a paper on a hosted model, and write one page with all figures and tables.")
+DECLARED = "declared"
+"""Name of the hidden command that runs a declared study."""
+HELP = """Redo a paper on a hosted model: NAME of a study, or the path of a definition of yours.
+
+"list" names the studies. Figures are printed beside published ones, and --output writes one page with all figures and tables.
+"""
+
+
+class Studies(TyperGroup):
+    """Takes a word that is no command as the name of a declared study."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the command, and its arguments: of a declared study its name, too."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            args = [DECLARED, *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(cls=Studies, help=HELP)
 
 
 @app.callback(invoke_without_command=True)
 def study(context: typer.Context) -> None:
-    """Redo a paper on a hosted model, and write one page with all figures and tables."""
+    """Prints the help without a command."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 
@@ -72,3 +97,51 @@ def dark_secrets(
     with output_files.written(output) as file:
         file.write(study_page(study, dark=dark))
     screen.print(printable(f"wrote {output}"), soft_wrap=True)
+
+
+@app.command("list")
+def list_studies() -> None:
+    """Name the studies, their parts, and the files that each needs."""
+    print_list(console(), [find_study(name) for name in shipped()])
+
+
+@app.command(DECLARED, hidden=True)
+@grouped
+def declared(
+    server: ServerOptions,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study, or the path of a definition (.toml).")],
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="The folder with the study's files, as they were published.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="MODEL", help="A second model, to compare with.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", metavar="PAGE.html", help="The page to write.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of each file.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="PART", help="Ask this part alone. Repeatable.")] = None,
+    model: options.ModelName = None,
+    timeout: options.Timeout = options.TIMEOUT,
+) -> None:
+    """Redo a declared study: print its figures beside published ones, and write them as one page."""
+    output_files.require_output(output, PAGE_FORMATS)
+    if output is not None and importlib.util.find_spec("matplotlib") is None:
+        raise Failure("figures need matplotlib: pip install matplotlib")
+    try:
+        definition = find_study(name)
+        with waiting(f"reading {data or definition.name}"):
+            questions = read_questions(definition, data, limit=limit, only=only or ())
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}") from error
+    except InvalidArgument as error:
+        raise Failure(f"{error.field_violations[0].field}: {error.message}") from error
+    with server.connect(timeout) as client, studying() as show:
+        result = run_study(client, definition, questions, model=model, baseline=baseline, timeout=timeout, on_stage=show)
+    screen = console()
+    print_study(screen, result)
+    if output is not None:
+        with output_files.written(output) as file:
+            file.write(study_page(study_report(result, data, dark=dark), dark=dark))
+        screen.print(printable(f"wrote {output}"), soft_wrap=True)

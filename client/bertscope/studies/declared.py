@@ -1,0 +1,133 @@
+"""Runs a declared study: asks its items of one model, or of two, and returns figures beside published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bertscope._display import short_repr
+from bertscope.client import Client
+from bertscope.errors import invalid_argument
+from bertscope.models import Model
+from bertscope.studies.asking import Outcome, ask_pairs, ask_words
+from bertscope.studies.definition import Definition
+from bertscope.studies.inquiry import OnStage
+from bertscope.studies.items import Blank, Choice, Item, Pair, Skipped
+from bertscope.studies.measures import Comparison, Measure, Verdict, compare, judge, measures, short_name
+from bertscope.studies.readers import Questions
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one model to one part."""
+
+    __repr__ = short_repr
+
+    model: Model
+    outcomes: tuple[Outcome, ...]
+    """One for each item."""
+    measures: tuple[Measure, ...]
+    """The whole part first, then groups, for each metric."""
+    verdicts: tuple[Verdict, ...]
+    """Published figures beside the model's."""
+    skipped: Skipped
+    """Items that the model was not asked."""
+
+    @property
+    def asked(self) -> int:
+        """Number of items that were asked."""
+        return sum(not outcome.skipped for outcome in self.outcomes)
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """One part of a study."""
+
+    __repr__ = short_repr
+
+    questions: Questions
+    answers: tuple[Answers, ...] = ()
+    """The model's, then the baseline's if there is one; none if the part was left out."""
+    comparison: Comparison | None = None
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A whole declared study."""
+
+    __repr__ = short_repr
+
+    definition: Definition
+    models: tuple[Model, ...]
+    """The model, and the baseline if there is one."""
+    parts: tuple[PartResult, ...] = field(default_factory=tuple)
+
+    def measure(self, part: str, metric: str, group: str = "", model: int = 0) -> Measure:
+        """Returns one figure. Raises KeyError if there is none."""
+        for result in self.parts:
+            if result.questions.part.name == part and result.answers:
+                for measure in result.answers[model].measures:
+                    if (measure.metric, measure.group) == (metric, group):
+                        return measure
+        raise KeyError(f"{part}, {metric}, {group}")
+
+
+def run_study(
+    client: Client,
+    definition: Definition,
+    questions: Sequence[Questions],
+    *,
+    model: str | Model | None = None,
+    baseline: str | Model | None = None,
+    timeout: float | None = None,
+    on_stage: OnStage | None = None,
+) -> StudyResult:
+    """Asks all items of a study. `baseline` is a second model to compare with. `on_stage` hears of progress.
+
+    Raises NotFound for a model that is not hosted, and InvalidArgument if the model has no masked-LM head.
+    """
+    models = [client.get_model(model), *([] if baseline is None else [client.get_model(baseline)])]
+    for each in models:
+        if "cloze" not in each.capabilities:
+            raise invalid_argument("model", f"{short_name(each)} has no masked-LM head; ask one whose capabilities have cloze")
+    parts = [_part(client, models, each, timeout, on_stage) for each in questions]
+    return StudyResult(definition, tuple(models), tuple(parts))
+
+
+def _part(
+    client: Client, models: Sequence[Model], questions: Questions, timeout: float | None, on_stage: OnStage | None
+) -> PartResult:
+    items = questions.read.items
+    if not items:
+        return PartResult(questions)
+    answers = [_answers(client, model, questions, items, timeout, on_stage) for model in models]
+    comparison = compare(questions.part, answers[0].outcomes, answers[1].outcomes) if len(answers) > 1 else None
+    return PartResult(questions, tuple(answers), comparison)
+
+
+def _answers(
+    client: Client,
+    model: Model,
+    questions: Questions,
+    items: Sequence[Item],
+    timeout: float | None,
+    on_stage: OnStage | None,
+) -> Answers:
+    part, stage = questions.part, f"{questions.part.name}, {short_name(model)}"
+
+    def show(done: int, total: int) -> None:
+        if on_stage is not None:
+            on_stage(stage, done, total)
+
+    if part.ask == "pair":
+        pairs = [item for item in items if isinstance(item, Pair)]
+        outcomes = ask_pairs(client, model, pairs, part.scoring, timeout, show)
+    else:
+        questioned = [item for item in items if isinstance(item, Choice | Blank)]
+        outcomes = ask_words(client, model, questioned, timeout, show)
+    found = measures(part, items, outcomes)
+    skipped = Skipped()
+    for item, outcome in zip(items, outcomes, strict=True):
+        if outcome.skipped:
+            skipped.add(outcome.skipped, item.example())
+    return Answers(model, tuple(outcomes), tuple(found), tuple(judge(part, model, found)), skipped)

@@ -1,0 +1,143 @@
+"""Draws the figures of a part of a declared study: a row for each group, beside published figures.
+
+matplotlib is imported only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bertscope._display import short_repr
+from bertscope.errors import invalid_argument
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, set_title, shown
+from bertscope.studies.declared import PartResult
+from bertscope.studies.measures import Measure, short_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW, MARGIN, WIDTH = 0.3, 2.0, 8.0
+"""Inches: the height of a row; of title, axis and legend together; the width."""
+MAX_ROWS = 80
+"""The most rows of a figure; of more groups, those with most items are shown."""
+MAX_NAME = 44
+APART = 0.28
+"""Rows: the distance between the marks of a row."""
+MARKERS = ("o", "s")
+PUBLISHED = ("D", "^", "v", "P", "X")
+WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One kind of mark: a metric of a model."""
+
+    __repr__ = short_repr
+
+    label: str
+    measures: dict[str, Measure]
+    """By group."""
+
+
+def plot_part(result: PartResult, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a row for each group of a part and one for all items: the part's metric with Wilson's 95 % interval, for the model
+    and the baseline, or two metrics of one model; published figures are marks of their own; `dark` on a dark page.
+
+    Raises InvalidArgument if nothing was asked, and ImportError without matplotlib.
+    """
+    theme = DARK if dark else LIGHT
+    if not any(answers.asked for answers in result.answers):
+        raise invalid_argument("result", "has no item that was asked; there is nothing to draw")
+    series = series_of(result)
+    rows = _rows(series[0])
+    figure = new_figure(WIDTH, MARGIN + ROW * len(rows), theme=theme)
+    axes = figure.subplots()
+    for place, each in enumerate(series):
+        _draw(axes, rows, each, (place - (len(series) - 1) / 2) * APART, place, theme)
+    metric = result.questions.part.metrics[0]
+    published = [one for one in result.questions.part.published if one.metric == metric and one.group in rows]
+    for number, name in enumerate(dict.fromkeys(one.model for one in published)):
+        own = [one for one in published if one.model == name]
+        places = [rows.index(one.group) for one in own]
+        axes.plot(
+            [100 * one.value for one in own],
+            places,
+            PUBLISHED[number % len(PUBLISHED)],
+            markerfacecolor="none",
+            markeredgecolor=theme.ink,
+            markersize=6,
+            label=shown(f"{name.split('/')[-1]}, published"),
+        )
+    _frame(figure, axes, rows, series[0], theme)
+    part = result.questions.part
+    left = len(series[0].measures) - len(rows)
+    more = f"; {left} groups with fewer items are not shown" if left else ""
+    set_title(figure, shown(title or f"{part.title}{more}"), theme=theme)
+    return figure
+
+
+def series_of(result: PartResult) -> list[Series]:
+    """Returns the marks to draw: the first metric of both models, or the first two metrics of one."""
+    metrics = result.questions.part.metrics
+    if len(result.answers) > 1:
+        return [
+            Series(f"{short_name(answers.model)}, {metrics[0]}", _by_group(answers.measures, metrics[0]))
+            for answers in result.answers
+        ]
+    (answers,) = result.answers
+    shares = [metric for metric in metrics if metric != "mrr"][:2] or metrics[:1]
+    return [Series(f"{short_name(answers.model)}, {metric}", _by_group(answers.measures, metric)) for metric in shares]
+
+
+def _by_group(measures: Sequence[Measure], metric: str) -> dict[str, Measure]:
+    return {measure.group: measure for measure in measures if measure.metric == metric}
+
+
+def _rows(series: Series) -> list[str]:
+    """Returns the groups of a figure, all items first and then the best group."""
+    groups = sorted((group for group in series.measures if group), key=lambda group: -series.measures[group].items)
+    chosen = groups[: MAX_ROWS - 1]
+    return ["", *sorted(chosen, key=lambda group: -series.measures[group].value)]
+
+
+def _draw(axes: Axes, rows: list[str], series: Series, shift: float, number: int, theme: Theme) -> None:
+    color = theme.lines[number % len(theme.lines)]
+    label = shown(series.label)
+    for row, group in enumerate(rows):
+        measure = series.measures.get(group)
+        if measure is None or math.isnan(measure.value):
+            continue
+        if not math.isnan(measure.low):
+            ends = [100 * measure.low, 100 * measure.high]
+            axes.plot(ends, [row + shift] * 2, color=color, linewidth=1.6, solid_capstyle="butt")
+        axes.plot(
+            *(100 * measure.value, row + shift, MARKERS[number % len(MARKERS)]),
+            color=color,
+            markersize=5.5,
+            markeredgecolor=theme.page,
+            markeredgewidth=0.5,
+            label=label,
+        )
+        label = "_"  # A label that begins so is not in the legend.
+
+
+def _frame(figure: Figure, axes: Axes, rows: list[str], series: Series, theme: Theme) -> None:
+    names = [group or WHOLE for group in rows]
+    names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..." for name in names]
+    counts = [series.measures[group].items for group in rows]
+    axes.set_yticks(range(len(rows)), [shown(f"{name} ({count:,})") for name, count in zip(names, counts, strict=True)])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(-2, 102)
+    axes.set_facecolor(theme.page)
+    axes.set_xlabel("% of the items (a line: 95 % interval)", color=theme.ink)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    outline(axes, theme)
+    legend = figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    for text in legend.get_texts():
+        text.set_color(theme.ink)

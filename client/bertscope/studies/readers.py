@@ -1,0 +1,99 @@
+"""Names the readers of a study's data, and finds its files in a folder.
+
+A reader takes files as they were published and returns their items. What it does not take is counted, with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertscope._display import short_repr
+from bertscope.errors import invalid_argument
+from bertscope.studies import published_agreement, published_diagnostics, published_facts, tables
+from bertscope.studies.definition import Definition, Part, read_definition
+from bertscope.studies.items import Item, Read
+
+READERS = {
+    "table": (tables.options, tables.read),
+    "gulordava": (published_agreement.options, published_agreement.read_gulordava),
+    "linzen": (published_agreement.options, published_agreement.read_linzen),
+    "marvin-linzen": (published_agreement.options, published_agreement.read_marvin_linzen),
+    "cprag": (published_diagnostics.options, published_diagnostics.read_cprag),
+    "role": (published_diagnostics.options, published_diagnostics.read_role),
+    "negation-simple": (published_diagnostics.options, published_diagnostics.read_negation_simple),
+    "negation-natural": (published_diagnostics.options, published_diagnostics.read_negation_natural),
+    "masked-sentences": (published_facts.no_options, published_facts.read_masked_sentences),
+}
+"""By name: what checks a reader's own keys of a definition, and the reader."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A part of a study with its items."""
+
+    __repr__ = short_repr
+
+    part: Part
+    read: Read
+    missing: str = ""
+    """The reason why there are no items; empty if there are."""
+
+
+def find_study(name: str) -> Definition:
+    """Returns a shipped study by its name, or another by the path of its file, which ends with ".toml".
+
+    Raises InvalidArgument for an unknown name and for a broken definition, and OSError for a file that can't be read.
+    """
+    return read_definition(name, {reader: check for reader, (check, _) in READERS.items()})
+
+
+def read_questions(
+    definition: Definition, folder: Path | None = None, *, limit: int | None = None, only: Sequence[str] = ()
+) -> list[Questions]:
+    """Returns the items of each part, the first `limit` of each file; a part without files says what is missing.
+
+    `only` names the parts to take. Raises InvalidArgument for a broken file, for an unknown part, and if no part has items.
+    """
+    names = [part.name for part in definition.parts]
+    for name in only:
+        if name not in names:
+            raise invalid_argument("only", f"{name!r} is no part of {definition.name}; these are: {', '.join(names)}")
+    if folder is not None and not folder.is_dir():
+        raise invalid_argument("data", f"{folder} is not a folder; name the one with the study's files")
+    found = [read_part(part, folder, limit) for part in definition.parts if not only or part.name in only]
+    if not any(questions.read.items for questions in found):
+        wanted = "; ".join(dict.fromkeys(questions.missing for questions in found if questions.missing))
+        raise invalid_argument("data", f"there is nothing to ask: {wanted or 'all items are skipped'}")
+    return found
+
+
+def read_part(part: Part, folder: Path | None, limit: int | None) -> Questions:
+    """Returns the items of one part."""
+    if part.shipped:
+        data = importlib.resources.files("bertscope.studies").joinpath("definitions")
+        paths = [Path(str(data.joinpath(name))) for name in part.files]
+    elif folder is None:
+        return Questions(part, Read(), f"{part.name} needs {' or '.join(part.files)}; name their folder with --data")
+    else:
+        paths = files(folder, part.files)
+    if not paths:
+        return Questions(part, Read(), f"{part.name} needs {' or '.join(part.files)}, which {folder} does not have")
+    read: Callable[[Part, Path, Read], list[Item]] = READERS[part.reader][1]
+    found = Read()
+    for path in paths:
+        items = read(part, path, found)[:limit]
+        found.items += items
+        found.files.append(f"{path.name if part.shipped else path}: {len(items)} items")
+    return Questions(part, found)
+
+
+def files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    """Returns the files of a folder and the folders in it whose paths end like a pattern; the first that fits any counts."""
+    for pattern in patterns:
+        found = sorted(path for path in folder.rglob(pattern) if path.is_file())
+        if found:
+            return found
+    return []

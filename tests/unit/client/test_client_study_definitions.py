@@ -1,0 +1,244 @@
+"""Declared studies: their definitions, the readers of published formats, figures and verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import bertscope
+import pytest
+from bertscope.models import Model
+from bertscope.studies.asking import Outcome, Score, WordScores, outcome
+from bertscope.studies.declared import Answers, PartResult
+from bertscope.studies.declared_page import comparison_lines, figures_table, left_out, verdict_line
+from bertscope.studies.definition import Published, shipped
+from bertscope.studies.group_figures import plot_part
+from bertscope.studies.items import Blank, Choice, Pair, Skipped
+from bertscope.studies.measures import compare, judge, measures
+from bertscope.studies.readers import Questions, find_study, read_questions
+
+DEFINITION = """
+title = "Mine"
+paper = "None"
+
+[[part]]
+name = "forms"
+title = "Forms"
+asked = "Which form?"
+definition = "The likelier one."
+reader = "table"
+files = ["forms.tsv"]
+ask = "choice"
+groups = ["kind"]
+
+[[part.published]]
+model = "some/model"
+value = 0.5
+tolerance = 0.01
+source = "Table 1"
+items = 4
+"""
+FORMS = "text\tright\twrong\tkind\n" + "The dogs [MASK] .\tbark\tbarks|barked\ta\n" * 3 + "A dog [MASK] .\tbarks\tbark\tb\n"
+GULORDAVA = (
+    "pattern\tform\tclass\ttype\tn_attr\tlen_prefix\tsent\n"
+    'p\truns\tcorrect\toriginal\t0\t2\t"The ""Cat"" runs far . <eos>"\n'
+    'p\trun\twrong\toriginal\t0\t2\t"The ""Cat"" runs far . <eos>"\n'
+    "p\tis\tcorrect\tgenerated\t1\t1\tIt is . <eos>\n"
+    "p\tare\twrong\tgenerated\t1\t1\tIt is . <eos>\n"
+)
+MODEL = Model(
+    **{field.name: None for field in dataclasses.fields(Model)}  # type: ignore[arg-type]
+    | {"name": "models/m", "source": "some/model", "precision": "fp32", "weights_digest": "sha256:1"}
+)
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(study: str, part: str, folder: Path) -> Questions:
+    (found,) = read_questions(find_study(study), folder, only=[part])
+    return found
+
+
+@pytest.mark.parametrize("name", list(shipped()))
+def test_a_shipped_definition_is_valid_and_names_its_sources(name: str) -> None:
+    definition = find_study(name)
+    assert definition.parts
+    assert all(published.source for part in definition.parts for published in part.published)
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "message"),
+    [
+        ('title = "Mine"\n', "", r'title = "\.\.\."'),
+        ('reader = "table"', 'reader = "tables"', "'tables' is not known; write one of table, "),
+        ('ask = "choice"', "ask = 1", "with one of choice, blank, pair"),
+        ('groups = ["kind"]', "groups = [1]", "must be a list of texts"),
+        ('groups = ["kind"]', 'group = "kind"', "is not a key that is read here"),
+        ('ask = "choice"', 'ask = "blank"\nmetrics = ["accuracy"]', "'accuracy' is not measured of blanks; write \"p@1\""),
+        ("value = 0.5", "value = 50", "write 0.833 for 83.3 %"),
+        ("value = 0.5", "value = true", "must be value = 0.5"),
+        ("[[part]]", "[[part]", "is not TOML"),
+        ('groups = ["kind"]', 'template = "[X] and [X]"', r"needs \[X\] for the subject and \[Y\]"),
+    ],
+)
+def test_a_broken_definition_is_one_line_with_the_remedy(tmp_path: Path, change: str, to: str, message: str) -> None:
+    path = written(tmp_path / "mine.toml", DEFINITION.replace(change, to, 1))
+    with pytest.raises(bertscope.InvalidArgument, match=message) as caught:
+        find_study(str(path))
+    assert caught.value.field_violations[0].field.startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_study_names_the_known_ones() -> None:
+    with pytest.raises(bertscope.InvalidArgument, match="'nope' is no study; these are: agreement, "):
+        find_study("nope")
+
+
+def test_a_definition_of_ones_own_reads_a_table(tmp_path: Path) -> None:
+    written(tmp_path / "forms.tsv", FORMS)
+    (found,) = read_questions(find_study(str(written(tmp_path / "mine.toml", DEFINITION))), tmp_path)
+    text = "The dogs [MASK] ."
+    assert found.read.items[0] == Choice(((text, "bark"), (text, "barks"), (text, "barked")), ("a",))
+    assert len(found.read.items) == 4
+    written(tmp_path / "forms.tsv", "text\tright\twrong\tkind\nno mask\ta\tb\tc\n")
+    with pytest.raises(bertscope.InvalidArgument, match="the text has 0 masks"):
+        read_questions(find_study(str(tmp_path / "mine.toml")), tmp_path)
+    with pytest.raises(bertscope.InvalidArgument, match=r"there is nothing to ask: forms needs forms\.tsv"):
+        read_questions(find_study(str(tmp_path / "mine.toml")), written(tmp_path / "other" / "a", "").parent)
+    with pytest.raises(bertscope.InvalidArgument, match="'x' is no part of mine; these are: forms"):
+        read_questions(find_study(str(tmp_path / "mine.toml")), tmp_path, only=["x"])
+
+
+def test_gulordava_is_read_as_goldberg_does(tmp_path: Path) -> None:
+    path = written(tmp_path / "data" / "generated.tab", GULORDAVA)
+    found = read("agreement", "gulordava", tmp_path)
+    text = 'the "cat" [MASK] far .'
+    assert found.read.items == [Choice(((text, "runs"), (text, "run")), ("original", "0 attractors"))]
+    assert found.read.skipped.lines() == ["1 skipped: the right form is one of is, are (first: is, are)"]
+    written(path, GULORDAVA.replace("correct", "wrong"))
+    with pytest.raises(bertscope.InvalidArgument, match="is not the wrong form") as caught:
+        read("agreement", "gulordava", tmp_path)
+    assert caught.value.field_violations[0].field == f"{path}, line 3"
+
+
+def test_marvin_and_linzen_and_linzen_are_read_as_bert_syntax_does(tmp_path: Path) -> None:
+    rows = "simple_inanim\tsing\tthe movie is good\tthe movie are good\nsimple\tsing\tthe cat runs\tthe cats run\n"
+    written(tmp_path / "marvin_linzen_dataset.tsv", rows)
+    written(tmp_path / "lgd_dataset.tsv", "2\tVBZ\tthe keys to it ***mask*** here\tare\tis\n")
+    found = read("agreement", "marvin-linzen", tmp_path).read
+    text = "the movie [MASK] good ."
+    assert found.items == [Choice(((text, "is"), (text, "are")), ("simple_anim",))]
+    assert found.skipped.counts.total() == 1
+    text = "the keys to it [MASK] here"
+    assert read("agreement", "linzen", tmp_path).read.items == [Choice(((text, "are"), (text, "is")), ("2 attractors",))]
+
+
+def test_diagnostics_are_read_as_published(tmp_path: Path) -> None:
+    head = "item\tcontext_s1\tcontext_s2\texpected\twithin_category\tbetween_category\tconstraint\n"
+    written(tmp_path / "CPRAG-102.tsv", head + "0\tHe ran.\tHe likes\tchess\tgo\tfootball\tH\n")
+    head = "item\tcontext\texpected\texp_cloze\ttarget\ttgt_cloze\ttgt_cloze(strict)\n"
+    rows = "1-b\ta ghost he had \tseen|met with\t0.6\thaunted\t0\t0\n1-a\ta man it had \thaunted\t0.6\thaunted\t0.6\t0.6\n"
+    written(tmp_path / "ROLE-88.tsv", head + rows)
+    head = "item\tcontext_aff\tcontext_neg\ttarget_aff\ttarget_neg\n"
+    written(tmp_path / "NEG-136-SIMP.tsv", head + "0\tAn ant is (a|an)\tAn ant is not (a|an)\tinsect\ttool\n")
+    written(tmp_path / "NEG-136-NAT.tsv", head[:-1] + "\tlicensing\n0\tIt is very\tIt isn't very\tsafe\tbad\tY\n")
+    text = "He ran. He likes [MASK]"
+    group = ("high constraint",)
+    assert read("diagnostics", "cprag", tmp_path).read.items == [Blank(text, ("chess",), group)]
+    words = ("chess", "go", "football")
+    assert read("diagnostics", "cprag-sensitivity", tmp_path).read.items == [Choice(tuple((text, w) for w in words), group)]
+    assert read("diagnostics", "role", tmp_path).read.items[0] == Blank("a ghost he had [MASK]", ("seen", "met"))
+    options = (("a man it had [MASK]", "haunted"), ("a ghost he had [MASK]", "haunted"))
+    assert read("diagnostics", "role-sensitivity", tmp_path).read.items == [Choice(options)]
+    both = read("diagnostics", "neg-simp-sensitivity", tmp_path).read.items
+    assert both[1] == Choice((("An ant is not a [MASK]", "tool"), ("An ant is not an [MASK]", "insect")), ("negative",))
+    natural = read("diagnostics", "neg-nat-sensitivity", tmp_path).read.items
+    assert [item.groups for item in natural] == [("affirmative", "licensed affirmative"), ("negative", "licensed negative")]
+
+
+def test_blimp_is_read_as_published(tmp_path: Path) -> None:
+    line = '{"sentence_good": "A cat sleeps.", "sentence_bad": "A cat sleep.", "linguistics_term": "agreement", "UID": "one"}\n'
+    written(tmp_path / "data" / "one.jsonl", line)
+    assert read("blimp", "original", tmp_path).read.items == [Pair("A cat sleeps.", "A cat sleep.", ("agreement", "one"))]
+
+
+def test_outcomes_are_strict_and_say_why_an_item_is_skipped() -> None:
+    scores = WordScores(
+        {("a [MASK]", "x"): Score(-1.0, 3), ("a [MASK]", "y"): Score(-1.0, 3), ("b [MASK]", "x"): Score(-2.0, 9)}
+    )
+    scores.texts["c [MASK]"] = "the text is too long"
+    assert outcome(Choice((("a [MASK]", "x"), ("a [MASK]", "y"))), scores) == Outcome(tied=True)
+    assert outcome(Choice((("a [MASK]", "x"), ("b [MASK]", "x"))), scores) == Outcome(right=True)
+    assert outcome(Choice((("b [MASK]", "x"), ("a [MASK]", "x"))), scores) == Outcome()
+    assert outcome(Choice((("a [MASK]", "x"), ("a [MASK]", "z"))), scores).skipped == (
+        "a word is not a single entry of the vocabulary"
+    )
+    assert outcome(Choice((("c [MASK]", "x"), ("a [MASK]", "x"))), scores).skipped == "the text is too long"
+    assert outcome(Blank("a [MASK]", ("z", "y")), scores) == Outcome(rank=3)
+
+
+def result(tmp_path: Path, outcomes: list[Outcome], other: list[Outcome] | None = None) -> PartResult:
+    written(tmp_path / "forms.tsv", FORMS)
+    (questions,) = read_questions(find_study(str(written(tmp_path / "mine.toml", DEFINITION))), tmp_path)
+    part, items = questions.part, questions.read.items
+    answers = []
+    for model, own in ((MODEL, outcomes), (dataclasses.replace(MODEL, name="models/other", source="else"), other)):
+        if own is not None:
+            found = measures(part, items, own)
+            answers.append(Answers(model, tuple(own), tuple(found), tuple(judge(part, model, found)), Skipped()))
+    return PartResult(questions, tuple(answers), compare(part, outcomes, other) if other else None)
+
+
+def test_figures_verdicts_and_the_comparison(tmp_path: Path) -> None:
+    right, wrong, tied = Outcome(right=True), Outcome(), Outcome(tied=True)
+    part = result(tmp_path, [right, right, tied, wrong], [wrong, right, right, Outcome("too long")])
+    whole = part.answers[0].measures[0]
+    assert (whole.group, whole.value, whole.items, whole.tied) == ("", 0.5, 4, 1)
+    assert whole.low < 0.5 < whole.high
+    assert [(one.group, one.items) for one in part.answers[1].measures] == [("", 3), ("a", 3)]
+    assert verdict_line(part.answers[0]) == "m: reproduced (accuracy 0.500, published 0.500)"
+    assert verdict_line(part.answers[1]) == "other: no published figure for these weights"
+    assert part.comparison is not None
+    assert (part.comparison.items, part.comparison.only_model, part.comparison.only_baseline) == (3, 1, 1)
+    assert "p = 1" in comparison_lines(part)[0]
+    table = figures_table(part)
+    assert [len(row) for row in table.rows] == [len(table.columns)] * 3
+    assert left_out(part) == []
+    assert plot_part(part, dark=True).axes
+    with pytest.raises(bertscope.InvalidArgument, match="no item that was asked"):
+        plot_part(result(tmp_path, [Outcome("long")] * 4))
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, "reproduced"),
+        ({"value": 0.6}, "differs"),
+        ({"items": 5}, "not compared: 4 items of 5"),
+        ({"weights": "sha256:2"}, "another model"),
+        ({"weights": "sha256:1", "model": "x"}, "reproduced"),
+        ({"group": "none"}, "not measured"),
+        ({"model": "x"}, "another model"),
+    ],
+)
+def test_a_verdict_needs_the_same_weights_and_items(tmp_path: Path, change: dict[str, object], verdict: str) -> None:
+    outcomes = [Outcome(right=True)] * 2 + [Outcome()] * 2
+    part = result(tmp_path, outcomes)
+    published = dataclasses.replace(Published("some/model", "accuracy", 0.5, 0.01, "Table 1", items=4), **change)  # type: ignore[arg-type]
+    (found,) = judge(dataclasses.replace(part.questions.part, published=(published,)), MODEL, part.answers[0].measures)
+    assert found.verdict == verdict
+
+
+def test_ranks_make_shares_and_means_over_groups(tmp_path: Path) -> None:
+    part = dataclasses.replace(find_study("capitals").parts[0], mean="groups")
+    items = [Blank("[MASK]", ("x",), (group,)) for group in "aab"]
+    found = {(one.group, one.metric): one for one in measures(part, items, [Outcome(rank=rank) for rank in (1, 20, 1)])}
+    assert found["a", "p@1"].value == 0.5
+    assert found["", "p@1"].value == 0.75
+    assert math.isnan(found["", "p@1"].low)
+    assert found["b", "mrr"].value == 1.0
