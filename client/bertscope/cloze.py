@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
 from bertscope._lazy import ReadOnUse, made
-from bertscope._messages import Interventions, head_interventions, provenance, values
+from bertscope._messages import (
+    Asked,
+    Interventions,
+    Numbers,
+    asked_texts,
+    head_interventions,
+    provenance,
+    values,
+    with_items,
+)
 from bertscope.choices import Decoding
-from bertscope.errors import InvalidReply
+from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.fillings import Filling, read_filling
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Results
@@ -26,6 +38,7 @@ PREDICTION_COLUMNS = [
 ]  # fmt: skip
 FILLING_COLUMNS = ["text", "order", "filled", "tokens", "pieces", "log_probability", "mean_log_probability"]
 
+TextAndCandidates = tuple[str, list[str]]
 DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 
 
@@ -49,6 +62,8 @@ class Prediction:
     """Share of this candidate among all candidates, 0 to 1; None for top-k predictions."""
     rank: int | None
     """Rank among the whole vocabulary, 1 is the likeliest; None for a candidate of several pieces."""
+    logit: float | None = None
+    """Score before the softmax; None unless requested, and for a candidate of several pieces."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +125,14 @@ class FilledText(ReadOnUse):
         the tokens that were cut away."""
         masks = [mask.predictions for mask in self.masks]
         shares = [[prediction.candidate_probability for prediction in mask] for mask in masks]
+        logits = [[prediction.logit for prediction in mask] for mask in masks]
         return {
             "tokens": [[prediction.token for prediction in mask] for mask in masks],
             "probabilities": [[prediction.probability for prediction in mask] for mask in masks],
             "log_probabilities": [[prediction.log_probability for prediction in mask] for mask in masks],
             "candidate_probabilities": None if shares == [[None] * len(mask) for mask in masks] else shares,
             "ranks": [[prediction.rank for prediction in mask] for mask in masks],
+            "logits": None if logits == [[None] * len(mask) for mask in masks] else logits,
             "fillings": [filling.tokens for filling in self.fillings] or None,
             "filling_log_probabilities": [filling.log_probability for filling in self.fillings] or None,
             "truncated_tokens": self.truncated_tokens,
@@ -129,7 +146,7 @@ class FilledTexts(Results[FilledText]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each prediction: text, mask (index in the text), start, end, order (from 1), token, probability,
-        log_probability, candidate_probability, rank.
+        log_probability, candidate_probability, rank, and logit if logits were requested.
 
         With a joint decoding, a row for each filling: text, order (from 1), filled (the text with it in place), tokens and
         pieces (tuples with an entry for each mask), log_probability, mean_log_probability. Needs the extra "pandas"."""
@@ -147,6 +164,8 @@ def fill_mask_request(
     decoding: Decoding | None = None,
     beam_width: SupportsIndex | None = None,
     max_pieces: SupportsIndex | None = None,
+    piece_ids: Numbers | None = None,
+    logits: bool = False,
 ) -> cloze_pb2.FillMaskRequest:
     """Returns the request of FillMask, without its texts."""
     words = None if candidates is None else _validation.not_empty("candidates", _validation.texts("candidates", candidates))
@@ -162,7 +181,46 @@ def fill_mask_request(
         else _validation.choice("decoding", decoding, DECODINGS),
         beam_width=None if beam_width is None else _validation.uint32("beam_width", beam_width),
         max_pieces=None if max_pieces is None else _validation.uint32("max_pieces", max_pieces),
+        piece_ids=_validation.uint32s("piece_ids", piece_ids),
+        logits=_validation.flag("logits", logits),
     )
+
+
+def asked_candidates(texts: str | Iterable[str], candidates: Iterable[Iterable[str]]) -> Asked[TextAndCandidates]:
+    """Returns texts, each with its candidates, read as they are needed."""
+    asked = asked_texts(texts)
+    lists = _validation.many(field := "candidates_per_text", candidates, "lists of strings, one for each text")
+    total = asked.total if isinstance(lists, Sized) else None  # None: both are read to their ends
+    if total is not None and isinstance(lists, Sized) and len(lists) != total:
+        raise invalid_argument(field, f"has {len(lists)} lists for {total} texts; give one for each")
+    return Asked(_paired(asked.items, iter(lists)), total)
+
+
+def _paired(texts: Iterator[str], lists: Iterator[object]) -> Iterator[TextAndCandidates]:
+    """Yields each text with its candidates."""
+    ended = object()
+    for index in count():
+        text, words = next(texts, None), next(lists, ended)
+        if text is None and words is ended:
+            return
+        if text is None or words is ended:
+            raise invalid_argument("candidates_per_text", "has not one list for each text")
+        field = f"candidates_per_text[{index}]"
+        if isinstance(words, str):
+            raise invalid_argument(field, "must be a list of strings, not str")
+        yield text, _validation.texts(field, words)  # type: ignore[arg-type]  # it checks that
+
+
+def with_candidates(request: cloze_pb2.FillMaskRequest, items: Sequence[TextAndCandidates]) -> cloze_pb2.FillMaskRequest:
+    """Returns the request about some texts, each with its candidates."""
+    result = with_items(request, "texts", [text for text, _ in items])
+    result.text_candidates.extend(cloze_pb2.CandidateList(words=words) for _, words in items)
+    return result
+
+
+def read_with_candidates(items: Sequence[TextAndCandidates], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
+    """Returns the answers, each with its text."""
+    return read_filled_texts([text for text, _ in items], response)
 
 
 def read_filled_texts(texts: Sequence[str], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
@@ -192,7 +250,7 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
     rank: int | None = message.rank
     if not rank and not message.HasField("rank"):
         rank = None
-    return made(
+    found = made(
         Prediction,
         token=message.token,
         pieces=tuple(message.pieces[:]),  # protobuf copies a slice at once, but iterates item by item
@@ -202,6 +260,9 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
         candidate_probability=share,
         rank=rank,
     )
+    if message.HasField("logit"):
+        found.__dict__["logit"] = message.logit
+    return found
 
 
 def _table(results: Iterable[FilledText]) -> pd.DataFrame:
@@ -218,7 +279,11 @@ def _table(results: Iterable[FilledText]) -> pd.DataFrame:
         for index, mask in enumerate(result.masks)
         for order, prediction in enumerate(mask.predictions, start=1)
     ]
-    return data_frame(rows, PREDICTION_COLUMNS).astype({"candidate_probability": "float64", "rank": "Int64"})
+    table = data_frame(rows, PREDICTION_COLUMNS).astype({"candidate_probability": "float64", "rank": "Int64"})
+    logits = [word.logit for result in results for mask in result.masks for word in mask.predictions]
+    if any(logit is not None for logit in logits):
+        table["logit"] = np.array(logits, dtype=np.float64)
+    return table
 
 
 def _fillings_table(results: Iterable[FilledText]) -> pd.DataFrame:

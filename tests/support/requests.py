@@ -95,6 +95,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[WORD, WORD])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[f"{WORD}🦖"])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], reference_texts=[WORD])),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], text_candidates=[cloze_pb2.CandidateList(words=[WORD, WORD])])),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[WORD], piece_ids=[1])),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID, WORD], decoding=cloze_pb2.MASK_DECODING_BEAM)),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID, LONG.text], max_pieces=3)),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[WORD], max_pieces=3)),

@@ -7,11 +7,19 @@ from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions, asked_texts, with_items
+from bertscope._messages import Interventions, Numbers, asked_texts, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.choices import Decoding
-from bertscope.cloze import FilledText, FilledTexts, fill_mask_request, read_filled_texts
+from bertscope.cloze import (
+    FilledText,
+    FilledTexts,
+    asked_candidates,
+    fill_mask_request,
+    read_filled_texts,
+    read_with_candidates,
+    with_candidates,
+)
 from bertscope.models import Model
 from bertscope.v1 import cloze_pb2
 
@@ -32,6 +40,9 @@ class AsyncClozeCalls(AsyncManyTexts):
         decoding: Decoding | None = None,
         beam_width: SupportsIndex | None = None,
         max_pieces: SupportsIndex | None = None,
+        candidates_per_text: Iterable[Iterable[str]] | None = None,
+        piece_ids: Numbers | None = None,
+        logits: bool = False,
         timeout: float | None = None,
     ) -> FilledTexts:
         """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
@@ -44,6 +55,9 @@ class AsyncClozeCalls(AsyncManyTexts):
         (which keeps `beam_width` partial fillings, 5 unless set): each mask with the words chosen before in place. The answers
         have top_k `fillings` then, likeliest first. With `max_pieces` a mask stands for 1 to so many vocabulary entries (10 at
         most), decoded by a beam unless `decoding` says otherwise, and fillings are ordered by their mean_log_probability.
+
+        In place of `candidates` there may be `candidates_per_text`, a list for each text, or `piece_ids`, indices of vocabulary
+        entries. `logits` gives the scores before the softmax, too.
 
         One answer for each text, in order. `timeout` holds for each call.
         A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
@@ -60,6 +74,9 @@ class AsyncClozeCalls(AsyncManyTexts):
             decoding=decoding,
             beam_width=beam_width,
             max_pieces=max_pieces,
+            candidates_per_text=candidates_per_text,
+            piece_ids=piece_ids,
+            logits=logits,
             timeout=timeout,
         )
         async with aclosing(stream) as answers:
@@ -78,6 +95,9 @@ class AsyncClozeCalls(AsyncManyTexts):
         decoding: Decoding | None = None,
         beam_width: SupportsIndex | None = None,
         max_pieces: SupportsIndex | None = None,
+        candidates_per_text: Iterable[Iterable[str]] | None = None,
+        piece_ids: Numbers | None = None,
+        logits: bool = False,
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[FilledText, None]:
@@ -96,8 +116,12 @@ class AsyncClozeCalls(AsyncManyTexts):
             decoding=decoding,
             beam_width=beam_width,
             max_pieces=max_pieces,
+            piece_ids=piece_ids,
+            logits=logits,
         )
-        build = partial(with_items, request, "texts")
-        asked, large = asked_texts(texts), bool(request.reference_texts)
-        reply = cloze_pb2.FillMaskResponse
+        large, reply = bool(request.reference_texts), cloze_pb2.FillMaskResponse
+        if candidates_per_text is not None:
+            pairs, fill = asked_candidates(texts, candidates_per_text), partial(with_candidates, request)
+            return self._answers(pairs, fill, reply, read_with_candidates, timeout, large=large, on_rejected=on_rejected)
+        build, asked = partial(with_items, request, "texts"), asked_texts(texts)
         return self._answers(asked, build, reply, read_filled_texts, timeout, large=large, on_rejected=on_rejected)

@@ -75,11 +75,14 @@ class FillMaskRequest(_message.Message):
     DECODING_FIELD_NUMBER: _builtins.int
     BEAM_WIDTH_FIELD_NUMBER: _builtins.int
     MAX_PIECES_FIELD_NUMBER: _builtins.int
+    TEXT_CANDIDATES_FIELD_NUMBER: _builtins.int
+    PIECE_IDS_FIELD_NUMBER: _builtins.int
+    LOGITS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     top_k: _builtins.int
     """How many predictions to give for each mask, or how many fillings of each text with a joint decoding: 1 to vocabulary_size;
-    unset means 5. Must be unset with candidates.
+    unset means 5. Must be unset with candidates, text_candidates and piece_ids.
     """
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an error.
@@ -95,6 +98,8 @@ class FillMaskRequest(_message.Message):
     with as many masks in its place, filled jointly; the top_k fillings of all these are given by mean_log_probability. Must be
     unset with candidates and with MASK_DECODING_INDEPENDENT. With truncate, a text is cut further, so that they fit in.
     """
+    logits: _builtins.bool
+    """True: predictions also have their logits. Must be false with a joint decoding."""
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Texts, 1 to the server's limit (256 unless set otherwise), each of at most 100,000 code points (likewise) and with at least
@@ -104,7 +109,8 @@ class FillMaskRequest(_message.Message):
     @_builtins.property
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Words to score instead, at most 1000 (unless the server is set otherwise) of at most 1000 characters, none empty, none
-        twice. A word of several pieces is scored with as many masks as it has pieces.
+        twice. A word of several pieces is scored with as many masks as it has pieces. At most one of candidates, text_candidates
+        and piece_ids is set.
         """
 
     @_builtins.property
@@ -115,6 +121,16 @@ class FillMaskRequest(_message.Message):
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
         rejected without it. Each may be of as many tokens as the model reads.
+        """
+
+    @_builtins.property
+    def text_candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___CandidateList]:
+        """Candidates of each text, one list for each, in place of candidates that are the same for all."""
+
+    @_builtins.property
+    def piece_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Vocabulary indices to score in place of candidates, at most 1000 (unless the server is set otherwise), each 0 to
+        vocabulary_size - 1, none twice.
         """
 
     def __init__(
@@ -130,10 +146,13 @@ class FillMaskRequest(_message.Message):
         decoding: Global___MaskDecoding.ValueType = ...,
         beam_width: _builtins.int | None = ...,
         max_pieces: _builtins.int | None = ...,
+        text_candidates: _abc.Iterable[Global___CandidateList] | None = ...,
+        piece_ids: _abc.Iterable[_builtins.int] | None = ...,
+        logits: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "max_pieces", b"max_pieces", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "max_pieces", b"max_pieces", "model", b"model", "reference_texts", b"reference_texts", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "logits", b"logits", "max_pieces", b"max_pieces", "model", b"model", "piece_ids", b"piece_ids", "reference_texts", b"reference_texts", "text_candidates", b"text_candidates", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__beam_width: _TypeAlias = _typing.Literal["beam_width"]  # noqa: Y015
     _WhichOneofArgType__beam_width: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width"]  # noqa: Y015
@@ -149,6 +168,30 @@ class FillMaskRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__top_k) -> _WhichOneofReturnType__top_k | None: ...
 
 Global___FillMaskRequest: _TypeAlias = FillMaskRequest  # noqa: Y015
+
+@_typing.final
+class CandidateList(_message.Message):
+    """Words to score in place of the masks of one text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def words(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The words, 1 to 1000 (unless the server is set otherwise) of at most 1000 characters, none empty, none twice."""
+
+    def __init__(
+        self,
+        *,
+        words: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CandidateList: _TypeAlias = CandidateList  # noqa: Y015
 
 @_typing.final
 class FillMaskResponse(_message.Message):
@@ -349,6 +392,7 @@ class Prediction(_message.Message):
     LOG_PROBABILITY_FIELD_NUMBER: _builtins.int
     CANDIDATE_PROBABILITY_FIELD_NUMBER: _builtins.int
     RANK_FIELD_NUMBER: _builtins.int
+    LOGIT_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The word as one would write it ("France", "##s" becomes "s"); a candidate as the request has it."""
     probability: _builtins.float
@@ -361,6 +405,10 @@ class Prediction(_message.Message):
     """Share of this candidate in the probability of all candidates, 0 to 1; unset for top-k predictions."""
     rank: _builtins.int
     """Rank among the whole vocabulary, 1 is the likeliest; unset for a candidate of several pieces."""
+    logit: _builtins.float
+    """Score before the softmax over the whole vocabulary, as the model's head gives it; unset unless requested, and for a
+    candidate of several pieces.
+    """
     @_builtins.property
     def pieces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Its vocabulary entries."""
@@ -379,17 +427,22 @@ class Prediction(_message.Message):
         log_probability: _builtins.float = ...,
         candidate_probability: _builtins.float | None = ...,
         rank: _builtins.int | None = ...,
+        logit: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_candidate_probability", b"_candidate_probability", "_rank", b"_rank", "candidate_probability", b"candidate_probability", "rank", b"rank"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_candidate_probability", b"_candidate_probability", "_logit", b"_logit", "_rank", b"_rank", "candidate_probability", b"candidate_probability", "logit", b"logit", "rank", b"rank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_candidate_probability", b"_candidate_probability", "_rank", b"_rank", "candidate_probability", b"candidate_probability", "log_probability", b"log_probability", "piece_ids", b"piece_ids", "pieces", b"pieces", "probability", b"probability", "rank", b"rank", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_candidate_probability", b"_candidate_probability", "_logit", b"_logit", "_rank", b"_rank", "candidate_probability", b"candidate_probability", "log_probability", b"log_probability", "logit", b"logit", "piece_ids", b"piece_ids", "pieces", b"pieces", "probability", b"probability", "rank", b"rank", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__candidate_probability: _TypeAlias = _typing.Literal["candidate_probability"]  # noqa: Y015
     _WhichOneofArgType__candidate_probability: _TypeAlias = _typing.Literal["_candidate_probability", b"_candidate_probability"]  # noqa: Y015
+    _WhichOneofReturnType__logit: _TypeAlias = _typing.Literal["logit"]  # noqa: Y015
+    _WhichOneofArgType__logit: _TypeAlias = _typing.Literal["_logit", b"_logit"]  # noqa: Y015
     _WhichOneofReturnType__rank: _TypeAlias = _typing.Literal["rank"]  # noqa: Y015
     _WhichOneofArgType__rank: _TypeAlias = _typing.Literal["_rank", b"_rank"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__candidate_probability) -> _WhichOneofReturnType__candidate_probability | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__logit) -> _WhichOneofReturnType__logit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rank) -> _WhichOneofReturnType__rank | None: ...
 

@@ -7,15 +7,14 @@ probabilities there, each predicted with all k masks in place; never by its firs
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
+from bertscope_service.analyses.candidates import Candidates, EntryCandidates, Spelling, Word
+from bertscope_service.analyses.observers.masks import LogitObserver, LogitScores, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
@@ -34,22 +33,17 @@ of two pieces or more."""
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery:
-    """A FillMask request. `top_k` is 0 if candidates are given; `max_row_tokens` is the maximum number of tokens in all
-    rows."""
+    """A FillMask request. `top_k` is 0 if there are words to score: candidates of all texts, of each one, or ids of entries;
+    `max_row_tokens` is the maximum number of tokens in all rows."""
 
     texts: tuple[str, ...]
     top_k: int
     candidates: tuple[str, ...]
     truncate: bool
     max_row_tokens: int = MAX_ROW_TOKENS
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Word:
-    """A word that may fill a mask, and the ids of its pieces. There is one object for each word of an answer."""
-
-    text: str
-    pieces: tuple[int, ...]
+    text_candidates: tuple[tuple[str, ...], ...] = ()
+    piece_ids: tuple[int, ...] = ()
+    logits: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +52,8 @@ class FilledMask:
 
     position, span: the mask's place among the tokens, and in the text. logs, probabilities: natural logarithms of the words'
     probabilities, and these. ranks: in the whole vocabulary from 1; 0 for words of several pieces. shares: probabilities among
-    the candidates; None without candidates.
+    the candidates; None without candidates. logits: scores before the softmax, None for words of several pieces; None if they
+    are not asked for.
     """
 
     position: int
@@ -68,19 +63,7 @@ class FilledMask:
     probabilities: Sequence[float]
     ranks: Sequence[int]
     shares: Sequence[float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Spelling:
-    """The candidates as they are written after a given character.
-
-    members: for each number of pieces, the candidates with that many [C]. asked: the ids to score for them [number of pieces,
-    C].
-    """
-
-    words: list[Word]
-    members: dict[int, NDArray[np.int64]]
-    asked: dict[int, NDArray[np.int64]]
+    logits: Sequence[float | None] | None = None
 
 
 NOTHING_ASKED = np.zeros((1, 0), dtype=np.int64)
@@ -95,7 +78,7 @@ class _Mask:
 
     number: int
     position: int
-    spelling: _Spelling
+    spelling: Spelling
     rows: dict[int, int] = field(default_factory=dict)
 
 
@@ -115,18 +98,21 @@ class ClozePlan:
         self.tokenizer = tokenizer
         self.rows: list[tuple[TokenSequence, MaskObserver]] = []
         self._row_tokens = 0
-        self._spellings: dict[str, _Spelling] = {}
         self._planned: list[list[_Mask]] = []
+        self._observe = LogitObserver if query.logits else MaskObserver
         reserve = 0
-        if query.truncate and query.candidates:
+        self._candidates = [] if query.top_k else self._read_candidates()
+        if query.truncate:
             # Leaves room for the longest candidate after a blank.
-            spelled = self._spellings[" "] = self._spell(" ")
-            reserve = max(spelled.members) - 1
+            reserve = max((max(words.after(" ").members) - 1 for words in self._candidates), default=0)
         self.texts = self._tokenize(reserve)
         """The tokenized texts."""
         self._masks = [mask_positions(text, tokenizer, f"texts[{index}]") for index, text in enumerate(self.texts)]
         """The positions of each text's masks."""
-        self.predictions = sum(map(len, self._masks)) * max(query.top_k, len(query.candidates))
+        if query.top_k:
+            self.predictions = sum(map(len, self._masks)) * query.top_k
+        else:
+            self.predictions = sum(len(masks) * len(words) for masks, words in zip(self._masks, self._candidates, strict=True))
         if self.predictions > MAX_PREDICTIONS:
             message = (
                 f"the reply would hold {self.predictions} predictions, more than {MAX_PREDICTIONS}; ask for fewer, or in parts"
@@ -134,7 +120,7 @@ class ClozePlan:
             raise InvalidArgument(
                 "top_k" if query.top_k else "candidates", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS
             )
-        if query.candidates:
+        if self._candidates:
             self._planned = list(map(self._plan, count(), self.texts, self._masks))
         else:
             self._ask_likeliest()
@@ -148,56 +134,48 @@ class ClozePlan:
             check_length(text, f"texts[{index}]", longest)
         return texts
 
+    def _read_candidates(self) -> list[Candidates]:
+        """Returns the candidates of each text; texts with the same ones share them."""
+        query, tokenizer = self.query, self.tokenizer
+        if query.text_candidates:
+            found: dict[tuple[str, ...], Candidates] = {}
+            for index, words in enumerate(query.text_candidates):
+                if words not in found:
+                    found[words] = Candidates(words, tokenizer, f"text_candidates[{index}].words")
+            return [found[words] for words in query.text_candidates]
+        same = (
+            EntryCandidates(query.piece_ids, tokenizer)
+            if query.piece_ids
+            else Candidates(query.candidates, tokenizer, "candidates")
+        )
+        return [same] * len(query.texts)
+
     def _ask_likeliest(self) -> None:
         """Adds a row for each text. Texts with masks at the same positions share an observer."""
         observers: dict[tuple[int, ...], MaskObserver] = {}
         for positions in self._masks:
             if positions not in observers:
                 nothing = np.zeros((len(positions), 0), dtype=np.int64)
-                observers[positions] = MaskObserver(positions, self.query.top_k, nothing)
+                observers[positions] = self._observe(positions, self.query.top_k, nothing)
         self.rows = [(text.sequence, observers[positions]) for text, positions in zip(self.texts, self._masks, strict=True)]
         self._count(sum(map(len, self.texts)))
 
     def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
         """Returns the masks of a text. Adds the row that reads them all, and one for each longer candidate length at each
         mask."""
-        masks = [_Mask(number, at, self._spelling(tokenized, at)) for number, at in enumerate(positions)]
+        words = self._candidates[index]
+        masks = [_Mask(number, at, words.after(character_before(tokenized, at))) for number, at in enumerate(positions)]
         singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
         width = max(single.shape[1] for single in singles)
         if width:
             asked = np.concatenate([widen(single, width) for single in singles])
-            row = self._add(tokenized.sequence, MaskObserver(positions, 0, asked))
+            row = self._add(tokenized.sequence, self._observe(positions, 0, asked))
             for mask in masks:
                 mask.rows[1] = row
         for mask in masks:
             for length in sorted(mask.spelling.asked.keys() - {1}):
                 mask.rows[length] = self._add_longer(index, tokenized.sequence, mask, length)
         return masks
-
-    def _spelling(self, tokenized: TokenizedText, position: int) -> _Spelling:
-        """Returns the candidates' pieces at a mask. They depend only on the character before it, so few of these are made."""
-        before = character_before(tokenized, position)
-        found = self._spellings.get(before)
-        if found is None:
-            found = self._spellings[before] = self._spell(before)
-        return found
-
-    def _spell(self, before: str) -> _Spelling:
-        words = [Word(word, self._pieces(index, word, before)) for index, word in enumerate(self.query.candidates)]
-        members: dict[int, list[int]] = defaultdict(list)
-        for candidate, word in enumerate(words):
-            members[len(word.pieces)].append(candidate)
-        asked = {
-            length: np.array([words[c].pieces for c in chosen], dtype=np.int64).T.copy() for length, chosen in members.items()
-        }
-        return _Spelling(words, {length: np.array(chosen) for length, chosen in members.items()}, asked)
-
-    def _pieces(self, index: int, word: str, before: str) -> tuple[int, ...]:
-        pieces = self.tokenizer.pieces_in_context(word, before)
-        if not pieces or self.tokenizer.unknown_id in pieces:
-            message = f"candidates[{index}] can't be written with this model's vocabulary; leave it out or write it differently"
-            raise InvalidArgument(f"candidates[{index}]", message, "CANDIDATE_UNTOKENIZABLE")
-        return pieces
 
     def _add_longer(self, index: int, sequence: TokenSequence, mask: _Mask, length: int) -> int:
         """Adds the row with `length` masks in place of a mask. Returns its number."""
@@ -211,7 +189,7 @@ class ClozePlan:
         ids, segments = list(sequence.ids), list(sequence.segments)
         ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
         places = tuple(range(mask.position, mask.position + length))
-        return self._add(TokenSequence(ids, segments), MaskObserver(places, 0, mask.spelling.asked[length]))
+        return self._add(TokenSequence(ids, segments), self._observe(places, 0, mask.spelling.asked[length]))
 
     def _add(self, sequence: TokenSequence, observer: MaskObserver) -> int:
         """Adds a row. Returns its number."""
@@ -259,16 +237,25 @@ class ClozePlan:
             tokens, its_logs, probabilities = next(columns)
             return FilledMask(position, text.span(position), [words[token] for token in tokens], its_logs, probabilities, ranks)
 
-        return [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self._masks, strict=True)]
+        filled = [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self._masks, strict=True)]
+        if self.query.logits:
+            raw = np.concatenate([_logits(found).top_logits for found in scores]).tolist()
+            for mask, logits in zip(chain.from_iterable(filled), raw, strict=True):
+                mask.logits = logits
+        return filled
 
     def _chosen(self, tokenized: TokenizedText, mask: _Mask, scores: Sequence[MaskScores]) -> FilledMask:
-        size = len(self.query.candidates)
+        size = len(mask.spelling.words)
         logs, ranks = np.zeros(size), np.zeros(size, dtype=np.int64)
+        logits: list[float | None] = [None] * size
         for length, members in mask.spelling.members.items():
             found = scores[mask.rows[length]]
             if length == 1:
                 logs[members] = found.asked_logs[mask.number, : len(members)]
                 ranks[members] = found.asked_ranks[mask.number, : len(members)]
+                if self.query.logits:
+                    for member, value in zip(members.tolist(), _logits(found).asked_logits[mask.number].tolist(), strict=False):
+                        logits[member] = value
             else:
                 logs[members] = found.asked_logs.sum(axis=0, dtype=np.float64)
         logs = np.minimum(logs, 0.0)
@@ -277,4 +264,12 @@ class ClozePlan:
         logs, ranks = logs[order], ranks[order]
         words = [mask.spelling.words[place] for place in order.tolist()]
         span, probabilities = tokenized.span(mask.position), np.exp(logs).tolist()
-        return FilledMask(mask.position, span, words, logs.tolist(), probabilities, ranks.tolist(), shares)
+        raw = [logits[place] for place in order.tolist()] if self.query.logits else None
+        return FilledMask(mask.position, span, words, logs.tolist(), probabilities, ranks.tolist(), shares, raw)
+
+
+def _logits(found: MaskScores) -> LogitScores:
+    """Returns the scores of a row, which were read with logits."""
+    if not isinstance(found, LogitScores):
+        raise TypeError("the row was read without logits")
+    return found

@@ -7,20 +7,21 @@ from itertools import repeat
 
 from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
 
-from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, Word
+from bertscope_service.analyses.candidates import Word
+from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.api.answer import INLINE_CHARACTERS, Backend, Context, answer
-from bertscope_service.api.checks import check_each, check_text, check_texts, check_top_k
+from bertscope_service.api.checks import check_each, check_texts, check_top_k
+from bertscope_service.api.cloze_candidates import NOTHING_GIVEN, candidate_characters, read_candidates
 from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
 from bertscope_service.api.cloze_fillings import asks_for_fillings, plan_fillings, render_fillings
 from bertscope_service.api.cloze_scores import score_texts
-from bertscope_service.api.limits import MAX_CANDIDATE_CHARACTERS, RequestLimits
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 
@@ -36,7 +37,7 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
             size = None if request.max_pieces <= 1 else INLINE_CHARACTERS + 1
             return await answer(self._backend, request, context, plan_fillings, render_fillings, model=request.model, size=size)
         # Every text tokenizes the candidates.
-        size = sum(map(len, request.texts)) + len(request.texts) * sum(map(len, request.candidates))
+        size = sum(map(len, request.texts)) + len(request.texts) * candidate_characters(request)
         return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=size)
 
     async def ScoreTexts(
@@ -67,28 +68,18 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
     """Converts the request to a query. Raises InvalidArgument."""
     check_texts(request.texts, "texts", limits)
     texts = check_each(request.texts, "texts", limits)
-    candidates = _candidates(request.candidates, limits)
-    if candidates and request.HasField("top_k"):
-        raise InvalidArgument("top_k", "top_k and candidates exclude each other; set one of them", "TOP_K_WITH_CANDIDATES")
-    top_k = 0 if candidates else check_top_k(request, shape.vocabulary_size)
-    return ClozeQuery(texts, top_k, candidates, request.truncate, limits.tokens)
-
-
-def _candidates(candidates: Sequence[str], limits: RequestLimits) -> tuple[str, ...]:
-    if len(candidates) > limits.candidates:
-        message = f"candidates has {len(candidates)} entries and this server takes {limits.candidates}; ask in parts"
-        raise InvalidArgument("candidates", message, "TOO_MANY_CANDIDATES", limit=limits.candidates)
-    seen: set[str] = set()
-    for index, word in enumerate(candidates):
-        if len(word) > MAX_CANDIDATE_CHARACTERS:
-            message = f"candidates[{index}] has {len(word)} characters; a candidate may have {MAX_CANDIDATE_CHARACTERS}"
-            raise InvalidArgument(f"candidates[{index}]", message, "CANDIDATE_TOO_LARGE")
-        check_text(word, f"candidates[{index}]", limits)
-        if word in seen:
-            message = f"candidates[{index}] is listed twice; list each once"
-            raise InvalidArgument(f"candidates[{index}]", message, "DUPLICATE")
-        seen.add(word)
-    return tuple(candidates)
+    given = read_candidates(request, shape.vocabulary_size, limits)
+    top_k = check_top_k(request, shape.vocabulary_size) if given is NOTHING_GIVEN else 0
+    return ClozeQuery(
+        texts,
+        top_k,
+        given.candidates,
+        request.truncate,
+        limits.tokens,
+        given.text_candidates,
+        given.piece_ids,
+        request.logits,
+    )
 
 
 def render_fill_mask(plan: ClozePlan, scores: Sequence[MaskScores], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
@@ -113,6 +104,10 @@ def render_fill_mask(plan: ClozePlan, scores: Sequence[MaskScores], model: Loade
                     prediction.candidate_probability = share
                 if rank:
                     prediction.rank = rank
+            if mask.logits is not None:
+                for prediction, logit in zip(rendered.masks[-1].predictions, mask.logits, strict=True):
+                    if logit is not None:
+                        prediction.logit = logit
     return response
 
 

@@ -10,6 +10,7 @@ from bertscope.v1 import cloze_pb2
 from bertscope_service.analyses.decoding import MAX_BEAM_WIDTH, Decoding
 from bertscope_service.analyses.fillings import MAX_PIECES, FilledMasks, FillingPlan, FillingQuery
 from bertscope_service.api.checks import check_each, check_texts, check_top_k
+from bertscope_service.api.cloze_candidates import GivenWords
 from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
@@ -40,9 +41,13 @@ def parse_fillings(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Req
     check_texts(request.texts, "texts", limits)
     texts = check_each(request.texts, "texts", limits)
     decoding = _decoding(request)
-    if request.candidates:
-        message = "candidates are scored at each mask alone; leave decoding, beam_width and max_pieces out, or the candidates"
-        raise InvalidArgument("candidates", message, "CANDIDATES_WITH_DECODING")
+    given = [field for field in GivenWords._fields if getattr(request, field)]
+    if given:
+        message = f"{given[0]} are scored at each mask alone; leave decoding, beam_width and max_pieces out, or these"
+        raise InvalidArgument(given[0], message, "CANDIDATES_WITH_DECODING")
+    if request.logits:
+        message = "a filling has no logits; leave logits out, or decoding, beam_width and max_pieces"
+        raise InvalidArgument("logits", message, "LOGITS_WITH_DECODING")
     width = 1
     if decoding is Decoding.BEAM:
         width = _beam_width(request)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
+from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
@@ -104,6 +106,24 @@ def test_top_k_is_transformers_own(subject: Subject, top_k: int) -> None:
                 assert prediction.log_probability == pytest.approx(float(logs[mask.token_index, piece]), abs=1e-3)
                 assert prediction.token == subject.tokenizer.word(piece)
                 assert prediction.candidate_probability is None
+
+
+def test_logits_are_the_models_own(subject: Subject, export_cache: Path) -> None:
+    """By both runtimes, for the likeliest entries and for candidates; there is none for words of several pieces."""
+    words = CANDIDATES[:5]
+    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
+        for top_k, candidates in ((7, ()), (0, words)):
+            query = ClozeQuery(TEXTS, top_k, candidates, truncate=False, logits=True)
+            plan = ClozePlan(query, subject.tokenizer)
+            answers = plan.answer(run_rows(encoder, plan.rows))
+            for tokenized, masks in zip(plan.texts, answers, strict=True):
+                expected = subject.reference.run([tokenized.sequence]).logits[0]
+                for mask in masks:
+                    assert mask.logits is not None
+                    for word, logit in zip(mask.words, mask.logits, strict=True):
+                        assert (logit is None) == (len(word.pieces) > 1)
+                        if logit is not None:
+                            assert logit == pytest.approx(float(expected[mask.position, word.pieces[0]]), abs=2e-4)
 
 
 @on_three

@@ -14,7 +14,7 @@ from bertscope.v1 import cloze_pb2_grpc, common_pb2
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.harness import CALL_SECONDS, Host, refused
 
 Intervention = common_pb2.HeadIntervention
 TEXTS = (
@@ -35,10 +35,18 @@ class Reference:
     @torch.no_grad()
     def log_probabilities(self, text: str) -> tuple[list[int], NDArray[Any]]:
         """Positions of the masks, and log probabilities there [masks, vocabulary]."""
+        masks, logits = self._run(text)
+        return masks.tolist(), logits.double().log_softmax(-1).numpy()
+
+    @torch.no_grad()
+    def logits(self, text: str) -> NDArray[Any]:
+        """Scores at the masks [masks, vocabulary]."""
+        return self._run(text)[1].numpy()
+
+    def _run(self, text: str) -> tuple[torch.Tensor, torch.Tensor]:
         encoded = self.tokenizer(text.replace("[MASK]", self.tokenizer.mask_token), return_tensors="pt")
         masks = (encoded["input_ids"][0] == self.tokenizer.mask_token_id).nonzero()[:, 0]
-        logits = self.model(**encoded).logits[0, masks].double()
-        return masks.tolist(), logits.log_softmax(-1).numpy()
+        return masks, self.model(**encoded).logits[0, masks]
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -214,3 +222,84 @@ def test_a_model_without_head_answers_attention_and_refuses_cloze_by_name(host: 
     with pytest.raises(grpc.RpcError, match="headless has no masked-LM head") as caught:
         fill(host, "headless", TEXTS[:1])
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("top_k", [3, 150])
+def test_logits_are_transformers_own(host: Host, model: str, reference: Reference, top_k: int) -> None:
+    reply = fill(host, model, TEXTS, top_k=top_k, logits=True)
+    for text, result in zip(TEXTS, reply.results, strict=True):
+        for mask, expected in zip(result.masks, reference.logits(text), strict=True):
+            found = [prediction.logit for prediction in mask.predictions]
+            ids = [prediction.piece_ids[0] for prediction in mask.predictions]
+            np.testing.assert_allclose(found, expected[ids], atol=1e-4)
+    plain = fill(host, model, TEXTS, top_k=top_k)
+    assert not any(p.HasField("logit") for result in plain.results for mask in result.masks for p in mask.predictions)
+
+
+def test_entries_are_scored_by_their_ids(host: Host, model: str, reference: Reference) -> None:
+    size = fill_size(host, model)
+    ids = [0, size - 1, 7, size // 2]
+    reply = fill(host, model, TEXTS, piece_ids=ids, logits=True)
+    for text, result in zip(TEXTS, reply.results, strict=True):
+        _, logs = reference.log_probabilities(text)
+        for mask, expected, raw in zip(result.masks, logs, reference.logits(text), strict=True):
+            order = sorted(ids, key=lambda token: -expected[token])
+            assert [prediction.piece_ids[:] for prediction in mask.predictions] == [[token] for token in order]
+            assert [p.log_probability for p in mask.predictions] == pytest.approx([expected[t] for t in order], abs=2e-5)
+            assert [p.logit for p in mask.predictions] == pytest.approx([raw[t] for t in order], abs=1e-4)
+            assert [p.rank for p in mask.predictions] == [1 + (expected > expected[t]).sum() for t in order]
+            assert sum(p.candidate_probability for p in mask.predictions) == pytest.approx(1)
+
+
+def test_each_text_may_have_candidates_of_its_own(host: Host, model: str) -> None:
+    lists = [["cat", "unplayable"], ["dog"], ["city", "house", "cat"], ["cat", "unplayable"]]
+    given = [cloze.CandidateList(words=words) for words in lists]
+    together = fill(host, model, TEXTS, text_candidates=given, logits=True).results
+    for text, words, result in zip(TEXTS, lists, together, strict=True):
+        (alone,) = fill(host, model, [text], candidates=words, logits=True).results
+        assert len(result.masks) == len(alone.masks)
+        for mine, theirs in zip(result.masks, alone.masks, strict=True):
+            assert [p.token for p in mine.predictions] == [p.token for p in theirs.predictions]
+            for name in ("log_probability", "candidate_probability", "logit"):
+                found, expected = ([getattr(p, name) for p in mask.predictions] for mask in (mine, theirs))
+                assert found == pytest.approx(expected, abs=1e-4), name
+            assert all(p.HasField("logit") == (len(p.pieces) == 1) for p in mine.predictions)
+
+
+def test_a_cut_text_leaves_room_for_the_longest_candidate_of_any_text(host: Host) -> None:
+    given = [cloze.CandidateList(words=["cat"]), cloze.CandidateList(words=["unplayable"])]
+    texts = ["The [MASK] sat." + " the" * 100] * 2
+    pieces = [
+        p
+        for result in fill(host, "bert", texts, text_candidates=given, truncate=True).results
+        for p in result.masks[0].predictions
+    ]
+    assert [len(p.pieces) > 1 for p in pieces] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason"),
+    [
+        ({"candidates": ["a"], "piece_ids": [1]}, "piece_ids", "CANDIDATES_TWICE"),
+        ({"candidates": ["a"], "text_candidates": [["a"]]}, "text_candidates", "CANDIDATES_TWICE"),
+        ({"top_k": 3, "piece_ids": [1]}, "top_k", "TOP_K_WITH_CANDIDATES"),
+        ({"top_k": 3, "text_candidates": [["a"]]}, "top_k", "TOP_K_WITH_CANDIDATES"),
+        ({"text_candidates": [["a"], ["b"]]}, "text_candidates", "CANDIDATES_MISCOUNTED"),
+        ({"text_candidates": [[]]}, "text_candidates[0].words", "NO_CANDIDATE"),
+        ({"text_candidates": [["a", "a"]]}, "text_candidates[0].words[1]", "DUPLICATE"),
+        ({"text_candidates": [["a", "🦖"]]}, "text_candidates[0].words[1]", "CANDIDATE_UNTOKENIZABLE"),
+        ({"text_candidates": [["a", " "]]}, "text_candidates[0].words[1]", "EMPTY_TEXT"),
+        ({"piece_ids": [1, 1]}, "piece_ids[1]", "DUPLICATE"),
+        ({"piece_ids": [1, 2**32 - 1]}, "piece_ids[1]", "ID_OUT_OF_RANGE"),
+        ({"piece_ids": range(1001)}, "piece_ids", "TOO_MANY_CANDIDATES"),
+        ({"piece_ids": [1], "decoding": cloze.MASK_DECODING_BEAM}, "piece_ids", "CANDIDATES_WITH_DECODING"),
+        ({"logits": True, "max_pieces": 2}, "logits", "LOGITS_WITH_DECODING"),
+    ],
+)
+def test_bad_candidates_name_their_field(host: Host, fields: dict[str, Any], field: str, reason: str) -> None:
+    if "text_candidates" in fields:
+        fields = fields | {"text_candidates": [cloze.CandidateList(words=words) for words in fields["text_candidates"]]}
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        fill(host, "bert", TEXTS[:1], **fields)
+    (failure,) = failures
+    assert (failure.info.reason, failure.fields) == (reason, [field])

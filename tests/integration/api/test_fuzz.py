@@ -97,6 +97,9 @@ FILLS = st.builds(
     decoding=st.integers(0, 4) | ENUMS,
     beam_width=maybe(NUMBERS),
     max_pieces=maybe(NUMBERS),
+    text_candidates=st.just([]) | lists(st.builds(cloze.CandidateList, words=lists(TEXTS | st.just("cat")))),
+    piece_ids=st.just([]) | lists(NUMBERS),
+    logits=st.booleans(),
 )
 EXTRACTS = st.builds(
     attention.ExtractAttentionRequest,

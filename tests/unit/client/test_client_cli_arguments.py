@@ -65,6 +65,7 @@ def test_version(capsys):
         (["fill", "x", "--candidates", ""], "--candidates"),
         (["fill", "x", "--candidates", "a,,b"], "--candidates"),
         (["fill", "x", "--decoding", "greedy"], "--decoding"),
+        (["fill", "x", "--piece-id", "-1"], "piece-id"),
         (["fill", "x", "--beam-width", "0"], "beam-width"),
         (["fill", "x", "--max-pieces", "0"], "max-pieces"),
         (["fill", "-", "a [MASK]"], "stdin"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from functools import partial
+from itertools import tee
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -40,6 +41,15 @@ def fill(
     candidate: Annotated[
         list[str] | None, typer.Option("--candidate", metavar="A", help="Score this word instead. Repeatable.")
     ] = None,
+    candidates_per_text: Annotated[
+        bool,
+        typer.Option("--candidates-per-text", help="Each TEXT or line ends with a tab and its own candidates: TEXT<tab>A,B."),
+    ] = False,
+    piece_id: Annotated[
+        list[int] | None,
+        typer.Option("--piece-id", min=0, metavar="ID", help="Score this vocabulary entry instead, by its index. Repeatable."),
+    ] = None,
+    logits: Annotated[bool, typer.Option("--logits", help="Also give scores before the softmax.")] = False,
     decoding: Annotated[
         Literal["independent", "left-to-right", "confidence-first", "beam"] | None,
         typer.Option("--decoding", help="How several masks are filled: each alone (independent, unless set), or jointly."),
@@ -69,19 +79,26 @@ def fill(
     a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
     """
     out.require()
+    words = [] if candidates is None else _words(candidates, "--candidates ")
     asked: dict[str, Any] = {
         "top_k": top_k,
-        "candidates": [*_words(candidates), *(candidate or [])] or None,
+        "candidates": [*words, *(candidate or [])] or None,
         "interventions": base.interventions(),
         "reference_texts": base.reference_texts(),
         "truncate": truncate,
         "decoding": None if decoding is None else DECODINGS[decoding],
         "beam_width": beam_width,
         "max_pieces": max_pieces,
+        "piece_ids": piece_id or None,
+        "logits": logits,
     }
     with server.connect(timeout) as client:
         if file is not None:
             _check_alone(out, texts, json=json)
+            if candidates_per_text:
+                raise UsageError(
+                    "--candidates-per-text reads candidates from TEXT or lines; leave --texts out, and pipe them in"
+                )
             ask_model = partial(client.fill_mask_stream, model=model)
             write_rows(ItemSource(file, files.TEXTS, columns, limit), out, ask_model, asked, "filling")
             return
@@ -89,8 +106,12 @@ def fill(
             if value is not None:
                 raise UsageError(f"{option} goes with --texts FILE")
 
-        def ask(asked_about: Iterator[str]) -> Generator[FilledText, None, None]:
-            return client.fill_mask_stream(asked_about, model=model, **asked)
+        def ask(lines: Iterator[str]) -> Generator[FilledText, None, None]:
+            if not candidates_per_text:
+                return client.fill_mask_stream(lines, model=model, **asked)
+            first, second = tee(map(_split, lines))
+            lists = (own for _, own in second)
+            return client.fill_mask_stream((text for text, _ in first), model=model, candidates_per_text=lists, **asked)
 
         answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
 
@@ -102,10 +123,16 @@ def _check_alone(out: ItemOptions, texts: list[str] | None, *, json: bool) -> No
         raise UsageError(f"--texts reads the texts from a file, and takes no {'TEXT' if texts else '--json'}")
 
 
-def _words(candidates: str | None) -> list[str]:
-    if candidates is None:
-        return []
+def _words(candidates: str, place: str = "") -> list[str]:
     words = [word.strip() for word in candidates.split(",")]
     if not all(words):
-        raise UsageError(f"--candidates {candidates!r}: a word is empty; write A,B")
+        raise UsageError(f"{place}{candidates!r}: a word is empty; write A,B")
     return words
+
+
+def _split(line: str) -> tuple[str, list[str]]:
+    """Returns a text and its own candidates."""
+    text, tab, candidates = line.rpartition("\t")
+    if not tab:
+        raise UsageError(f"{line!r} has no tab; with --candidates-per-text, write TEXT<tab>A,B")
+    return text, _words(candidates)

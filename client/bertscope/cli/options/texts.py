@@ -81,4 +81,8 @@ def with_places(message: str, lines: Sequence[int]) -> str:
         index = int(found[1])
         return f"line {lines[index]}" if index < len(lines) else f"texts[{index}]"
 
+    def candidate(found: re.Match[str]) -> str:
+        return f"candidate {int(found[2]) + 1} of {place(found)}"
+
+    message = re.sub(r"\btext_candidates\[(\d+)\]\.words\[(\d+)\]", candidate, message)
     return re.sub(r"(?<![\w.])(?:texts|inputs)\[(\d+)\](?:\.text\b)?", place, message)

@@ -64,7 +64,9 @@ def _fillings(answer: FilledText) -> Table:
 
 def _predictions(mask: FilledMask) -> Any:
     among_candidates = any(prediction.candidate_probability is not None for prediction in mask.predictions)
+    logits = any(prediction.logit is not None for prediction in mask.predictions)
     columns = ["rank#", "token", "probability#", "", *(["among candidates#"] if among_candidates else [])]
+    columns += ["logit#"] if logits else []
     result = table(columns)
     for prediction in mask.predictions:
         share = prediction.candidate_probability
@@ -74,5 +76,6 @@ def _predictions(mask: FilledMask) -> Any:
             probability(prediction.probability),
             bar(prediction.probability if share is None else share),
             *([probability(share)] if share is not None else []),
+            *(["" if prediction.logit is None else f"{prediction.logit:.4f}"] if logits else []),
         )
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -53,6 +53,19 @@ class MaskScores:
         self.asked_logs, self.asked_ranks = self.asked_logs[:, :asked], self.asked_ranks[:, :asked]
 
 
+@dataclass(slots=True, eq=False)
+class LogitScores(MaskScores):
+    """The same, and scores before the softmax: top_logits [P, top_k], asked_logits [P, C]."""
+
+    top_logits: NDArray[np.float32]
+    asked_logits: NDArray[np.float32]
+
+    def cut(self, top_k: int, asked: int) -> None:
+        """See MaskScores."""
+        MaskScores.cut(self, top_k, asked)
+        self.top_logits, self.asked_logits = self.top_logits[:, :top_k], self.asked_logits[:, :asked]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskObserver:
     """Reads the predictions at some positions of a row: the top k (0 for none), and given ids, `asked` [P, C] (C may be 0).
@@ -64,6 +77,8 @@ class MaskObserver:
     top_k: int
     asked: NDArray[np.int64]
     among: Entries | None = None
+    scores: ClassVar[type[MaskScores]] = MaskScores
+    """The class of the results."""
 
     @property
     def group(self) -> Hashable:
@@ -81,10 +96,10 @@ class MaskObserver:
         read.advance(state, gates)
         among = observers[0].among
         ids = None if among is None else to_device(torch.from_numpy(among.ids), encoder.device)
-        parts = [_read(logits, asked[part], top_k, ids) for part, logits in read.logits(state)]
+        parts = [cls.read(logits, asked[part], top_k, ids) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:
-            results = list(map(MaskScores, *map(read.split, arrays)))
+            results = list(map(cls.scores, *map(read.split, arrays)))
             if len({(observer.top_k, observer.asked.shape[1]) for observer in distinct}) > 1:
                 for observer, found in zip(observers, results, strict=True):
                     found.cut(observer.top_k, observer.asked.shape[1])
@@ -92,21 +107,34 @@ class MaskObserver:
 
         return Readout(parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
+    @staticmethod
+    def read(logits: torch.Tensor, asked: torch.Tensor, top_k: int, among: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]."""
+        chosen = logits if among is None else logits.index_select(1, among)
+        ids = likeliest(chosen, top_k)
+        if among is not None:
+            ids = among[ids]
+        if not asked.shape[1]:
+            return ids, log_probabilities(logits, ids), asked.float(), asked
+        logs = log_probabilities(logits, torch.cat((ids, asked), dim=1))
+        return ids, logs[:, :top_k], logs[:, top_k:], ranks_of(chosen, logits.gather(1, asked))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogitObserver(MaskObserver):
+    """Reads the same, and the scores before the softmax."""
+
+    scores: ClassVar[type[MaskScores]] = LogitScores
+
+    @staticmethod
+    def read(logits: torch.Tensor, asked: torch.Tensor, top_k: int, among: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        """Returns the same as MaskObserver.read, then top and asked scores."""
+        found = MaskObserver.read(logits, asked, top_k, among)
+        return *found, logits.gather(1, found[0]), logits.gather(1, asked)
+
 
 def _stack(observers: Sequence[MaskObserver], width: int) -> NDArray[np.int64]:
     """Returns the ids to score of all rows, [n, width]."""
     if not width:
         return np.zeros((sum(len(observer.positions) for observer in observers), 0), dtype=np.int64)
     return np.concatenate([widen(observer.asked, width) for observer in observers])
-
-
-def _read(logits: torch.Tensor, asked: torch.Tensor, top_k: int, among: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-    """Returns top ids and logs [n, top_k], asked logs and ranks [n, C], from scores [n, vocabulary]; see MaskObserver."""
-    chosen = logits if among is None else logits.index_select(1, among)
-    ids = likeliest(chosen, top_k)
-    if among is not None:
-        ids = among[ids]
-    if not asked.shape[1]:
-        return ids, log_probabilities(logits, ids), asked.float(), asked
-    logs = log_probabilities(logits, torch.cat((ids, asked), dim=1))
-    return ids, logs[:, :top_k], logs[:, top_k:], ranks_of(chosen, logits.gather(1, asked))
