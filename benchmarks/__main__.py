@@ -8,11 +8,8 @@ import json
 import logging
 import sys
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.host import command as host
-from benchmarks.lib.measure import Claim, machine
+from benchmarks.lib.measure import Claim, machine, print_table
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
 from benchmarks.micro import int8, intervals, quantities, runtimes
@@ -23,6 +20,7 @@ from benchmarks.serving import (
     attention,
     cloze,
     description,
+    facts,
     failover,
     interactive,
     observing,
@@ -62,6 +60,7 @@ LONG_SCRIPTS = {"sweep-64": sweep64}
 REPORTS = {
     "host": host.main,
     "load": load.main,
+    "facts": facts.main,
     "heavy": heavy_callers.main,
     "soak": soak.main,
     "peers": peers.main,
@@ -94,18 +93,6 @@ def main() -> int:
     else:
         print_table(found, options.rounds)
     return 0
-
-
-def print_table(claims: list[Claim], rounds: int) -> None:
-    table = Table(title=f"Medians of {rounds} rounds, both sides in turn in one run; client and server share the machine")
-    for heading in ("what", "ours", "theirs", "ratio", "spread", "goal"):
-        table.add_column(heading, justify="left" if heading in ("what", "goal") else "right", overflow="fold")
-    for claim in claims:
-        low, high = claim.spread
-        table.add_row(claim.what, claim.ours, claim.theirs, f"{claim.ratio:.2f}", f"{low:.2f} to {high:.2f}", claim.goal)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(table)
-    console.print(machine(), highlight=False)
 
 
 if __name__ == "__main__":

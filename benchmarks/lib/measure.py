@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from importlib.metadata import version
 
 import torch
 from bertscope_service.observability.machine import describe
+from rich.console import Console
+from rich.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +86,16 @@ def machine() -> str:
     )
     hardware = f"{found.cpu}, {' '.join(found.cpu_flags)}, {found.cores} cores, {found.threads} threads"
     return f"{hardware}; Python {platform.python_version()}, {versions}"
+
+
+def print_table(claims: list[Claim], rounds: int) -> None:
+    """Prints claims, and the machine that they were measured on."""
+    table = Table(title=f"Medians of {rounds} rounds, both sides in turn in one run; client and server share the machine")
+    for heading in ("what", "ours", "theirs", "ratio", "spread", "goal"):
+        table.add_column(heading, justify="left" if heading in ("what", "goal") else "right", overflow="fold")
+    for claim in claims:
+        low, high = claim.spread
+        table.add_row(claim.what, claim.ours, claim.theirs, f"{claim.ratio:.2f}", f"{low:.2f} to {high:.2f}", claim.goal)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    console.print(table)
+    console.print(machine(), highlight=False)
