@@ -27,6 +27,7 @@ from benchmarks.serving import (
     overhead,
     padding,
     pruning,
+    scores,
     security,
     sweep,
     sweep64,
@@ -66,6 +67,7 @@ REPORTS = {
     "peers": peers.main,
     "processes": processes.main,
     "ray": ray_serve.main,
+    "scores": scores.main,
     "intervals": intervals.main,
 }
 """Scripts with their own flags and tables: `python -m benchmarks load --help`."""

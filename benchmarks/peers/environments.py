@@ -28,6 +28,17 @@ def interpreter(folder: Path, packages: Sequence[str]) -> Path:
     return python
 
 
+def packages_folder(folder: Path, packages: Sequence[str]) -> Path:
+    """Returns a folder with some packages, without their dependencies, which an interpreter of ours may import; made with uv on
+    first use. Raises UnavailableError."""
+    installed, wanted = folder / "installed.txt", "\n".join(packages)
+    if not installed.exists() or installed.read_text() != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+        _uv("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", str(folder), *packages)
+        installed.write_text(wanted)
+    return folder
+
+
 def library_folder(python: Path) -> str:
     """Returns the folder of an interpreter's shared library."""
     command = [str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"]
