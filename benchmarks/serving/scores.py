@@ -43,7 +43,7 @@ TRIED = 12
 LONG_TOKENS = 512
 SAMPLE_SECONDS = 0.02
 TOLERANCE = 2e-4
-"""Of a score, relative."""
+"""The largest relative difference of a score."""
 Score = Callable[[], Sequence[float]]
 
 
