@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bertscope._display import short_repr
@@ -49,7 +49,9 @@ class Outcome:
     tied: bool = False
     """True for a choice or a pair in which another one is as likely as the right one, and none likelier."""
     rank: int = 0
-    """The best rank of the answers of a blank; 0 of other items."""
+    """The best rank of the answers of a blank or a fact; 0 of other items."""
+    extras: Mapping[str, float] = field(default_factory=dict)
+    """Other metrics of a fact, 0 to 1."""
 
 
 @dataclass

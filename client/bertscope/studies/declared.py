@@ -10,9 +10,10 @@ from bertscope.client import Client
 from bertscope.errors import invalid_argument
 from bertscope.models import Model
 from bertscope.studies.asking import Outcome, ask_pairs, ask_words
+from bertscope.studies.asking_facts import ask_facts
 from bertscope.studies.definition import Definition
 from bertscope.studies.inquiry import OnStage
-from bertscope.studies.items import Blank, Choice, Item, Pair, Skipped
+from bertscope.studies.items import Blank, Choice, Item, Known, Pair, Skipped
 from bertscope.studies.measures import Comparison, Measure, Verdict, compare, judge, measures, short_name
 from bertscope.studies.readers import Questions
 
@@ -122,6 +123,8 @@ def _answers(
     if part.ask == "pair":
         pairs = [item for item in items if isinstance(item, Pair)]
         outcomes = ask_pairs(client, model, pairs, part.scoring, timeout, show)
+    elif part.ask == "fact":
+        outcomes = ask_facts(client, model, [item for item in items if isinstance(item, Known)], timeout, show)
     else:
         questioned = [item for item in items if isinstance(item, Choice | Blank)]
         outcomes = ask_words(client, model, questioned, timeout, show)

@@ -11,10 +11,10 @@ from bertscope.studies.declared import Answers, PartResult, StudyResult
 from bertscope.studies.definition import Part
 from bertscope.studies.group_figures import WHOLE, plot_part
 from bertscope.studies.inquiry import percent
-from bertscope.studies.measures import Measure, short_name
+from bertscope.studies.measures import Measure, is_share, short_name
 from bertscope.studies.report import Picture, Question, Section, Study, Table
 
-METHODS = {"choice": "fill_mask", "blank": "fill_mask", "pair": "compare_texts"}
+METHODS = {"choice": "fill_mask", "blank": "fill_mask", "pair": "compare_texts", "fact": "query_facts"}
 """Methods of `Client` by kind of item."""
 
 
@@ -61,7 +61,7 @@ def figures_table(part: PartResult) -> Table:
         name = f"{short_name(answers.model)} " if len(part.answers) > 1 else ""
         by_name = {(measure.group, measure.metric): measure for measure in answers.measures}
         for metric in metrics:
-            columns += [f"{name}{metric}#", *([] if metric == "mrr" else ["95 %#"])]
+            columns += [f"{name}{metric}#", *(["95 %#"] if is_share(metric) else [])]
         if any(measure.tied for measure in answers.measures):
             columns.append(f"{name}ties#")
         for measure in answers.measures:
@@ -77,7 +77,7 @@ def figures_table(part: PartResult) -> Table:
 
 
 def _cells(measure: Measure) -> list[str]:
-    if measure.metric == "mrr":
+    if not is_share(measure.metric):
         return [number(measure.value)]
     interval = "–" if math.isnan(measure.low) else f"{100 * measure.low:.1f} to {100 * measure.high:.1f}"
     return [percent(measure.value), interval]

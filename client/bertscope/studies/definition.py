@@ -6,6 +6,7 @@ An error names the file, the key and the remedy.
 from __future__ import annotations
 
 import importlib.resources
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,14 @@ from bertscope.errors import InvalidArgument, invalid_argument
 
 SUFFIX = ".toml"
 MEANS = ("items", "groups")
+RANKED = "p@1, p@10 (any number)"
+METRICS = {
+    "choice": ("accuracy",),
+    "pair": ("accuracy",),
+    "blank": (RANKED, "mrr"),
+    "fact": (RANKED, "mrr", "consistency", "same_if_negated"),
+}
+"""By kind of item: its metrics."""
 SCORINGS: dict[str, Scoring] = {name: name for name in get_args(Scoring)}
 
 
@@ -64,9 +73,9 @@ class Part:
     files: tuple[str, ...]
     """Patterns of the names of its files: "*.jsonl"; empty with `shipped`."""
     ask: str
-    """Kind of its items: "choice", "blank" or "pair"."""
+    """Kind of its items: "choice", "pair", "blank" or "fact"."""
     metrics: tuple[str, ...]
-    """"accuracy"; of blanks "p@1", "p@10" (any number) and "mrr"."""
+    """"accuracy"; of ranks "p@1", "p@10" (any number) and "mrr"; of facts also "consistency" and "same_if_negated"."""
     options: Mapping[str, Any]
     """The reader's own keys."""
     shipped: bool = False
@@ -192,12 +201,12 @@ def _definition(file: str, name: str, text: str, readers: Mapping[str, Callable[
 
 
 def _part(keys: Keys, readers: Mapping[str, Callable[[Keys], Mapping[str, Any]]]) -> Part:
-    ask = keys.choice("ask", ("choice", "blank", "pair"))
-    metrics = keys.texts("metrics", ("p@1", "p@10", "mrr") if ask == "blank" else ("accuracy",))
+    ask = keys.choice("ask", tuple(METRICS))
+    known = METRICS[ask]
+    metrics = keys.texts("metrics", ("accuracy",) if known == ("accuracy",) else ("p@1", "p@10", "mrr"))
     for metric in metrics:
-        if not _known_metric(metric, ask):
-            known = '"p@1", "p@10" (any number) and "mrr"' if ask == "blank" else '"accuracy"'
-            raise keys.error("metrics", f"{metric!r} is not measured of {ask}s; write {known}")
+        if metric not in known and not (RANKED in known and re.fullmatch(r"p@[1-9]\d*", metric)):
+            raise keys.error("metrics", f"{metric!r} is not measured of a {ask}; write {', '.join(known)}")
     published = keys.take("published", list, [])
     is_shipped = keys.take("shipped", bool, False)
     reader = keys.choice("reader", readers)
@@ -239,9 +248,3 @@ def _published(keys: Keys, metrics: tuple[str, ...]) -> Published:
         raise keys.error("value", "must be 0 to 1; write 0.833 for 83.3 %")
     keys.done()
     return found
-
-
-def _known_metric(metric: str, ask: str) -> bool:
-    if ask != "blank":
-        return metric == "accuracy"
-    return metric == "mrr" or (metric.startswith("p@") and metric[2:].isdigit() and int(metric[2:]) > 0)

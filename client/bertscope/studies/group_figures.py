@@ -14,7 +14,7 @@ from bertscope._display import short_repr
 from bertscope.errors import invalid_argument
 from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, set_title, shown
 from bertscope.studies.declared import PartResult
-from bertscope.studies.measures import Measure, short_name
+from bertscope.studies.measures import Measure, is_share, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def series_of(result: PartResult) -> list[Series]:
             for answers in result.answers
         ]
     (answers,) = result.answers
-    shares = [metric for metric in metrics if metric != "mrr"][:2] or metrics[:1]
+    shares = [metric for metric in metrics if is_share(metric)][:2] or metrics[:1]
     return [Series(f"{short_name(answers.model)}, {metric}", _by_group(answers.measures, metric)) for metric in shares]
 
 

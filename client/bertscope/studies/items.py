@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bertscope._display import short_repr
+from bertscope.facts.questions import Fact, FactRelation
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,32 @@ class Pair:
         return self.good
 
 
-Item = Choice | Blank | Pair
-KINDS: dict[str, type[Item]] = {"choice": Choice, "blank": Blank, "pair": Pair}
-"""Kinds of items by their names in definitions."""
+@dataclass(frozen=True)
+class Known:
+    """A fact in the templates of its relation."""
+
+    __repr__ = short_repr
+
+    fact: Fact
+    relation: FactRelation
+    groups: tuple[str, ...] = ()
+
+    def example(self) -> str:
+        """Returns its subject and its objects."""
+        return ", ".join([self.fact.subject, *self.fact.objects])
+
+
+Item = Choice | Blank | Pair | Known
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The sentences of a relation."""
+
+    __repr__ = short_repr
+
+    texts: tuple[str, ...] = ()
+    negated: tuple[str, ...] = ()
 
 
 @dataclass
@@ -89,12 +114,10 @@ class Read:
     skipped: Skipped = field(default_factory=Skipped)
     files: list[str] = field(default_factory=list)
     """The files, with their numbers of items."""
-
-    def kinds(self) -> Iterator[str]:
-        """Yields the names of the kinds that the items are of."""
-        for name, kind in KINDS.items():
-            if any(isinstance(item, kind) for item in self.items):
-                yield name
+    folder: Path | None = None
+    """The folder of the data; None for data that ship."""
+    templates: dict[Path, dict[str, Templates]] = field(default_factory=dict)
+    """Templates that were read, by folder and relation."""
 
 
 def words_by_text(items: Iterable[Item]) -> dict[str, list[str]]:
@@ -107,3 +130,12 @@ def words_by_text(items: Iterable[Item]) -> dict[str, list[str]]:
         elif isinstance(item, Blank):
             found.setdefault(item.text, {}).update(dict.fromkeys(item.answers))
     return {text: list(words) for text, words in found.items()}
+
+
+def find_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    """Returns the files of a folder and the folders in it whose paths end like a pattern; the first that fits any counts."""
+    for pattern in patterns:
+        found = sorted(path for path in folder.rglob(pattern) if path.is_file())
+        if found:
+            return found
+    return []

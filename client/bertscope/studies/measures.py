@@ -11,6 +11,7 @@ from bertscope._display import short_repr
 from bertscope.intervals import mcnemar, wilson_interval
 from bertscope.models import Model
 from bertscope.studies.asking import Outcome
+from bertscope.studies.asking_facts import EXTRAS
 from bertscope.studies.definition import Part, Published
 from bertscope.studies.items import Item
 
@@ -77,6 +78,10 @@ def credit(outcome: Outcome, metric: str) -> float:
     """Returns what an item adds to a metric, 0 to 1."""
     if metric == "accuracy":
         return float(outcome.right)
+    if not outcome.rank:
+        return 0.0
+    if metric in EXTRAS:
+        return outcome.extras.get(metric, NAN)
     return 1 / outcome.rank if metric == "mrr" else float(outcome.rank <= int(metric[2:]))
 
 
@@ -93,23 +98,33 @@ def measures(part: Part, items: Sequence[Item], outcomes: Sequence[Outcome]) -> 
         by_group = [_measure(key[1], metric, members[key]) for key in by_kind]
         whole = _measure("", metric, [outcome for _, outcome in asked])
         if part.mean == "groups" and by_group:
-            mean = math.fsum(each.value for each in by_group) / len(by_group)
+            mean = _mean_over_groups(by_group)
             whole = Measure("", metric, mean, NAN, NAN, whole.items, whole.tied)
         found += [whole, *by_group]
     return found
 
 
+def _mean_over_groups(groups: Sequence[Measure]) -> float:
+    values = [each.value for each in groups if not math.isnan(each.value)]
+    return math.fsum(values) / len(values) if values else NAN
+
+
 def _measure(group: str, metric: str, outcomes: Sequence[Outcome]) -> Measure:
-    items, tied = len(outcomes), sum(outcome.tied for outcome in outcomes)
-    added = [credit(outcome, metric) for outcome in outcomes]
+    added = [value for value in (credit(outcome, metric) for outcome in outcomes) if not math.isnan(value)]
+    items, tied = len(added), sum(outcome.tied for outcome in outcomes)
     value = math.fsum(added) / items if items else NAN
-    low, high = wilson_interval(round(sum(added)), items) if items and metric != "mrr" else (NAN, NAN)
+    low, high = wilson_interval(round(sum(added)), items) if items and is_share(metric) else (NAN, NAN)
     return Measure(group, metric, value, low, high, items, tied)
+
+
+def is_share(metric: str) -> bool:
+    """Returns whether a metric is a share of the items, which has Wilson's interval."""
+    return metric == "accuracy" or metric.startswith("p@")
 
 
 def compare(part: Part, outcomes: Sequence[Outcome], baseline: Sequence[Outcome]) -> Comparison | None:
     """Returns the comparison by the first metric that is a share; None if the models share no item."""
-    metric = next((each for each in part.metrics if each != "mrr"), None)
+    metric = next(filter(is_share, part.metrics), None)
     if metric is None:
         return None
     found = Counter(

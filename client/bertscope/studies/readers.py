@@ -14,7 +14,7 @@ from bertscope._display import short_repr
 from bertscope.errors import invalid_argument
 from bertscope.studies import published_agreement, published_diagnostics, published_facts, tables
 from bertscope.studies.definition import Definition, Part, read_definition
-from bertscope.studies.items import Item, Read
+from bertscope.studies.items import Item, Read, find_files
 
 READERS = {
     "table": (tables.options, tables.read),
@@ -25,6 +25,7 @@ READERS = {
     "role": (published_diagnostics.options, published_diagnostics.read_role),
     "negation-simple": (published_diagnostics.options, published_diagnostics.read_negation_simple),
     "negation-natural": (published_diagnostics.options, published_diagnostics.read_negation_natural),
+    "facts": (published_facts.options, published_facts.read_facts_of),
     "masked-sentences": (published_facts.no_options, published_facts.read_masked_sentences),
 }
 """By name: what checks a reader's own keys of a definition, and the reader."""
@@ -78,22 +79,13 @@ def read_part(part: Part, folder: Path | None, limit: int | None) -> Questions:
     elif folder is None:
         return Questions(part, Read(), f"{part.name} needs {' or '.join(part.files)}; name their folder with --data")
     else:
-        paths = files(folder, part.files)
+        paths = find_files(folder, part.files)
     if not paths:
         return Questions(part, Read(), f"{part.name} needs {' or '.join(part.files)}, which {folder} does not have")
     read: Callable[[Part, Path, Read], list[Item]] = READERS[part.reader][1]
-    found = Read()
+    found = Read(folder=None if part.shipped else folder)
     for path in paths:
         items = read(part, path, found)[:limit]
         found.items += items
         found.files.append(f"{path.name if part.shipped else path}: {len(items)} items")
     return Questions(part, found)
-
-
-def files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """Returns the files of a folder and the folders in it whose paths end like a pattern; the first that fits any counts."""
-    for pattern in patterns:
-        found = sorted(path for path in folder.rglob(pattern) if path.is_file())
-        if found:
-            return found
-    return []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bertscope import Client
 from bertscope.cli.app import run
+from bertscope.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.studies.declared import run_study
 from bertscope.studies.readers import find_study, read_questions
 
@@ -45,6 +46,19 @@ reader = "table"
 files = ["pairs.jsonl"]
 ask = "pair"
 groups = ["kind"]
+
+[[part]]
+name = "facts"
+title = "Facts"
+asked = "Which object?"
+definition = "Its rank."
+reader = "facts"
+files = ["facts.csv"]
+relations = {facts = ["[X] is [Y] .", "the [X] is [Y] ."]}
+negated = {facts = "[X] is not [Y] ."}
+negate = true
+ask = "fact"
+metrics = ["p@500", "mrr", "consistency", "same_if_negated"]
 """
 
 
@@ -54,6 +68,7 @@ def folder(tmp_path: Path) -> Path:
     rows = ["the [MASK] .,of,the", "[MASK] it is .,a,the", f"{long}[MASK],of,the", "the [MASK] .,of,antidisestablishment"]
     (tmp_path / "forms.csv").write_text("text,right,wrong\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (tmp_path / "ranks.csv").write_text("text,answer\nthe [MASK] .,of|the\na [MASK] of it .,the\n", encoding="utf-8")
+    (tmp_path / "facts.csv").write_text("subject,object\nit,of|the\nthe,a\nof,antidisestablishment\n", encoding="utf-8")
     lines = [
         '{"good": "the cat is here .", "bad": "is the here cat .", "kind": "order"}',
         '{"good": "the cat", "bad": "the cat", "kind": "same"}',
@@ -79,8 +94,14 @@ def test_figures_equal_those_of_single_calls(host: Host, folder: Path) -> None:
             expected.append(answer.masks[0].predictions[0].token == right)
         (first,) = client.fill_mask("the [MASK] .", model="bert", candidates=["of", "the"])
         (second,) = client.fill_mask("a [MASK] of it .", model="bert", candidates=["the"])
+        relation = FactRelation("facts", ["[X] is [Y] .", "the [X] is [Y] .", FactTemplate("[X] is not [Y] .", negated=True)])
+        known = client.query_facts([Fact("it", ["of", "the"]), Fact("the", "a")], relation, model="bert").scores()["facts"]
         compared = client.compare_texts([("the cat is here .", "is the here cat .")], model="bert")
-    forms, ranks, pairs = found.parts
+    forms, ranks, pairs, facts = found.parts
+    assert found.measure("facts", "mrr").value == pytest.approx(known.mrr)
+    assert found.measure("facts", "consistency").value == pytest.approx(known.consistency)
+    assert found.measure("facts", "same_if_negated").value == pytest.approx(known.same_if_negated)
+    assert facts.answers[0].outcomes[2].skipped == "no object is a single entry of the vocabulary"
     assert [outcome.right for outcome in forms.answers[0].outcomes[:2]] == expected
     reasons = [outcome.skipped for outcome in forms.answers[0].outcomes[2:]]
     assert "the text" in reasons[0]
@@ -102,7 +123,7 @@ def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, 
     assert "bert: no published figure for these weights" in out
     assert "1 skipped: a word is not a single entry of the vocabulary" in out
     text = page.read_text(encoding="utf-8")
-    assert text.count("<img") == 3
+    assert text.count("<img") == 4
     assert "http" not in text.replace("http-equiv", "")
 
 

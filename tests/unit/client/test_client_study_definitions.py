@@ -8,13 +8,14 @@ from pathlib import Path
 
 import bertscope
 import pytest
+from bertscope.facts.questions import Fact, FactRelation, templates_of
 from bertscope.models import Model
 from bertscope.studies.asking import Outcome, Score, WordScores, outcome
 from bertscope.studies.declared import Answers, PartResult
 from bertscope.studies.declared_page import comparison_lines, figures_table, left_out, verdict_line
 from bertscope.studies.definition import Published, shipped
 from bertscope.studies.group_figures import plot_part
-from bertscope.studies.items import Blank, Choice, Pair, Skipped
+from bertscope.studies.items import Blank, Choice, Known, Pair, Skipped
 from bertscope.studies.measures import compare, judge, measures
 from bertscope.studies.readers import Questions, find_study, read_questions
 
@@ -76,10 +77,10 @@ def test_a_shipped_definition_is_valid_and_names_its_sources(name: str) -> None:
     [
         ('title = "Mine"\n', "", r'title = "\.\.\."'),
         ('reader = "table"', 'reader = "tables"', "'tables' is not known; write one of table, "),
-        ('ask = "choice"', "ask = 1", "with one of choice, blank, pair"),
+        ('ask = "choice"', "ask = 1", "with one of choice, pair, blank, fact"),
         ('groups = ["kind"]', "groups = [1]", "must be a list of texts"),
         ('groups = ["kind"]', 'group = "kind"', "is not a key that is read here"),
-        ('ask = "choice"', 'ask = "blank"\nmetrics = ["accuracy"]', "'accuracy' is not measured of blanks; write \"p@1\""),
+        ('ask = "choice"', 'ask = "blank"\nmetrics = ["accuracy"]', "'accuracy' is not measured of a blank; write p@1"),
         ("value = 0.5", "value = 50", "write 0.833 for 83.3 %"),
         ("value = 0.5", "value = true", "must be value = 0.5"),
         ("[[part]]", "[[part]", "is not TOML"),
@@ -165,6 +166,45 @@ def test_blimp_is_read_as_published(tmp_path: Path) -> None:
     line = '{"sentence_good": "A cat sleeps.", "sentence_bad": "A cat sleep.", "linguistics_term": "agreement", "UID": "one"}\n'
     written(tmp_path / "data" / "one.jsonl", line)
     assert read("blimp", "original", tmp_path).read.items == [Pair("A cat sleeps.", "A cat sleep.", ("agreement", "one"))]
+
+
+LAMA = '{"sub_label": "Rome", "obj_label": "Italy", "uuid": "1"}\n{"sub_label": "Bonn", "obj_label": "Germany"}\n'
+TEMPLATES = '{"relation": "P1", "template": "[X] is in [Y] .", "template_negated": "[X] is not in [Y] ."}\n'
+
+
+def test_facts_are_read_as_lama_and_pararel_publish_them(tmp_path: Path) -> None:
+    for name in ("TREx/P1.jsonl", "TREx/P2.jsonl", "Google_RE/place_of_birth_test.jsonl", "trex_lms_vocab/P1.jsonl"):
+        written(tmp_path / name, LAMA)
+    written(tmp_path / "relations.jsonl", TEMPLATES)
+    written(tmp_path / "graphs_json" / "P1.jsonl", '{"pattern": "[X] is in [Y].", "lemma": "be"}\n{"pattern": "[X], [Y]."}\n')
+    sentence = '{"masked_sentences": ["Birds can [MASK] ."], "obj_label": "fly", "pred": "CapableOf"}\n'
+    written(tmp_path / "ConceptNet" / "test.jsonl", sentence + sentence.replace("[MASK]", "fly"))
+    found = read("facts", "trex", tmp_path).read
+    relation = FactRelation("P1", ["[X] is in [Y] ."])
+    assert found.items == [Known(Fact(*pair, "P1"), relation, ("P1",)) for pair in (("Rome", "Italy"), ("Bonn", "Germany"))]
+    assert found.skipped.lines() == ["2 skipped: the relation has no template (first: P2, Rome)"]
+    negated = read("negation", "trex", tmp_path).read.items[0]
+    assert isinstance(negated, Known)
+    assert [template.negated for template in templates_of(negated.relation)] == [False, True]
+    paraphrased = read("facts", "pararel", tmp_path).read.items[0]
+    assert isinstance(paraphrased, Known)
+    assert paraphrased.relation == FactRelation("P1", ["[X] is in [Y].", "[X], [Y]."], ["Germany", "Italy"])
+    assert len(read("facts", "google-re", tmp_path).read.items) == 2
+    found = read("facts", "conceptnet", tmp_path).read
+    assert found.items == [Blank("Birds can [MASK] .", ("fly",), ("CapableOf",))]
+    assert found.skipped.counts.total() == 1
+    written(tmp_path / "relations.jsonl", '{"relation": "P1", "template": "[X] is in ."}\n')
+    with pytest.raises(bertscope.InvalidArgument, match=r"needs a template, or a pattern, with \[X\] and \[Y\]"):
+        read("facts", "trex", tmp_path)
+
+
+def test_facts_of_languages_are_kept_apart(tmp_path: Path) -> None:
+    for language in ("de", "en"):
+        written(tmp_path / "mlama1.1" / language / "P1.jsonl", LAMA)
+        written(tmp_path / "mlama1.1" / language / "templates.jsonl", TEMPLATES)
+    items = read("facts", "mlama", tmp_path).read.items
+    assert list(dict.fromkeys(item.groups for item in items)) == [("de", "de P1"), ("en", "en P1")]
+    assert {item.relation.name for item in items if isinstance(item, Known)} == {"de P1", "en P1"}
 
 
 def test_outcomes_are_strict_and_say_why_an_item_is_skipped() -> None:
