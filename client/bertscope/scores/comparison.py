@@ -64,6 +64,16 @@ class ComparedSet:
             score for index, score in enumerate(self.log_likelihoods) if index != self.right
         )
 
+    def to_row(self) -> dict[str, Any]:
+        """Returns the columns of `write_items`: the scores of the set's texts in their order, nats, and their result."""
+        return {
+            "log_likelihoods": self.log_likelihoods,
+            "difference": self.difference,
+            "outcome": self.outcome,
+            "scored_pieces": self.scored_pieces,
+            "truncated_tokens": self.truncated_tokens,
+        }
+
 
 @dataclass(frozen=True)
 class GroupAccuracy:

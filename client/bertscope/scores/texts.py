@@ -141,6 +141,19 @@ class ScoredText:
             pieces=tuple(pieces),
         )
 
+    def to_row(self) -> dict[str, Any]:
+        """Returns the columns of `write_items`; words and their surprisals, in nats, if pieces were requested."""
+        return {
+            "log_likelihood": self.log_likelihood,
+            "pseudo_perplexity": self.pseudo_perplexity if self.scored_pieces else None,
+            "scored_pieces": self.scored_pieces,
+            "scored_words": self.scored_words,
+            "tokens": self.tokens,
+            "truncated_tokens": self.truncated_tokens,
+            "words": [word.text for word in self.words] or None,
+            "surprisals": [word.surprisal for word in self.words] or None,
+        }
+
     def to_pandas(self, level: Level = "word") -> pd.DataFrame:
         """Returns a row for each word, piece, or the text; columns as `ScoredTexts.to_pandas`."""
         return data_frame(score_columns([self], level))

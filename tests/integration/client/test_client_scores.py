@@ -228,3 +228,43 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any,
 def test_wrong_use_of_pairs(host: Host, command: Any, arguments: list[str], code: int, words: str) -> None:
     found, _, err = command(host.target, "score", *arguments)
     assert (found, words in err) == (code, True), err
+
+
+def test_rows_of_texts_and_pairs(host: Host, command: Any, tmp_path: Path) -> None:
+    path, output = tmp_path / "texts.tsv", tmp_path / "rows.jsonl"
+    path.write_text("sentence\tid\nThe cat sat.\t1\n" + "cat " * 400 + "\t2\nA dog, too.\t3\n", encoding="utf-8")
+    arguments = ["score", "--texts", str(path), "--columns", "text=sentence", "--words", "--rows", str(output)]
+    code, _, err = command(host.target, *arguments)
+    assert code == 1 and "line 3 has 402 tokens" in err
+    output.unlink(missing_ok=True)
+    code, out, err = command(host.target, *arguments, "--skip-broken")
+    assert (code, out) == (0, f"wrote {output}: 2 rows; left out 1 item\n") and "line 3: has 402 tokens" in err
+    rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [(row["line"], row["sentence"], row["id"]) for row in rows] == [(2, "The cat sat.", "1"), (4, "A dog, too.", "3")]
+    assert np.isclose([sum(row["surprisals"]) for row in rows], [-row["log_likelihood"] for row in rows]).all()
+    code, _, err = command(host.target, *arguments, "--skip-broken", "--resume", "--scoring", "original")
+    assert code == 1 and "the option scoring was" in err
+    with_bars, pairs = tmp_path / "bars.txt", tmp_path / "pairs.tsv"
+    with_bars.write_text("The | cat | sat.\n", encoding="utf-8")
+    code, _, err = command(host.target, "score", "--texts", str(with_bars), "--conditional", "--rows", str(tmp_path / "b.csv"))
+    assert (code, err) == (0, "")
+    pairs.write_text("UID\tgood\tbad\n" + "".join(f"u\t{good}\t{bad}\n" for good, bad in PAIRS), encoding="utf-8")
+    code, _, err = command(host.target, "score", "--pairs", str(pairs), "--rows", str(tmp_path / "p.csv"))
+    assert (code, err) == (0, "")
+    assert pandas.read_csv(tmp_path / "p.csv")["outcome"].isin(["right", "wrong", "tie"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["The cat", "--rows", "x.csv"], "--rows goes with --texts FILE or --pairs FILE"),
+        (["--pairs", "p.tsv", "--baseline", "m", "--rows", "x.csv"], "leave --baseline and --group out"),
+        (["--pairs", ".", "--rows", "x.csv"], "takes one file of pairs"),
+        (["--texts", "t.txt", "--rows", "x.csv", "--output", "y.csv"], "--output does not go with --rows"),
+        (["The cat", "--resume"], "--resume goes with --rows FILE"),
+        (["--texts", "t.txt", "--rows", "x.tsv"], "--rows"),
+    ],
+)
+def test_wrong_use_of_rows(host: Host, command: Any, arguments: list[str], words: str) -> None:
+    code, _, err = command(host.target, "score", *arguments)
+    assert (code, words in err) == (2, True), err

@@ -10,10 +10,12 @@ from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.cli import options
 from bertscope.cli.commands.score_pairs import PairOptions, compare_pairs
+from bertscope.cli.commands.score_rows import score_rows
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.items import RowOptions
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source, source_of
 from bertscope.cli.options.texts import read_texts
@@ -44,6 +46,12 @@ class OutputOptions:
         """Rejects, before any call, files that could not be written after it."""
         output_files.require_plot(self.plot)
         require_table(self.output)
+
+    def check_unused(self) -> None:
+        """Rejects options that mean nothing with --rows."""
+        for option, value in {"--plot": self.plot, "--output": self.output, "--json": self.json}.items():
+            if value:
+                raise UsageError(f"{option} does not go with --rows")
 
 
 @dataclass(frozen=True)
@@ -108,6 +116,7 @@ def score(
     given: TextOptions,
     pairs: PairOptions,
     out: OutputOptions,
+    rows: RowOptions,
     scoring: Annotated[
         scorings.Name, typer.Option("--scoring", help="What is masked with each piece: later ones of its word, none, or all.")
     ] = "within-word",
@@ -119,9 +128,11 @@ def score(
 
     A score is a pseudo-log-likelihood: the sum of the logarithms of the probabilities of a text's pieces, each masked in turn.
     With --pairs, how often the better sentence of a minimal pair scores higher, by group, and for two models side by side.
-    Texts of a file that the model can't read are named and left out.
+    Texts of a file that the model can't read are named and left out. With --rows, a row for each is written as it comes, and
+    --resume goes on with a file that was cut short.
     """
     out.require()
+    rows.require()
     pairs.check()
     arguments: dict[str, Any] = {
         "model": model,
@@ -130,6 +141,11 @@ def score(
         "reference_texts": base.reference_texts(),
         "truncate": truncate,
     }
+    if rows.file is not None:
+        out.check_unused()
+        more = {"conditional": given.conditional, "pieces": given.level != "text", "timeout": timeout, **arguments}
+        score_rows(server, given.file, pairs, rows, (given.columns, given.limit), **more)
+        return
     if pairs.pairs is not None:
         given.check_unused()
         compare_pairs(server, pairs, pairs.source(given.columns, given.limit), out, timeout=timeout, **arguments)

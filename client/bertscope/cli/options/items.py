@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 import typer
 
@@ -28,24 +28,73 @@ from bertscope.table_rows import Broken
 T = TypeVar("T")
 
 
+Resume = Annotated[bool, typer.Option("--resume", help="Go on where the file of rows ends; begin if there is none.")]
+SkipBroken = Annotated[
+    bool, typer.Option("--skip-broken", help="Name and leave out lines that can't be read, or that the server rejects.")
+]
+
+
+class RowsTo(Protocol):
+    """The file with a row for each item, and how to deal with what is in its way."""
+
+    @property
+    def file(self) -> Path | None:
+        """The file of rows."""
+
+    @property
+    def resume(self) -> bool:
+        """True to go on with the file."""
+
+    @property
+    def skip_broken(self) -> bool:
+        """True to leave items out that can't be read or answered."""
+
+
 @dataclass(frozen=True)
 class ItemOptions:
-    """The file with a row for each item, and how to deal with what is in its way."""
+    """The options of a command whose --output is the file of rows."""
 
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each: .csv, .jsonl or .parquet.")
     ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where --output ends; begin if there is none.")] = False
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Name and leave out lines that can't be read, or that the server rejects.")
-    ] = False
+    resume: Resume = False
+    skip_broken: SkipBroken = False
+
+    @property
+    def file(self) -> Path | None:
+        """The file of rows."""
+        return self.output
 
     def require(self) -> None:
-        """Rejects, before any call, options without --output, and files that could not be written after it."""
-        for option, given in (("--resume", self.resume), ("--skip-broken", self.skip_broken)):
-            if given and self.output is None:
-                raise UsageError(f"{option} goes with --output FILE")
-        require_output(self.output, ROW_FORMATS)
+        """Rejects, before any call, options without a file, and files that could not be written after it."""
+        _require(self, "--output")
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """The options of a command whose --output is a table of its own."""
+
+    rows: Annotated[
+        Path | None, typer.Option("--rows", metavar="FILE", help="Write a row for each as it comes: .csv, .jsonl or .parquet.")
+    ] = None
+    resume: Resume = False
+    skip_broken: SkipBroken = False
+
+    @property
+    def file(self) -> Path | None:
+        """The file of rows."""
+        return self.rows
+
+    def require(self) -> None:
+        """Rejects, before any call, options without a file, and files that could not be written after it."""
+        _require(self, "--rows")
+
+
+def _require(out: RowsTo, flag: str) -> None:
+    for option, given in (("--resume", out.resume), ("--skip-broken", out.skip_broken)):
+        if given and out.file is None:
+            raise UsageError(f"{option} goes with {flag} FILE")
+    require_output(out.file, ROW_FORMATS, flag)
 
 
 class LeftOut:
@@ -97,28 +146,28 @@ class ItemSource(Generic[T]):
 
 def write_rows(
     source: ItemSource[T],
-    out: ItemOptions,
+    out: RowsTo,
     ask: Callable[..., Generator[Answer, None, None]],
     options: Mapping[str, Any],
     doing: str,
 ) -> None:
-    """Writes a row for each item of a file to --output, and says how many. `ask` is called with the items and the `options`.
+    """Writes a row for each item of a file, and says how many. `ask` is called with the items and the `options`.
 
     However it ends before, the file has a whole row for each answer; the error is one line that says how to go on.
     """
-    assert out.output is not None  # noqa: S101  # the command has seen to it
+    assert out.file is not None  # noqa: S101  # the command has seen to it
     left_out = LeftOut()
     items = source.read(left_out.broken if out.skip_broken else None)
     rejected = left_out.rejected(source.path) if out.skip_broken else None
     counted = _Counted()
-    with _stopped_in_one_line(out.output, counted, items), answering(doing) as show:
+    with _stopped_in_one_line(out.file, counted, items), answering(doing) as show:
 
         def progress(event: RowsProgress) -> None:
             counted.rows = event.rows
             show(event)
 
         written = write_items(
-            out.output, items, ask, options=options, resume=out.resume, on_rejected=rejected, on_progress=progress
+            out.file, items, ask, options=options, resume=out.resume, on_rejected=rejected, on_progress=progress
         )
     _report(written, left_out.number)
 

@@ -23,10 +23,10 @@ def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
         raise Failure("figures need matplotlib: pip install matplotlib")
 
 
-def require_output(path: Path | None, formats: tuple[str, ...]) -> None:
+def require_output(path: Path | None, formats: tuple[str, ...], option: str = "--output") -> None:
     """Rejects, before any measurement, files that could not be written after it."""
     if path is not None:
-        _require_writable("--output", path, lambda: require_format(path, formats))
+        _require_writable(option, path, lambda: require_format(path, formats))
 
 
 def draw(save: Callable[[Path], None], path: Path) -> None:

@@ -1,0 +1,57 @@
+"""`bertscope score --rows`: a row for each text or pair of a file, as its scores come."""
+
+from collections.abc import Generator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bertscope import files
+from bertscope.cli.commands.score_pairs import PairOptions
+from bertscope.cli.options.items import ItemSource, RowOptions, write_rows
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.views.output import UsageError
+from bertscope.files import ItemKind
+from bertscope.scores.inputs import ScoredInput
+from bertscope.scores.texts import ScoredText
+from bertscope.table_rows import Row
+
+
+def score_rows(
+    server: ServerOptions,
+    source: Path | None,
+    pairs: PairOptions,
+    rows: RowOptions,
+    names: tuple[str | None, int | None],
+    **arguments: Any,
+) -> None:
+    """Writes a row for each text of --texts, or each pair of --pairs. `names` are the values of --columns and --limit."""
+    model, timeout = arguments.pop("model"), arguments.pop("timeout")
+    conditional, pieces = arguments.pop("conditional"), arguments.pop("pieces")
+    path = pairs.pairs or source
+    if path is None:
+        raise UsageError("--rows goes with --texts FILE or --pairs FILE")
+    if pairs.baseline or pairs.group:
+        raise UsageError("--rows is of one model, and has all columns of the file: leave --baseline and --group out")
+    if path.is_dir():
+        raise UsageError(f"--rows takes one file of pairs at a time, and {path} is a folder")
+    with server.connect(timeout) as client:
+        if pairs.pairs is not None:
+            compare = partial(client.compare_texts_stream, model=model)
+            asked = {"critical_region": pairs.critical_region, **arguments}
+            write_rows(ItemSource(path, files.PAIRS, *names), rows, compare, asked, "comparing")
+            return
+
+        def score(texts: Iterator[Any], *, conditional: bool, **more: Any) -> Generator[ScoredText, None, None]:
+            return client.score_texts_stream(texts, model=model, **more)
+
+        asked = {"conditional": conditional, "pieces": pieces, **arguments}
+        kind: ItemKind[Any] = CONDITIONAL if conditional else files.INPUTS
+        write_rows(ItemSource(path, kind, *names), rows, score, asked, "scoring")
+
+
+def _from_bars(row: Row) -> ScoredInput:
+    return ScoredInput.from_bars(files.TEXTS.item(row))
+
+
+CONDITIONAL = ItemKind(("text",), (), _from_bars)
+"""A text with bars around what is scored."""
