@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -13,17 +12,15 @@ from bertscope import _validation
 from bertscope._display import data_frame, short_repr
 from bertscope._lazy import ReadOnUse, made
 from bertscope._messages import (
-    Asked,
     Interventions,
     Numbers,
-    asked_texts,
     head_interventions,
     provenance,
     values,
-    with_items,
 )
+from bertscope.candidates import TextAndCandidates
 from bertscope.choices import Decoding
-from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.errors import InvalidReply
 from bertscope.fillings import Filling, read_filling
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Results
@@ -38,7 +35,6 @@ PREDICTION_COLUMNS = [
 ]  # fmt: skip
 FILLING_COLUMNS = ["text", "order", "filled", "tokens", "pieces", "log_probability", "mean_log_probability"]
 
-TextAndCandidates = tuple[str, list[str]]
 DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 
 
@@ -103,12 +99,12 @@ class FilledText(ReadOnUse):
 
     @staticmethod
     def _read(message: cloze_pb2.FilledText) -> dict[str, object]:
-        masks, fillings = tuple(map(_filled_mask, message.masks)), message.fillings
+        masks = tuple(map(_filled_mask, message.masks))
         return {
             "masks": masks,
             "tokens": message.tokens,
             "truncated_tokens": message.truncated_tokens,
-            "fillings": tuple(map(read_filling, fillings)) if fillings else (),
+            "fillings": () if masks and masks[0].predictions else tuple(map(read_filling, message.fillings)),
         }
 
     @property
@@ -186,38 +182,6 @@ def fill_mask_request(
     )
 
 
-def asked_candidates(texts: str | Iterable[str], candidates: Iterable[Iterable[str]]) -> Asked[TextAndCandidates]:
-    """Returns texts, each with its candidates, read as they are needed."""
-    asked = asked_texts(texts)
-    lists = _validation.many(field := "candidates_per_text", candidates, "lists of strings, one for each text")
-    total = asked.total if isinstance(lists, Sized) else None  # None: both are read to their ends
-    if total is not None and isinstance(lists, Sized) and len(lists) != total:
-        raise invalid_argument(field, f"has {len(lists)} lists for {total} texts; give one for each")
-    return Asked(_paired(asked.items, iter(lists)), total)
-
-
-def _paired(texts: Iterator[str], lists: Iterator[object]) -> Iterator[TextAndCandidates]:
-    """Yields each text with its candidates."""
-    ended = object()
-    for index in count():
-        text, words = next(texts, None), next(lists, ended)
-        if text is None and words is ended:
-            return
-        if text is None or words is ended:
-            raise invalid_argument("candidates_per_text", "has not one list for each text")
-        field = f"candidates_per_text[{index}]"
-        if isinstance(words, str):
-            raise invalid_argument(field, "must be a list of strings, not str")
-        yield text, _validation.texts(field, words)  # type: ignore[arg-type]  # it checks that
-
-
-def with_candidates(request: cloze_pb2.FillMaskRequest, items: Sequence[TextAndCandidates]) -> cloze_pb2.FillMaskRequest:
-    """Returns the request about some texts, each with its candidates."""
-    result = with_items(request, "texts", [text for text, _ in items])
-    result.text_candidates.extend(cloze_pb2.CandidateList(words=words) for _, words in items)
-    return result
-
-
 def read_with_candidates(items: Sequence[TextAndCandidates], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
     """Returns the answers, each with its text."""
     return read_filled_texts([text for text, _ in items], response)
@@ -235,8 +199,10 @@ def read_filled_texts(texts: Sequence[str], response: cloze_pb2.FillMaskResponse
 
 
 def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
+    predictions = tuple(map(_prediction, messages := message.predictions))
+    _read_logits(messages, predictions)
     return FilledMask(
-        predictions=tuple(map(_prediction, message.predictions)),
+        predictions=predictions,
         start=message.start,
         end=message.end,
         token_index=message.token_index,
@@ -250,7 +216,7 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
     rank: int | None = message.rank
     if not rank and not message.HasField("rank"):
         rank = None
-    found = made(
+    return made(
         Prediction,
         token=message.token,
         pieces=tuple(message.pieces[:]),  # protobuf copies a slice at once, but iterates item by item
@@ -260,9 +226,14 @@ def _prediction(message: cloze_pb2.Prediction) -> Prediction:
         candidate_probability=share,
         rank=rank,
     )
-    if message.HasField("logit"):
-        found.__dict__["logit"] = message.logit
-    return found
+
+
+def _read_logits(messages: Sequence[cloze_pb2.Prediction], predictions: Sequence[Prediction]) -> None:
+    """Adds the logits, if there are any: all top-k predictions have them or none, and all candidates of one piece."""
+    if predictions and (predictions[0].candidate_probability is not None or messages[0].HasField("logit")):
+        for message, prediction in zip(messages, predictions, strict=True):
+            if message.HasField("logit"):
+                prediction.__dict__["logit"] = message.logit
 
 
 def _table(results: Iterable[FilledText]) -> pd.DataFrame:

@@ -10,15 +10,14 @@ from typing import SupportsIndex
 from bertscope._messages import Interventions, Numbers, asked_texts, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.candidates import asked_candidates, with_candidates
 from bertscope.choices import Decoding
 from bertscope.cloze import (
     FilledText,
     FilledTexts,
-    asked_candidates,
     fill_mask_request,
     read_filled_texts,
     read_with_candidates,
-    with_candidates,
 )
 from bertscope.models import Model
 from bertscope.v1 import cloze_pb2

@@ -35,9 +35,9 @@ def candidate_characters(request: cloze_pb2.FillMaskRequest) -> int:
 
 def read_candidates(request: cloze_pb2.FillMaskRequest, vocabulary_size: int, limits: RequestLimits) -> GivenWords:
     """Returns the words that a request has scored, checked; all empty if it asks for the likeliest ones."""
-    given = [field for field in GivenWords._fields if getattr(request, field)]
-    if not given:
+    if not (request.candidates or request.text_candidates or request.piece_ids):
         return NOTHING_GIVEN
+    given = [field for field in GivenWords._fields if getattr(request, field)]
     if len(given) > 1:
         message = f"{' and '.join(given)} exclude each other; set one of them"
         raise InvalidArgument(given[1], message, "CANDIDATES_TWICE")

@@ -4,9 +4,10 @@ import io
 
 import bertscope
 import pytest
+from bertscope.candidates import asked_candidates, with_candidates
 from bertscope.cli.options.texts import with_places
 from bertscope.cli.views.cloze import print_answer
-from bertscope.cloze import asked_candidates, fill_mask_request, read_filled_texts, read_with_candidates, with_candidates
+from bertscope.cloze import fill_mask_request, read_filled_texts, read_with_candidates
 from bertscope.v1 import cloze_pb2
 from rich.console import Console
 
