@@ -11,20 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from bertscope._display import data_frame, short_repr, table_html
 from bertscope.choices import TemplateChoice
 from bertscope.facts.answers import FactAnswer, FactResult
 from bertscope.facts.questions import FactRelation, templates_of
+from bertscope.intervals import wilson_interval
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CHOICES: dict[str, TemplateChoice] = {name: name for name in get_args(TemplateChoice)}
-CONFIDENCE = 0.95
 NAN = math.nan
 
 
@@ -202,11 +201,8 @@ def wilson(share: float, count: int) -> Share:
     """Returns a share of `count` with Wilson's score interval (1927)."""
     if not count:
         return Share(NAN, NAN, NAN)
-    quantile = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    weight = quantile**2 / count
-    middle = (share + weight / 2) / (1 + weight)
-    reach = quantile / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
-    return Share(share, max(0.0, middle - reach), min(1.0, middle + reach))
+    low, high = wilson_interval(round(share * count), count)
+    return Share(share, low, high)
 
 
 def _chosen(by_template: Mapping[int, Sequence[FactAnswer]], choice: TemplateChoice) -> list[int]:
