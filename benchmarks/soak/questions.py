@@ -229,22 +229,28 @@ async def score_texts(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(reply.provenance.weights_digest, arrays=[np.array([one.log_likelihood for one in reply.results])])
 
 
-async def query_facts(caller: Caller, model: str, seconds: float) -> Answer:
-    """Calls QueryFacts, of capitals as single entries and as candidates of any number of pieces. Ranks are not compared: where
-    two entries are as good as equally likely, either may come first."""
-    words = ["paris", "rome", "buenos aires", "kuala lumpur", "madrid"]
-    template = facts.FactTemplate(text="The capital of [X] is [Y].")
-    asked = [facts.Fact(subject=name, objects=[words[0]], primes=[words[1]]) for name in ("France", "Italy", "Spain")]
-    logs, digest = [], ""
-    for scoring in (facts.OBJECT_SCORING_SINGLE_ENTRY, facts.OBJECT_SCORING_CANDIDATES):
-        relation = facts.FactRelation(name="capital", templates=[template], candidates=words)
-        prior = scoring == facts.OBJECT_SCORING_SINGLE_ENTRY
-        request = facts.QueryFactsRequest(model=model, relations=[relation], facts=asked, scoring=scoring, prior=prior, top_k=0)
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Calls QueryFacts, of capitals. Ranks are not compared: where two entries are as good as equally likely, either may come
+    first."""
+
+    scoring: facts.ObjectScoring
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        words = ["paris", "rome", "buenos aires", "kuala lumpur", "madrid"]
+        template = facts.FactTemplate(text="The capital of [X] is [Y].")
+        request = facts.QueryFactsRequest(
+            model=model,
+            relations=[facts.FactRelation(name="capital", templates=[template], candidates=words)],
+            facts=[facts.Fact(subject=name, objects=words[:1], primes=words[1:2]) for name in ("France", "Italy", "Spain")],
+            scoring=self.scoring,
+            prior=self.scoring == facts.OBJECT_SCORING_SINGLE_ENTRY,
+            top_k=0,
+        )
         reply = await ClozeServiceStub(caller.channel).QueryFacts(request, timeout=seconds)
         answers = [answer for result in reply.results for answer in result.answers]
-        logs.append(np.array([[answer.log_probability, answer.prior_log_probability] for answer in answers]))
-        digest = reply.provenance.weights_digest
-    return Answer(digest, arrays=logs)
+        logs = np.array([[answer.log_probability, answer.prior_log_probability] for answer in answers])
+        return Answer(reply.provenance.weights_digest, arrays=[logs])
 
 
 async def compare_texts(caller: Caller, model: str, seconds: float) -> Answer:
@@ -276,7 +282,8 @@ REDUCTIONS: dict[str, Ask] = {
     "ScoreFeatures": score_features,
     "ScoreTexts": score_texts,
     "CompareTexts": compare_texts,
-    "QueryFacts": query_facts,
+    "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),
+    "QueryFacts, candidates": Facts(facts.OBJECT_SCORING_CANDIDATES),
 }
 
 
