@@ -234,7 +234,7 @@ class Facts:
     """Calls QueryFacts, of capitals. Ranks are not compared: where two entries are as good as equally likely, either may come
     first."""
 
-    scoring: facts.ObjectScoring
+    scoring: facts.ObjectScoring.ValueType
 
     async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
         words = ["paris", "rome", "buenos aires", "kuala lumpur", "madrid"]
