@@ -32,8 +32,8 @@ from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import texts_of_lengths, write_bert_base
 from benchmarks.peers.environments import UnavailableError, packages_folder
 
-MINICONS = ("minicons==0.3.39", "wonderwords==2.2.0")
-"""Installed without their dependencies: they run on our own PyTorch and transformers, as the loop does."""
+MINICONS = ("minicons==0.3.39", "wonderwords==2.2.0", "transformers==4.57.1", "huggingface-hub==0.36.0", "tokenizers==0.22.1")
+"""Installed without further dependencies: it runs on our own PyTorch. It does not run with transformers 5."""
 BATCHES = (8, 16, 32, 64)
 """Rows in a batch of the loop; the fastest one counts."""
 SENTENCES = (1, 2, 4)
@@ -176,23 +176,26 @@ class Minicons:
             raise RuntimeError("the process has no pipes")
         stdin.write("\n")
         stdin.flush()
-        scores: list[float] = json.loads(stdout.readline())
+        line = stdout.readline()
+        if not line:
+            raise UnavailableError("its process ended; what it wrote says why")
+        scores: list[float] = json.loads(line)
         return scores
 
 
 @contextmanager
 def minicons(work: Work) -> Iterator[Minicons | UnavailableError]:
-    """Starts minicons with its fastest number of sentences in a call; gives the reason if it can't be installed."""
+    """Starts minicons with its fastest number of sentences in a call; gives the reason if it can't be installed or run."""
+    taken = {}
     try:
         folder = packages_folder(Path(tempfile.gettempdir()) / "bertscope-minicons", MINICONS)
+        for size in SENTENCES:
+            with _started(work.folder, work.texts[:TRIED], size, folder) as trial:
+                trial.score()
+                taken[size] = seconds(trial.score)
     except UnavailableError as error:
         yield error
         return
-    taken = {}
-    for size in SENTENCES:
-        with _started(work.folder, work.texts[:TRIED], size, folder) as trial:
-            trial.score()
-            taken[size] = seconds(trial.score)
     with _started(work.folder, work.texts, min(taken, key=taken.__getitem__), folder) as peer:
         yield peer
 
