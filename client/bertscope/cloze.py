@@ -131,6 +131,7 @@ class FilledText(ReadOnUse):
             "logits": None if logits == [[None] * len(mask) for mask in masks] else logits,
             "fillings": [filling.tokens for filling in self.fillings] or None,
             "filling_log_probabilities": [filling.log_probability for filling in self.fillings] or None,
+            "filling_mean_log_probabilities": [filling.mean_log_probability for filling in self.fillings] or None,
             "truncated_tokens": self.truncated_tokens,
         }
 

@@ -97,3 +97,9 @@ def test_json_has_every_number(answers):
     (result,) = found["results"]
     assert result["fillings"][0]["spans"][0]["log_probabilities"] == [-0.5, -0.25]
     assert result["fillings"][1]["mean_log_probability"] == -2.0
+
+
+def test_a_row_of_a_file_has_both_sums(answers):
+    row = answers[0].to_row()
+    assert row["fillings"][0] == ("old man", "dog")
+    assert (row["filling_log_probabilities"], row["filling_mean_log_probabilities"]) == ([-1.75, -4.0], [-0.583, -2.0])
