@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
@@ -65,6 +65,15 @@ class ClassifiedText(ReadOnUse):
     def label(self) -> str:
         """Name of the likeliest label."""
         return self.labels[0].label
+
+    def to_row(self) -> dict[str, Any]:
+        """Returns the columns of `write_items`: the likeliest label, and all labels, likeliest first."""
+        return {
+            "predicted_label": self.label,
+            "labels": [each.label for each in self.labels],
+            "probabilities": [each.probability for each in self.labels],
+            "truncated_tokens": self.truncated_tokens,
+        }
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each label; columns as `ClassifiedTexts.to_pandas`."""

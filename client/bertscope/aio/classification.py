@@ -7,6 +7,7 @@ from contextlib import aclosing
 from functools import partial
 
 from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.models import Model
@@ -50,11 +51,15 @@ class AsyncClassificationCalls(AsyncManyTexts):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
+        on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[ClassifiedText, None]:
-        """Streams the results of `classify` in order, as they come, in memory that does not grow with the number of texts."""
+        """Streams the results of `classify` in order, as they come, in memory that does not grow with the number of texts.
+
+        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        """
         request = classify_request(model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate)
         build = partial(with_items, request, "inputs")
         asked, large = asked_inputs(inputs), bool(request.reference_texts)
         reply = classification_pb2.ClassifyResponse
-        return self._answers(asked, build, reply, read_classified_texts, timeout, large=large)
+        return self._answers(asked, build, reply, read_classified_texts, timeout, large=large, on_rejected=on_rejected)

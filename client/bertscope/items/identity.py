@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, is_dataclass
+from functools import partial
 from typing import Any
 
 from bertscope.items.formats import plain
@@ -39,6 +40,12 @@ def provenance_columns(source: Provenance) -> dict[str, Any]:
         "runtime": source.runtime,
         "precision": source.precision,
     }
+
+
+def question(ask: Callable[..., Any]) -> str:
+    """Returns the name of a question: "fill_mask" for `client.fill_mask_stream`."""
+    method = ask.func if isinstance(ask, partial) else ask
+    return str(getattr(method, "__name__", type(method).__name__)).removesuffix("_stream")
 
 
 def options_text(options: Mapping[str, Any]) -> str:

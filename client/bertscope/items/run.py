@@ -30,7 +30,7 @@ from bertscope.errors import (
     invalid_argument,
 )
 from bertscope.files import File
-from bertscope.items.identity import NAMES, REMEDIES, options_text, other_options, provenance_columns
+from bertscope.items.identity import NAMES, REMEDIES, options_text, other_options, provenance_columns, question
 from bertscope.items.row_file import RowFile
 from bertscope.items.sources import Item, Items, items_of
 from bertscope.results import Provenance, TextsProgress
@@ -112,7 +112,7 @@ def write_items(
     source: Items[Any] = items_of(items)
     own = {} if options is None else dict(options)
     with RowFile(Path(output), resume=resume) as file:
-        run = _Run(source, file, own, on_rejected, on_progress)
+        run = _Run(source, file, {"question": question(ask), **own}, on_rejected, on_progress)
         complete = False
         try:
             rest = run.resumed()

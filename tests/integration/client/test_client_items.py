@@ -211,3 +211,18 @@ def test_python_writes_items(server: FakeServer, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in output.read_text().splitlines()]
     assert [(row["item"], row["id"]) for row in rows] == [(n + 1, n) for n in range(COUNT)]
     assert rows[-1]["tokens"] == [["is", "are"]] and rows[-1]["candidate_probabilities"] == [[0.5, 0.5]]
+
+
+def test_classify_writes_rows(command: Command, texts: Path, output: Path) -> None:
+    assert command("classify", "--texts", texts, "--output", output) == (0, f"wrote {output}: {COUNT} rows\n", "")
+    if output.suffix == ".jsonl":
+        row = json.loads(output.read_text().splitlines()[0])
+        assert (row["predicted_label"], row["labels"], row["probabilities"]) == (
+            "positive",
+            ["positive", "negative"],
+            [0.75, 0.25],
+        )
+    assert command("classify", "--texts", texts, "--output", output, "--resume")[0] == 0
+    code, _, err = command("fill", "--texts", texts, "--output", output, "--resume")
+    assert code == 1 and 'the option question was "classify" and is "fill_mask" now' in err
+    assert command("classify", "--texts", texts)[0] == 2

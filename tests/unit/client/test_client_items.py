@@ -113,7 +113,7 @@ def test_a_row_has_the_number_the_columns_the_answer_and_where_it_comes_from(pat
     assert pieces == TEXTS[4].split()[:2]
     assert row["length"] == len(TEXTS[4]) / 3
     assert (row["model"], row["weights"], row["runtime"], row["precision"]) == ("models/m", WEIGHTS["a"], "torch", "fp32")
-    assert (row["options"], row["bertscope"]) == ('{"k": 2}', bertscope.__version__)
+    assert (row["options"], row["bertscope"]) == ('{"k": 2, "question": "lengths"}', bertscope.__version__)
 
 
 @pytest.mark.parametrize("event", [KeyboardInterrupt(), bertscope.InternalError("a bug"), OSError(errno.EIO, "no")])
@@ -310,7 +310,9 @@ def test_pandas_polars_and_duckdb_read_the_same(path: Path) -> None:
     with duckdb.connect() as connection:
         names = "item, text, length, weights, options"
         by_duckdb = connection.execute(f"select {names} from {reader}('{path}') order by item").fetchall()
-    wanted = [(n, text, len(text) / 3, WEIGHTS["a"], '{"k": 2}') for n, text in enumerate(TEXTS, start=1)]
+    wanted = [
+        (n, text, len(text) / 3, WEIGHTS["a"], '{"k": 2, "question": "lengths"}') for n, text in enumerate(TEXTS, start=1)
+    ]
     assert by_polars.select(names.split(", ")).rows() == wanted
     assert [
         (*row[:4], json.dumps(json.loads(row[4])) if isinstance(row[4], str) else json.dumps(row[4])) for row in by_duckdb

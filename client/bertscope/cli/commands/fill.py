@@ -13,7 +13,7 @@ from bertscope.choices import Decoding
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
-from bertscope.cli.options.items import ItemOptions, ItemSource, write_rows
+from bertscope.cli.options.items import ItemOptions, ItemSource, check_file, write_rows
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.texts import answer_texts
 from bertscope.cli.views.cloze import document, print_answer
@@ -92,9 +92,10 @@ def fill(
         "piece_ids": piece_id or None,
         "logits": logits,
     }
+    given = {"--columns": columns, "--limit": limit}
+    check_file(file, out, given, alone=None if not (texts or json) else "TEXT" if texts else "--json")
     with server.connect(timeout) as client:
         if file is not None:
-            _check_alone(out, texts, json=json)
             if candidates_per_text:
                 raise UsageError(
                     "--candidates-per-text reads candidates from TEXT or lines; leave --texts out, and pipe them in"
@@ -102,9 +103,6 @@ def fill(
             ask_model = partial(client.fill_mask_stream, model=model)
             write_rows(ItemSource(file, files.TEXTS, columns, limit), out, ask_model, asked, "filling")
             return
-        for option, value in (("--columns", columns), ("--limit", limit), ("--output", out.output)):
-            if value is not None:
-                raise UsageError(f"{option} goes with --texts FILE")
 
         def ask(lines: Iterator[str]) -> Generator[FilledText, None, None]:
             if not candidates_per_text:
@@ -114,13 +112,6 @@ def fill(
             return client.fill_mask_stream((text for text, _ in first), model=model, candidates_per_text=lists, **asked)
 
         answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
-
-
-def _check_alone(out: ItemOptions, texts: list[str] | None, *, json: bool) -> None:
-    if out.output is None:
-        raise UsageError("--texts goes with --output FILE; to print the answers, pipe the lines in")
-    if texts or json:
-        raise UsageError(f"--texts reads the texts from a file, and takes no {'TEXT' if texts else '--json'}")
 
 
 def _words(candidates: str, place: str = "") -> list[str]:

@@ -90,6 +90,18 @@ class RowOptions:
         _require(self, "--rows")
 
 
+def check_file(file: Path | None, out: ItemOptions, given: Mapping[str, object], alone: str | None) -> None:
+    """Rejects options that mean nothing without --texts FILE, and what does not go with it: `alone`, if it was given."""
+    if file is None:
+        for option, value in {**given, "--output": out.output}.items():
+            if value is not None:
+                raise UsageError(f"{option} goes with --texts FILE")
+    elif out.output is None:
+        raise UsageError("--texts goes with --output FILE; to print the answers, pipe the lines in")
+    elif alone is not None:
+        raise UsageError(f"--texts reads the texts from a file, and takes no {alone}")
+
+
 def _require(out: RowsTo, flag: str) -> None:
     for option, given in (("--resume", out.resume), ("--skip-broken", out.skip_broken)):
         if given and out.file is None:
