@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 from bertscope.cli.app import app
+from bertscope.cli.commands.study import DECLARED
 from bertscope_service.rpc.status import CODES
 from bertscope_service.settings import Settings
 
@@ -44,7 +45,8 @@ def flags(words: list[str]) -> tuple[set[str], set[str]]:
     command = COMMAND
     for word in words[1:]:
         if hasattr(command, "commands"):
-            command = command.commands[word]
+            # The name of a study is an argument of the hidden command that runs it.
+            command = command.commands[DECLARED if command.name == "study" and word not in command.commands else word]
     return used, {name for parameter in command.params for name in parameter.opts}
 
 
