@@ -164,7 +164,11 @@ def read_definition(name: str, readers: Mapping[str, Callable[[Keys], Mapping[st
     Raises InvalidArgument for an unknown name and for a broken definition, and OSError for a file that can't be read.
     """
     if name.endswith(SUFFIX):
-        return _definition(name, Path(name).stem, Path(name).read_text("utf-8"), readers)
+        try:
+            text = Path(name).read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise invalid_argument(name, f"is not UTF-8 ({error.reason})") from None
+        return _definition(name, Path(name).stem, text, readers)
     found = shipped()
     if name not in found:
         raise invalid_argument(

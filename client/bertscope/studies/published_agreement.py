@@ -28,7 +28,12 @@ def read_gulordava(part: Part, path: Path, found: Read) -> list[Item]:
     Sentences are lower-cased, their end mark is taken off, and the word after the prefix is masked. Groups are the type
     ("original" or "generated") and the number of attractors.
     """
-    rows = list(_rows(path))
+    try:
+        rows = list(_rows(path))
+    except UnicodeDecodeError as error:
+        raise invalid_argument(str(path), f"is not UTF-8 ({error.reason})") from None
+    except csv.Error as error:
+        raise invalid_argument(str(path), f"is no table with tabs and quotes ({error})") from None
     if len(rows) % 2:
         raise broken(path, rows[-1][0], "has no second line; each item has one with the right and one with the wrong form")
     made: list[Item] = []

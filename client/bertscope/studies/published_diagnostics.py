@@ -110,4 +110,8 @@ def _rows(path: Path, names: tuple[str, ...]) -> Iterator[tuple[int, dict[str, s
     for number, cells in table:
         if len(cells) != len(head):
             raise broken(path, number, f"has {len(cells)} columns where the first line names {len(head)}")
-        yield number, dict(zip(head, cells, strict=True))
+        row = dict(zip(head, cells, strict=True))
+        for name in names:
+            if not row[name]:
+                raise broken(path, number, f"{name} is empty; fill it in or take the line out")
+        yield number, row

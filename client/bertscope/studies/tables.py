@@ -66,8 +66,13 @@ def _item(part: Part, row: Mapping[str, Any], template: str, groups: tuple[str, 
     if text.count(MASK) != 1:
         return f"the text has {text.count(MASK)} masks; write {MASK} once"
     if part.ask == "blank":
-        return Blank(text, _words(row["answer"], lower), groups)
+        answers = _words(row["answer"], lower)
+        return (
+            Blank(text, answers, groups) if answers and all(answers) else "an answer is empty; fill it in or take the line out"
+        )
     right, wrong = _cased(row["right"], lower), _words(row["wrong"], lower)
+    if not wrong or not all(wrong):
+        return "a wrong word is empty; fill it in or take the line out"
     return Choice(((text, right), *((text, word) for word in wrong)), groups)
 
 

@@ -127,6 +127,22 @@ def test_gulordava_is_read_as_goldberg_does(tmp_path: Path) -> None:
     assert caught.value.field_violations[0].field == f"{path}, line 3"
 
 
+def test_broken_files_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "generated.tab").write_bytes(b"\xff\xfe")
+    with pytest.raises(bertscope.InvalidArgument, match="is not UTF-8"):
+        read("agreement", "gulordava", tmp_path)
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(bertscope.InvalidArgument, match="is not UTF-8"):
+        find_study(str(tmp_path / "mine.toml"))
+    written(tmp_path / "ROLE-88.tsv", "item\tcontext\texpected\ttarget\n1-a\ta man had\tseen\t \n")
+    with pytest.raises(bertscope.InvalidArgument, match="target is empty"):
+        read("diagnostics", "role", tmp_path)
+    written(tmp_path / "mine.toml", DEFINITION)
+    written(tmp_path / "forms.tsv", "text\tright\twrong\tkind\na [MASK]\tb\tc||d\te\n")
+    with pytest.raises(bertscope.InvalidArgument, match="a wrong word is empty"):
+        read(str(tmp_path / "mine.toml"), "forms", tmp_path)
+
+
 def test_marvin_and_linzen_and_linzen_are_read_as_bert_syntax_does(tmp_path: Path) -> None:
     rows = "simple_inanim\tsing\tthe movie is good\tthe movie are good\nsimple\tsing\tthe cat runs\tthe cats run\n"
     written(tmp_path / "marvin_linzen_dataset.tsv", rows)
