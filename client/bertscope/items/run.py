@@ -45,6 +45,8 @@ ITEM_FIELD = re.compile(r"(?<![\w.])(?:texts|inputs|sets|pairs|facts|items)\[(\d
 """The name of an item in a server's error."""
 PASSING = (Unavailable, Cancelled, DeadlineExceeded, ResourceExhausted)
 """Errors of a server that is not there now, or too busy."""
+NOT_READY = "MODEL_NOT_READY"
+"""The reason of a server that has started and still loads its models."""
 
 
 class Answer(Protocol):
@@ -166,15 +168,16 @@ class _Run(Generic[T]):
             before = self._file.rows
             try:
                 self._answer(chain([first], rest), pending, ask)
-            except PASSING as error:
+            except BertscopeError as error:
+                if isinstance(error, InvalidArgument):
+                    numbers = {index: item.number for index, item in pending.items()}
+                    raise named(error, self._source.key, numbers) from None
                 now = time.monotonic()
                 since = now if self._file.rows > before or not since else since
-                if self._file.rows == self.earlier or now - since >= patience or _is_ours(error):
+                if self._file.rows == self.earlier or now - since >= patience or not _passes(error):
                     raise
                 time.sleep(error.retry_after or WAIT_SECONDS)
                 rest = chain(list(pending.values()), items)
-            except InvalidArgument as error:
-                raise named(error, self._source.key, {index: item.number for index, item in pending.items()}) from None
 
     def _answer(
         self, items: Iterator[Item[T]], pending: dict[int, Item[T]], ask: Callable[..., Generator[Answer, None, None]]
@@ -271,5 +274,6 @@ def named(error: InvalidArgument, key: str, numbers: Mapping[int, int]) -> Inval
     return error
 
 
-def _is_ours(error: BertscopeError) -> bool:
-    return error.reason == CLIENT_SIDE
+def _passes(error: BertscopeError) -> bool:
+    """Returns True for a server that may answer later."""
+    return error.reason == NOT_READY or (isinstance(error, PASSING) and error.reason != CLIENT_SIDE)

@@ -217,7 +217,11 @@ def test_files_of_others_are_refused_and_left(tmp_path: Path, content: str) -> N
 
 
 def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> None:
-    lost = [bertscope.Unavailable("gone", retry_after=1e-3), bertscope.ResourceExhausted("busy", retry_after=1e-3)]
+    lost = [
+        bertscope.Unavailable("gone", retry_after=1e-3),
+        bertscope.FailedPrecondition("loading", reason="MODEL_NOT_READY", retry_after=1e-3),
+        bertscope.ResourceExhausted("busy", retry_after=1e-3),
+    ]
 
     def event() -> None:
         if lost:
@@ -231,6 +235,12 @@ def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> 
     assert path.read_bytes() == whole
     assert server.asked == TEXTS  # nothing twice
     assert seen == [bertscope.RowsProgress(done, 23, done) for done in range(1, 24)]
+
+
+def test_an_error_that_waiting_does_not_mend_ends_the_run(path: Path) -> None:
+    with pytest.raises(bertscope.FailedPrecondition, match="not finite"):
+        write(path, Server(7, raising(bertscope.FailedPrecondition("not finite", reason="SCORES_NOT_FINITE"))))
+    assert len(rows_of(path)) == 7
 
 
 def test_patience_ends(path: Path) -> None:
