@@ -48,6 +48,9 @@ class Building:
         except asyncio.CancelledError:
             abandoned.set()
             raise
+        finally:
+            # Its error refers to the frames of all callers: their models would stay until they are garbage-collected.
+            del task
 
     def _forget(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
