@@ -190,6 +190,11 @@ def model_name(field: str, model: str | Model | None) -> str:
     return name if name.startswith("models/") else f"models/{name}"
 
 
+def short_name(model: Model) -> str:
+    """Returns the id of a model, without "models/"."""
+    return model.name.removeprefix("models/")
+
+
 def read_model(message: model_pb2.Model) -> Model:
     """Returns a hosted model."""
     return _messages.read(

@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 from bertscope import _validation
 from bertscope.errors import invalid_argument
-from bertscope.files import Columns, File, Items, read_items
+from bertscope.files import PAIRS, Columns, File, Items, read_items
 from bertscope.scores.sets import TextSet
 from bertscope.table_rows import READERS, Row
 
@@ -48,9 +48,5 @@ def _files(path: Path) -> Sequence[Path]:
 
 
 def _set(row: Row, names: Iterable[str]) -> TextSet:
-    texts = [_validation.text(name, row[name]) for name in ("good", "bad")]
-    for name, text in zip(("good", "bad"), texts, strict=True):
-        if not text.strip():
-            raise invalid_argument(name, "is empty; fill it in or take the line out")
     groups = dict.fromkeys(str(row[name]).strip() for name in names if name in row)
-    return TextSet(list(map(str, texts)), 0, [group for group in groups if group])
+    return TextSet(PAIRS.item(row), 0, [group for group in groups if group])

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from bertscope.client import Client
 from bertscope.errors import FailedPrecondition, InvalidArgument, Unimplemented
-from bertscope.models import Model
+from bertscope.models import Model, short_name
 from bertscope.studies.data import StudyData
 from bertscope.studies.disabling import disabling
-from bertscope.studies.inquiry import Inquiry, OnStage, short_name
+from bertscope.studies.inquiry import Inquiry, OnStage
 from bertscope.studies.patterns import change, patterns
 from bertscope.studies.questions import CHANGE, DISABLING, FEATURES, PATTERNS, RELATIONS, TOKENS
 from bertscope.studies.report import LeftOut, Question, Section, Study

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from bertscope._display import short_repr
 from bertscope.client import Client
 from bertscope.errors import invalid_argument
-from bertscope.models import Model
+from bertscope.models import Model, short_name
 from bertscope.studies.asking import Outcome, ask_pairs, ask_words
 from bertscope.studies.asking_facts import ask_facts
 from bertscope.studies.definition import Definition
 from bertscope.studies.inquiry import OnStage
 from bertscope.studies.items import Blank, Choice, Item, Known, Pair, Skipped
-from bertscope.studies.measures import Comparison, Measure, Verdict, compare, judge, measures, short_name
+from bertscope.studies.measures import Comparison, Measure, Verdict, compare, judge, measures
 from bertscope.studies.readers import Questions
 
 

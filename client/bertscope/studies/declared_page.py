@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from bertscope.models import short_name
 from bertscope.plots.figures import svg_bytes
 from bertscope.studies.dark_secrets import model_facts
 from bertscope.studies.declared import Answers, PartResult, StudyResult
 from bertscope.studies.definition import Part
 from bertscope.studies.group_figures import WHOLE, plot_part
 from bertscope.studies.inquiry import percent
-from bertscope.studies.measures import Measure, is_share, short_name
+from bertscope.studies.measures import Measure, is_share
 from bertscope.studies.report import Picture, Question, Section, Study, Table
 
 METHODS = {"choice": "fill_mask", "blank": "fill_mask", "pair": "compare_texts", "fact": "query_facts"}

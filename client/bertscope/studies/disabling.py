@@ -8,9 +8,9 @@ from bertscope.ablation.effects import BETTER
 from bertscope.ablation.objectives import LabelledTexts, MaskedLmLoss, Objective
 from bertscope.ablation.sweeps import SweepTable
 from bertscope.choices import Scope
-from bertscope.models import Model
+from bertscope.models import Model, short_name
 from bertscope.plots.sweeps import plot_sweep
-from bertscope.studies.inquiry import Inquiry, head_name, short_name
+from bertscope.studies.inquiry import Inquiry, head_name
 from bertscope.studies.report import LeftOut, Section, Table
 from bertscope.studies.tasks import task
 

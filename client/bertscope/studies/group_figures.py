@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from bertscope._display import short_repr
 from bertscope.errors import invalid_argument
+from bertscope.models import short_name
 from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, set_title, shown
 from bertscope.studies.declared import PartResult
-from bertscope.studies.measures import Measure, is_share, short_name
+from bertscope.studies.measures import Measure, is_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from bertscope.attention.feature_scores import FeatureScores
 from bertscope.attention.relation_scores import RelationScores
 from bertscope.client import Client
 from bertscope.errors import BertscopeError
-from bertscope.models import Model
+from bertscope.models import Model, short_name
 from bertscope.plots.figures import svg_bytes
 from bertscope.results import TextsProgress
 from bertscope.studies.data import StudyData
@@ -114,11 +114,6 @@ class Inquiry:
     def picture(self, figure: Figure, caption: str) -> Picture:
         """Returns a figure for the page."""
         return Picture(caption, svg_bytes(figure))
-
-
-def short_name(model: Model) -> str:
-    """Returns the id of a model, without "models/"."""
-    return model.name.removeprefix("models/")
 
 
 def head_name(layer: int, head: int) -> str:

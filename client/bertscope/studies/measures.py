@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bertscope._display import short_repr
 from bertscope.intervals import mcnemar, wilson_interval
-from bertscope.models import Model
+from bertscope.models import Model, short_name
 from bertscope.studies.asking import Outcome
 from bertscope.studies.asking_facts import EXTRAS
 from bertscope.studies.definition import Part, Published
@@ -163,8 +163,3 @@ def same_weights(published: Published, model: Model) -> bool:
     if published.weights:
         return model.weights_digest == published.weights
     return model.source in (published.model, published.model.split("/")[-1]) and model.precision in UNCHANGED
-
-
-def short_name(model: Model) -> str:
-    """Returns the id of a model, without "models/"."""
-    return model.name.removeprefix("models/")

@@ -9,9 +9,10 @@ import numpy as np
 from bertscope._validation import TextOrPair
 from bertscope.attention.comparison import AttentionComparison
 from bertscope.attention.description import AttentionDescription
+from bertscope.models import short_name
 from bertscope.plots.attention_statistics import plot_description
 from bertscope.plots.comparison import plot_comparison
-from bertscope.studies.inquiry import Inquiry, Rejected, head_name, percent, short_name
+from bertscope.studies.inquiry import Inquiry, Rejected, head_name, percent
 from bertscope.studies.report import LeftOut, Section, Table
 from bertscope.studies.tasks import task
 

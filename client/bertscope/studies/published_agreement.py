@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.errors import invalid_argument
 from bertscope.studies.definition import Keys, Part
 from bertscope.studies.items import Choice, Item, Read
 from bertscope.studies.tables import MASK
+from bertscope.table_rows import bad_line
 
 END = "<eos>"
 MARK = "***mask***"
@@ -35,15 +36,15 @@ def read_gulordava(part: Part, path: Path, found: Read) -> list[Item]:
     except csv.Error as error:
         raise invalid_argument(str(path), f"is no table with tabs and quotes ({error})") from None
     if len(rows) % 2:
-        raise broken(path, rows[-1][0], "has no second line; each item has one with the right and one with the wrong form")
+        raise bad_line(path, rows[-1][0], "has no second line; each item has one with the right and one with the wrong form")
     made: list[Item] = []
     for (number, right), (other, wrong) in zip(rows[::2], rows[1::2], strict=True):
         if (right["class"], wrong["class"], right["sent"]) != ("correct", "wrong", wrong["sent"]):
-            raise broken(path, other, "is not the wrong form of the line before it")
+            raise bad_line(path, other, "is not the wrong form of the line before it")
         words = right["sent"].lower().split()
         place = right["len_prefix"]
         if words[-1:] != [END] or not place.isdigit() or int(place) >= len(words) - 1:
-            raise broken(path, number, f"the sentence must end with {END} and be longer than its prefix")
+            raise bad_line(path, number, f"the sentence must end with {END} and be longer than its prefix")
         words[int(place)] = MASK
         if not _left_out(part, found, right["form"], wrong["form"]):
             groups = (right["type"], f"{right['n_attr']} attractors")
@@ -58,7 +59,7 @@ def read_linzen(part: Part, path: Path, found: Read) -> list[Item]:
     made: list[Item] = []
     for number, cells in lines(path):
         if len(cells) != 5 or cells[2].count(MARK) != 1:
-            raise broken(path, number, f"must have five columns, the third with {MARK} once")
+            raise bad_line(path, number, f"must have five columns, the third with {MARK} once")
         if not _left_out(part, found, cells[3], cells[4]):
             text = cells[2].replace(MARK, MASK)
             made.append(Choice(((text, cells[3]), (text, cells[4])), (f"{cells[0]} attractors",)))
@@ -73,7 +74,7 @@ def read_marvin_linzen(part: Part, path: Path, found: Read) -> list[Item]:
     made: list[Item] = []
     for number, cells in lines(path):
         if len(cells) < 4:
-            raise broken(path, number, "must have a condition, a kind, a good and a bad sentence")
+            raise bad_line(path, number, "must have a condition, a kind, a good and a bad sentence")
         good, bad = cells[-2].split(), cells[-1].split()
         differ = [place for place, (one, other) in enumerate(zip(good, bad, strict=False)) if one != other]
         if len(good) != len(bad) or len(differ) != 1:
@@ -98,21 +99,16 @@ def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise invalid_argument(str(path), f"is not UTF-8 ({error.reason})") from None
 
 
-def broken(path: Path, number: int, why: str) -> InvalidArgument:
-    """Returns the error of a line."""
-    return invalid_argument(f"{path}, line {number}", why)
-
-
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yields the rows of a table with quotes and a head line."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t")
         for name in COLUMNS:
             if name not in (reader.fieldnames or ()):
-                raise broken(path, 1, f"has no column {name!r}; it must be the table of Gulordava et al. 2018")
+                raise bad_line(path, 1, f"has no column {name!r}; it must be the table of Gulordava et al. 2018")
         for row in reader:
             if None in row.values() or None in row:
-                raise broken(path, reader.line_num, "has not as many cells as the first line names")
+                raise bad_line(path, reader.line_num, "has not as many cells as the first line names")
             yield reader.line_num, row
 
 

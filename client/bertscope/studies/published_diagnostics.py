@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertscope.errors import invalid_argument
 from bertscope.studies.definition import Keys, Part
 from bertscope.studies.items import Blank, Choice, Item, Read
-from bertscope.studies.published_agreement import broken, lines
+from bertscope.studies.published_agreement import lines
 from bertscope.studies.tables import MASK, SEPARATOR
+from bertscope.table_rows import bad_line
 
 CONSTRAINTS = {"H": "high constraint", "L": "low constraint"}
 LICENSING = {"Y": "licensed", "N": "unlicensed"}
@@ -34,7 +34,7 @@ def read_cprag(part: Part, path: Path, found: Read) -> list[Item]:
     ):
         text = f"{row['context_s1']} {row['context_s2']} {MASK}"
         if row["constraint"] not in CONSTRAINTS:
-            raise broken(path, number, f"constraint is {row['constraint']!r}; write H or L")
+            raise bad_line(path, number, f"constraint is {row['constraint']!r}; write H or L")
         groups = (CONSTRAINTS[row["constraint"]],)
         words = row["expected"], row["within_category"], row["between_category"]
         made.append(
@@ -51,7 +51,7 @@ def read_role(part: Part, path: Path, found: Read) -> list[Item]:
         item, _, condition = row["item"].partition("-")
         text = f"{row['context'].strip()} {MASK}"
         if condition not in ("a", "b"):
-            raise broken(path, number, f"item is {row['item']!r}; write a number with -a or -b")
+            raise bad_line(path, number, f"item is {row['item']!r}; write a number with -a or -b")
         contexts.setdefault(item, {})[condition] = (text, row["target"].split()[0])
         if part.ask == "blank":
             made.append(Blank(text, tuple(dict.fromkeys(word.split()[0] for word in row["expected"].split(SEPARATOR)))))
@@ -84,7 +84,7 @@ def read_negation_natural(part: Part, path: Path, found: Read) -> list[Item]:
     made: list[Item] = []
     for number, row in _rows(path, ("context_aff", "context_neg", "target_aff", "target_neg", "licensing")):
         if row["licensing"] not in LICENSING:
-            raise broken(path, number, f"licensing is {row['licensing']!r}; write Y or N")
+            raise bad_line(path, number, f"licensing is {row['licensing']!r}; write Y or N")
         licensing = LICENSING[row["licensing"]]
         for context, right, wrong, group in _both(row):
             text, groups = f"{context} {MASK}", (group, f"{licensing} {group}")
@@ -104,14 +104,12 @@ def _rows(path: Path, names: tuple[str, ...]) -> Iterator[tuple[int, dict[str, s
     first, head = next(table, (1, []))
     for name in names:
         if name not in head:
-            raise invalid_argument(
-                f"{path}, line {first}", f"has no column {name!r}; it must name its columns as lm-diagnostics does"
-            )
+            raise bad_line(path, first, f"has no column {name!r}; it must name its columns as lm-diagnostics does")
     for number, cells in table:
         if len(cells) != len(head):
-            raise broken(path, number, f"has {len(cells)} columns where the first line names {len(head)}")
+            raise bad_line(path, number, f"has {len(cells)} columns where the first line names {len(head)}")
         row = dict(zip(head, cells, strict=True))
         for name in names:
             if not row[name]:
-                raise broken(path, number, f"{name} is empty; fill it in or take the line out")
+                raise bad_line(path, number, f"{name} is empty; fill it in or take the line out")
         yield number, row

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bertscope.models import Model
+from bertscope.models import Model, short_name
 from bertscope.studies.data import Labelled
-from bertscope.studies.inquiry import Inquiry, short_name
+from bertscope.studies.inquiry import Inquiry
 from bertscope.studies.report import Section
 
 PROBED = 100

@@ -10,11 +10,12 @@ from bertscope.attention.feature_scores import FeatureScores
 from bertscope.attention.marked_texts import RelationText
 from bertscope.attention.relation_scores import DIRECTIONS, RelationScores
 from bertscope.attention.sums import PerHead
+from bertscope.models import short_name
 from bertscope.plots.attention_statistics import panel_grid
 from bertscope.plots.figures import DARK, LIGHT, set_title
 from bertscope.plots.relations import plot_features, plot_relations
 from bertscope.studies.figures import rows_of_heads
-from bertscope.studies.inquiry import Inquiry, Rejected, head_name, percent, short_name
+from bertscope.studies.inquiry import Inquiry, Rejected, head_name, percent
 from bertscope.studies.report import LeftOut, Picture, Section, Table
 from bertscope.studies.word_tables import accuracies, feature_table, largest_weights, place, ranked
 

@@ -16,7 +16,7 @@ import numpy as np
 from bertscope_service.analyses.candidates import Candidates, EntryCandidates, Spelling, Word
 from bertscope_service.analyses.observers.masks import LogitObserver, LogitScores, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
-from bertscope_service.analyses.texts import character_before, check_finite, mask_positions
+from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
@@ -185,11 +185,9 @@ class ClozePlan:
                 f"reads {self.tokenizer.max_tokens}; shorten the text"
             )
             raise InvalidArgument(f"texts[{index}]", message, "TEXT_TOO_LONG")
-        cut = slice(mask.position, mask.position + 1)
-        ids, segments = list(sequence.ids), list(sequence.segments)
-        ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
         places = tuple(range(mask.position, mask.position + length))
-        return self._add(TokenSequence(ids, segments), self._observe(places, 0, mask.spelling.asked[length]))
+        longer = with_masks(sequence, mask.position, length)
+        return self._add(longer, self._observe(places, 0, mask.spelling.asked[length]))
 
     def _add(self, sequence: TokenSequence, observer: MaskObserver) -> int:
         """Adds a row. Returns its number."""

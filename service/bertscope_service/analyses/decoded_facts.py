@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling
-from bertscope_service.analyses.fact_choices import Choices, Skipped, Standing, with_masks
+from bertscope_service.analyses.fact_choices import Choices, Skipped, Standing
 from bertscope_service.analyses.fact_queries import FactQuery, Scoring
 from bertscope_service.analyses.facts import FactAnswer, FactPlan, Question
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.analyses.rounds import Rounds
+from bertscope_service.analyses.texts import with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.masks import Entries, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.phrases import PhraseObserver
-from bertscope_service.analyses.texts import check_finite
+from bertscope_service.analyses.texts import check_finite, with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -161,14 +161,6 @@ class PhraseChoices:
         chosen = chosen[np.argsort(-logs[chosen], kind="stable")]
         top = zip(chosen.tolist(), _at_most_0(logs[chosen]), strict=True)
         return Standing(ranks, _at_most_0(found), [(self._words[place], log) for place, log in top])
-
-
-def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequence:
-    """Returns a sequence with `length` masks in place of the one at `position`."""
-    cut = slice(position, position + 1)
-    ids, segments = list(sequence.ids), list(sequence.segments)
-    ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
-    return TokenSequence(ids, segments)
 
 
 def _at_most_0(logs: NDArray[np.float32]) -> list[float]:

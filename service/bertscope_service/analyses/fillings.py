@@ -15,7 +15,7 @@ from bertscope_service.analyses.cloze import MAX_PREDICTIONS, MAX_ROW_TOKENS
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.analyses.rounds import Rounds
-from bertscope_service.analyses.texts import mask_positions
+from bertscope_service.analyses.texts import mask_positions, with_masks
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import TokenSequence
@@ -166,12 +166,10 @@ class FillingPlan(Rounds):
 
 def _widened(sequence: TokenSequence, masks: Sequence[int], lengths: Sequence[int]) -> Blanks:
     """Returns the sequence with several masks in place of each."""
-    ids, segments = list(sequence.ids), list(sequence.segments)
     for position, length in sorted(zip(masks, lengths, strict=True), reverse=True):
-        cut = slice(position, position + 1)
-        ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
+        sequence = with_masks(sequence, position, length)
     positions, before = list[int](), 0
     for position, length in zip(masks, lengths, strict=True):
         positions += range(position + before, position + before + length)
         before += length - 1
-    return Blanks(TokenSequence(ids, segments), tuple(positions))
+    return Blanks(sequence, tuple(positions))

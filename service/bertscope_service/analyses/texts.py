@@ -87,6 +87,14 @@ def masked(sequence: TokenSequence, places: Sequence[int], tokenizer: TextTokeni
     return TokenSequence(ids, sequence.segments)
 
 
+def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequence:
+    """Returns a sequence with `length` masks in place of the one at `position`."""
+    cut = slice(position, position + 1)
+    ids, segments = list(sequence.ids), list(sequence.segments)
+    ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
+    return TokenSequence(ids, segments)
+
+
 def character_before(tokenized: TokenizedText, position: int) -> str:
     """Returns the character before a token, for TextTokenizer.pieces_in_context: "" at the start of a text, " " for any
     blank."""

@@ -9,9 +9,10 @@ import pytest
 import torch
 from bertscope_service.analyses.decoded_facts import DecodedFactPlan, FillingChoices
 from bertscope_service.analyses.decoding import Filling
-from bertscope_service.analyses.fact_choices import Skipped, with_masks
+from bertscope_service.analyses.fact_choices import Skipped
 from bertscope_service.analyses.fact_queries import Fact, FactQuery, Relation, Scoring, Template
 from bertscope_service.analyses.facts import FactAnswer, FactPlan
+from bertscope_service.analyses.texts import with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument

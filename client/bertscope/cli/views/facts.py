@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from bertscope.cli.views.output import plural, printable, table, titled
+from bertscope.cli.views.output import percent, plural, printable, table, titled
 from bertscope.facts.knowledge import FactAnswers
 from bertscope.facts.metrics import SHARES, FactScores, RelationKnowledge, Share
 
@@ -64,16 +64,16 @@ def print_scores(screen: Console, answers: FactAnswers, scores: FactScores, easy
     columns = ["relation", "facts#", "P@1#", *intervals, "P@10#", *intervals, "MRR#", "among#"]
     result = table([*columns, *(COLUMNS[name] for name in more)])
     for each in scores.relations:
-        first = [_percent(each.p_at_1.value), *([_interval(each.p_at_1)] if intervals else [])]
-        tenth = [_percent(each.p_at_10.value), *([_interval(each.p_at_10)] if intervals else [])]
-        rest = [_percent(getattr(each, name)) for name in more]
+        first = [percent(each.p_at_1.value), *([_interval(each.p_at_1)] if intervals else [])]
+        tenth = [percent(each.p_at_10.value), *([_interval(each.p_at_10)] if intervals else [])]
+        rest = [percent(getattr(each, name)) for name in more]
         among, mrr = str(each.ranked_among) if each.facts else "", _number(each.mrr)
         result.add_row(printable(each.relation), str(each.facts), *first, *tenth, mrr, among, *rest)
     if len(scores.relations) > 1:
         blank = [""] * len(intervals)
-        means = [_percent(scores.p_at_1), *blank, _percent(scores.p_at_10), *blank, _number(scores.mrr), ""]
+        means = [percent(scores.p_at_1), *blank, percent(scores.p_at_10), *blank, _number(scores.mrr), ""]
         macros = _macros(scores)
-        cells = ["mean over relations", "", *means, *(_percent(macros[name]) for name in more)]
+        cells = ["mean over relations", "", *means, *(percent(macros[name]) for name in more)]
         result.add_row(*(Text(cell, style="cyan") for cell in cells))
     by = {"first": "the first template", "best": "the template with the highest P@1", "mean": "the mean over templates"}
     screen.print(titled(f"right objects of rank 1, and of rank 1 to 10, by {by[scores.template]}", result))
@@ -92,10 +92,6 @@ def _macros(scores: FactScores) -> dict[str, float]:
         return lambda each: float(getattr(each, name))
 
     return {name: scores.macro(of(name)) for name in SHARES}
-
-
-def _percent(share: float) -> str:
-    return "" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def _number(value: float) -> str:

@@ -105,6 +105,11 @@ def count(value: float, unit: str = "") -> str:
     return f"{value / 1000**exponent:.3g} {('', 'k', 'M', 'G')[exponent]}{unit}".rstrip()
 
 
+def percent(share: float) -> str:
+    """Returns a share in percent; nothing for one that there is not (NaN)."""
+    return "" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
 def plural(number: int, noun: str) -> str:
     """Returns a number with its noun: 1 core, 2 cores."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

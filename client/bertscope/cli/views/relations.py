@@ -1,7 +1,6 @@
 """Prints the best heads of relations beside their baselines, and the heads that attend most to features."""
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from bertscope.attention.feature_scores import FeatureScores
 from bertscope.attention.relation_scores import DIRECTIONS, Direction, RelationScores
 from bertscope.attention.sums import PerHead
 from bertscope.attention.trees import TreeScores
-from bertscope.cli.views.output import plural, printable, table, titled
+from bertscope.cli.views.output import percent, plural, printable, table, titled
 
 ARROWS = {"forward": "→", "backward": "←"}
 
@@ -89,11 +88,11 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
             str(best.pairs),
             f"{best.layer}:{best.head}",
             ARROWS[best.direction],
-            Text(_percent(best.accuracy), style=style),
+            Text(percent(best.accuracy), style=style),
             *([_interval(best)] if intervals else []),
             f"{best.offset:+d}",
-            _percent(best.offset_accuracy),
-            _percent(best.chance),
+            percent(best.offset_accuracy),
+            percent(best.chance),
         )
     screen.print(titled("the head that attends most often to the linked word most (layer:head)", result))
     if intervals:
@@ -115,10 +114,10 @@ def print_combined(screen: Console, scores: RelationScores, directions: Sequence
     better one of each."""
     pairs = sum(relation.pairs for relation in scores.relations.values())
     if len(scores.relations) > 1 and pairs:
-        heads = [f"{ARROWS[each]} {_percent(scores.combined_accuracy(each))}" for each in directions]
+        heads = [f"{ARROWS[each]} {percent(scores.combined_accuracy(each))}" for each in directions]
         if len(directions) > 1:
-            heads.append(f"undirected {_percent(scores.combined_accuracy(None))}")
-        offsets = _percent(scores.combined_offset_accuracy())
+            heads.append(f"undirected {percent(scores.combined_accuracy(None))}")
+        offsets = percent(scores.combined_offset_accuracy())
         found = f"{', '.join(heads)}; by its best offset: {offsets}"
         screen.print(f"all {plural(pairs, 'pair')}, each by the best head of its relation: {found}")
 
@@ -181,10 +180,10 @@ def print_trees(screen: Console, scores: TreeScores) -> None:
         found = float(directed[index, best])
         head = [str(scores.heads[best])] if scores.heads else []
         style = "cyan" if found > baseline else ""
-        result.add_row(str(layer), *head, Text(_percent(found), style=style), _percent(float(undirected[index, best])))
+        result.add_row(str(layer), *head, Text(percent(found), style=style), percent(float(undirected[index, best])))
     screen.print(titled("words whose governor is the one in the maximum spanning tree of the map", result))
-    right, left = _percent(scores.right_branching), _percent(scores.left_branching)
-    either = _percent(scores.branching_undirected)
+    right, left = percent(scores.right_branching), percent(scores.left_branching)
+    either = percent(scores.branching_undirected)
     screen.print(f"each word depends on the one before: {right}, on the one after: {left}; either way: {either}", style="dim")
 
 
@@ -200,10 +199,6 @@ def _best(best: BestHead) -> dict[str, Any]:
 
 def _interval(best: BestHead) -> str:
     return "" if best.interval is None else f"{100 * best.interval.low:.1f} to {100 * best.interval.high:.1f}"
-
-
-def _percent(share: float) -> str:
-    return "" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def _largest(values: PerHead) -> tuple[int, int]:
