@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex, TypeVar
 from bertscope import _validation
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
-from bertscope.files import ANSWER_SEPARATOR, Columns, File, Items, read_items
+from bertscope.files import ANSWER_SEPARATOR, Columns, File, Items, no_line, read_items
 from bertscope.table_rows import json_object, text_lines
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def read_facts(
         return read_items(path, *names, columns, limit, lambda row: _fact(row, relation, path.stem))
     if columns:
         raise invalid_argument("columns", "goes with tables (.tsv, .csv); JSON Lines have the keys of LAMA and ParaRel")
-    return _json_items(path, limit, lambda row: _fact(row, relation, path.stem), "sub_label and obj_label")
+    return _json_items(path, limit, lambda row: _fact(row, relation, path.stem), ("sub_label", "obj_label"))
 
 
 def read_templates(path: File) -> dict[str, FactRelation]:
@@ -65,7 +65,7 @@ def read_templates(path: File) -> dict[str, FactRelation]:
         return _name(row, None, path.stem), FactTemplate(text, row.get("negated", False))
 
     if path.suffix.lower() in JSON_SUFFIXES:
-        items = _json_items(path, None, item, "relation and template")
+        items = _json_items(path, None, item, ("relation", "template"))
     else:
         items = read_items(path, ("template",), ("relation",), None, None, item)
     for name, template in items:
@@ -84,7 +84,9 @@ def read_words(path: File) -> list[str]:
     return words
 
 
-def _json_items(path: Path, limit: SupportsIndex | None, item: Callable[[Mapping[str, Any]], T], required: str) -> Items[T]:
+def _json_items(
+    path: Path, limit: SupportsIndex | None, item: Callable[[Mapping[str, Any]], T], required: tuple[str, ...]
+) -> Items[T]:
     most = None if limit is None else _validation.positive("limit", limit)
     found = Items[T]()
     found.lines = []
@@ -98,7 +100,7 @@ def _json_items(path: Path, limit: SupportsIndex | None, item: Callable[[Mapping
         except InvalidArgument as error:
             raise invalid_argument(f"{path}, line {number}", str(error)) from None
     if not found:
-        raise invalid_argument(str(path), f"has no line to read; write one item per line, with {required}")
+        raise no_line(path, required)
     return found
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
-from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
-from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope.facts.metrics import FactScores, RelationKnowledge
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope.plots.rows import add_legend, draw_share, frame_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +48,14 @@ def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = No
         for value, color in ((scores.p_at_1, theme.lines[0]), (scores.p_at_10, theme.lines[1])):
             axes.axvline(100 * value, color=color, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0.5)
         axes.plot([], [], color=theme.ink, linewidth=1.0, linestyle=(0, (4, 3)), label="mean over relations")
-    _frame(figure, axes, chosen, theme)
+    frame_rows(
+        axes,
+        [(each.relation, each.facts) for each in chosen],
+        "facts, % (a line: 95 % interval)",
+        theme=theme,
+        longest=MAX_NAME,
+    )
+    add_legend(figure, axes, theme=theme, columns=4)
     left = f"; {len(known) - len(chosen)} relations with fewer facts are not shown" if len(known) > len(chosen) else ""
     by = {"first": "first template", "best": "best template", "mean": "mean over templates"}[scores.template]
     default = f"right objects among the likeliest, by the {by}\n{scores.provenance.model}, {scores.facts} facts{left}"
@@ -63,37 +71,9 @@ def save_facts(scores: FactScores, path: str | PathLike[str], *, dark: bool = Fa
 
 def _draw(axes: Axes, row: int, each: RelationKnowledge, theme: Theme) -> None:
     first = "_" if row else ""  # A label that begins so is not in the legend.
-    _mark(axes, row - APART, each.p_at_1, theme.lines[0], "o", f"{first}P@1", theme)
-    _mark(axes, row + APART, each.p_at_10, theme.lines[1], "s", f"{first}P@10", theme)
+    at_1, at_10 = each.p_at_1, each.p_at_10
+    draw_share(axes, row - APART, at_1.value, at_1[1:], color=theme.lines[0], theme=theme, label=f"{first}P@1")
+    draw_share(axes, row + APART, at_10.value, at_10[1:], color=theme.lines[1], theme=theme, marker="s", label=f"{first}P@10")
     if not math.isnan(each.prior_p_at_1):
         label = f"{first}P@1 without the subject"
         axes.plot(100 * each.prior_p_at_1, row - APART, "x", color=theme.ink, markersize=5, markeredgewidth=1.3, label=label)
-
-
-def _mark(axes: Axes, place: float, share: Share, color: str, marker: str, label: str, theme: Theme) -> None:
-    if not math.isnan(share.low):
-        axes.plot([100 * share.low, 100 * share.high], [place, place], color=color, linewidth=1.6, solid_capstyle="butt")
-    axes.plot(
-        *(100 * share.value, place, marker),
-        color=color,
-        label=label,
-        markersize=5.5,
-        markeredgecolor=theme.page,
-        markeredgewidth=0.5,
-    )
-
-
-def _frame(figure: Figure, axes: Axes, chosen: list[RelationKnowledge], theme: Theme) -> None:
-    names = [shown(e.relation if len(e.relation) <= MAX_NAME else f"{e.relation[: MAX_NAME - 3]}...") for e in chosen]
-    axes.set_yticks(range(len(chosen)), [f"{name} ({each.facts})" for name, each in zip(names, chosen, strict=True)])
-    axes.set_ylim(len(chosen) - 0.4, -0.6)
-    axes.set_xlim(-2, 102)
-    axes.set_facecolor(theme.page)
-    axes.set_xlabel("facts, % (a line: 95 % interval)", color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-    legend = figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    for text in legend.get_texts():
-        text.set_color(theme.ink)

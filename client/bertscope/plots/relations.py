@@ -15,7 +15,8 @@ from bertscope.attention.feature_scores import FeatureScores
 from bertscope.attention.relation_scores import Direction, RelationScores
 from bertscope.errors import invalid_argument
 from bertscope.plots.attention_statistics import panel_grid
-from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope.plots.rows import SIZE, add_legend, draw_share, frame_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,16 @@ def plot_relations(
     tested = any(each.above_offset is not None for each in best)
     for row, each in enumerate(best):
         _draw(axes, row, each, theme, tested=tested)
-    _frame(figure, axes, best, theme)
+    frame_rows(
+        axes,
+        [(each.relation, each.pairs) for each in best],
+        "pairs found, % (a line: 95 % interval)",
+        theme=theme,
+        longest=MAX_NAME,
+    )
+    axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=8, color=theme.ink)
+    heads = [(_dot(BEATS, theme), "best head"), (_dot(BEATEN, theme), "best head, not clearly above the offset")]
+    add_legend(figure, axes, theme=theme, columns=2, first=heads)
     left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
     default = f"the best head of each relation\n{scores.provenance.model}, {scores.texts} texts{left}"
     set_title(figure, shown(default if title is None else title), theme=theme)
@@ -94,7 +104,6 @@ def save_features(scores: FeatureScores, path: str | PathLike[str], *, dark: boo
 
 def _draw(axes: Axes, row: int, best: BestHead, theme: Theme, *, tested: bool) -> None:
     first = "_" if row else ""  # A label that begins so is not in the legend.
-    accuracy = 100 * best.accuracy
     color = BEATS if best.beats_offset or not tested else BEATEN
     axes.plot(
         100 * best.offset_accuracy, row, "|", color=OFFSET, markersize=9, markeredgewidth=2.2, label=f"{first}best offset"
@@ -102,36 +111,13 @@ def _draw(axes: Axes, row: int, best: BestHead, theme: Theme, *, tested: bool) -
     if not math.isnan(best.chance):
         label = f"{first}chance: other words as far apart"
         axes.plot(100 * best.chance, row, "x", color=CHANCE, markersize=5, markeredgewidth=1.4, label=label)
-    if best.interval is not None:
-        low, high = best.interval
-        axes.plot([100 * low, 100 * high], [row, row], color=color, linewidth=1.6, solid_capstyle="butt")
-    axes.plot(accuracy, row, "o", color=color, markersize=5.5, markeredgecolor=theme.page, markeredgewidth=0.5)
+    draw_share(axes, row, best.accuracy, best.interval, color=color, theme=theme)
     arrow = "→" if best.direction == "forward" else "←"
     name = f"{best.layer}:{best.head} {arrow}"
     axes.annotate(name, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=theme.ink)
 
 
-def _frame(figure: Figure, axes: Axes, best: list[BestHead], theme: Theme) -> None:
-    names = [shown(each.relation if len(each.relation) <= MAX_NAME else f"{each.relation[: MAX_NAME - 3]}...") for each in best]
-    axes.set_yticks(range(len(best)), [f"{name} ({each.pairs})" for name, each in zip(names, best, strict=True)])
-    axes.set_ylim(len(best) - 0.4, -0.6)
-    axes.set_xlim(-1, 101)
-    axes.set_facecolor(theme.page)
-    axes.set_xlabel("pairs found, % (a line: 95 % interval)", color=theme.ink)
-    axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=8, color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-    handles, labels = axes.get_legend_handles_labels()
-    handles = [_dot(BEATS, theme), _dot(BEATEN, theme), *handles]
-    labels = ["best head", "best head, not clearly above the offset", *labels]
-    legend = figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    for text in legend.get_texts():
-        text.set_color(theme.ink)
-
-
 def _dot(color: str, theme: Theme) -> Line2D:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], marker="o", color=color, markersize=5.5, markeredgecolor=theme.page, linewidth=0)
+    return Line2D([], [], marker="o", color=color, markersize=SIZE, markeredgecolor=theme.page, linewidth=0)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
-from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope.plots.rows import SIZE, add_legend, draw_share, frame_rows
 from bertscope.scores.comparison import ALL, GroupAccuracy, TextComparison
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ ROW, MARGIN = 0.28, 1.7
 WIDTH = 8.2
 MAX_GROUPS = 80
 """The most groups of a figure; those that sets name first are shown."""
-MAX_NAME = 44
 APART = 0.17
 """How far the marks of two models are from the middle of a row."""
 
@@ -50,7 +50,12 @@ def plot_accuracy(
     sizes = {len(one.texts) for one in comparison.sets}
     if len(sizes) == 1:
         axes.axvline(100 / sizes.pop(), color=theme.ink, linewidth=0.8, linestyle=":", label="chance")
-    _frame(figure, axes, comparison, groups, theme)
+    tied = "; a ring: with ties" if any(one.outcome == "tie" for one in comparison.sets) else ""
+    names = [(group or "all", comparison.accuracy(group).sets) for group in groups]
+    frame_rows(axes, names, f"right, % (a line: 95 % interval{tied})", theme=theme)
+    if len(groups) > 1:
+        axes.axhline(len(groups) - 1.5, color=theme.faint, linewidth=1)
+    add_legend(figure, axes, theme=theme, columns=3)
     left = len(comparison.groups) + 1 - len(groups)
     rest = f"; {left} more groups are not shown" if left else ""
     scoring = comparison.sets[0].scoring.replace("_", "-")
@@ -73,32 +78,7 @@ def save_accuracy(
 
 
 def _draw(axes: Axes, row: float, each: GroupAccuracy, theme: Theme, color: str, label: str) -> None:
-    low, high = each.interval
-    axes.plot([100 * low, 100 * high], [row, row], color=color, linewidth=1.6, solid_capstyle="butt")
-    axes.plot(100 * each.accuracy, row, "o", color=color, markersize=6, markeredgecolor=theme.page, linewidth=0, label=label)
+    draw_share(axes, row, each.accuracy, each.interval, color=color, theme=theme, label=label)
     if each.tied:
         with_ties = 100 * (each.right + each.tied) / each.sets
-        axes.plot(with_ties, row, "o", color=color, markersize=6, markerfacecolor="none", markeredgewidth=1.1)
-
-
-def _frame(figure: Figure, axes: Axes, comparison: TextComparison, groups: list[str], theme: Theme) -> None:
-    names = []
-    for group in groups:
-        name = group or "all"
-        short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..."
-        names.append(f"{shown(short)} ({comparison.accuracy(group).sets})")
-    axes.set_yticks(range(len(groups)), names)
-    axes.set_ylim(len(groups) - 0.4, -0.6)
-    if len(groups) > 1:
-        axes.axhline(len(groups) - 1.5, color=theme.faint, linewidth=1)
-    axes.set_xlim(-1, 101)
-    axes.set_facecolor(theme.page)
-    tied = any(one.outcome == "tie" for one in comparison.sets)
-    axes.set_xlabel(f"right, % (a line: 95 % interval{'; a ring: with ties' if tied else ''})", color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-    legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    for text in legend.get_texts():
-        text.set_color(theme.ink)
+        axes.plot(with_ties, row, "o", color=color, markersize=SIZE, markerfacecolor="none", markeredgewidth=1.1)

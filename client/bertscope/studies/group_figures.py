@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from bertscope._display import short_repr
 from bertscope.errors import invalid_argument
 from bertscope.models import short_name
-from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, set_title, shown
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, set_title, shown
+from bertscope.plots.rows import add_legend, draw_share, frame_rows
 from bertscope.studies.declared import PartResult
 from bertscope.studies.measures import Measure, is_share
 
@@ -25,7 +26,6 @@ ROW, MARGIN, WIDTH = 0.3, 2.0, 8.0
 """Inches: the height of a row; of title, axis and legend together; the width."""
 MAX_ROWS = 80
 """The most rows of a figure; of more groups, those with most items are shown."""
-MAX_NAME = 44
 APART = 0.28
 """Rows: the distance between the marks of a row."""
 MARKERS = ("o", "s")
@@ -73,7 +73,9 @@ def plot_part(result: PartResult, *, dark: bool = False, title: str | None = Non
             markersize=6,
             label=shown(f"{name.split('/')[-1]}, published"),
         )
-    _frame(figure, axes, rows, series[0], theme)
+    names = [(group or WHOLE, series[0].measures[group].items) for group in rows]
+    frame_rows(axes, names, "% of the items (a line: 95 % interval)", theme=theme)
+    add_legend(figure, axes, theme=theme, columns=2)
     part = result.questions.part
     left = len(series[0].measures) - len(rows)
     more = f"; {left} groups with fewer items are not shown" if left else ""
@@ -112,33 +114,7 @@ def _draw(axes: Axes, rows: list[str], series: Series, shift: float, number: int
         measure = series.measures.get(group)
         if measure is None or math.isnan(measure.value):
             continue
-        if not math.isnan(measure.low):
-            ends = [100 * measure.low, 100 * measure.high]
-            axes.plot(ends, [row + shift] * 2, color=color, linewidth=1.6, solid_capstyle="butt")
-        axes.plot(
-            *(100 * measure.value, row + shift, MARKERS[number % len(MARKERS)]),
-            color=color,
-            markersize=5.5,
-            markeredgecolor=theme.page,
-            markeredgewidth=0.5,
-            label=label,
-        )
+        marker = MARKERS[number % len(MARKERS)]
+        interval = measure.low, measure.high
+        draw_share(axes, row + shift, measure.value, interval, color=color, theme=theme, marker=marker, label=label)
         label = "_"  # A label that begins so is not in the legend.
-
-
-def _frame(figure: Figure, axes: Axes, rows: list[str], series: Series, theme: Theme) -> None:
-    names = [group or WHOLE for group in rows]
-    names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 3]}..." for name in names]
-    counts = [series.measures[group].items for group in rows]
-    axes.set_yticks(range(len(rows)), [shown(f"{name} ({count:,})") for name, count in zip(names, counts, strict=True)])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(-2, 102)
-    axes.set_facecolor(theme.page)
-    axes.set_xlabel("% of the items (a line: 95 % interval)", color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-    legend = figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    for text in legend.get_texts():
-        text.set_color(theme.ink)
