@@ -1,8 +1,10 @@
-"""Computes intervals of shares and of ratios of sums over texts, such as pairs found to pairs scored, and McNemar's test."""
+"""Computes intervals of shares, of means, and of ratios of sums over texts, such as pairs found to pairs scored, and McNemar's
+test."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -63,13 +65,47 @@ def ratio_interval(
         drawn = generator.multinomial(texts, times / texts, min(step, count - start))
         parts.append(_ratios(drawn.astype(np.float64), found, of))
     ratios, errors = (np.concatenate(values) for values in zip(*parts, strict=True))
-    spread = errors > 0
-    if np.mean(~spread) > MAX_DEGENERATE:
+    return _studentized(ratio, error, ratios, errors, level, bounds)
+
+
+def mean_interval(
+    groups: Sequence[Values],
+    bounds: tuple[float, float],
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Interval | None:
+    """Returns the interval of the mean over groups of the means of their values, within `bounds`; one group is a plain mean.
+
+    It is a studentized bootstrap, as in `ratio_interval`, in which values are drawn within their group: the groups are the
+    ones there are, as the relations of LAMA. Of differences item by item it is a paired bootstrap. None where the values are
+    too few (below 5, or one alone in its group) or too alike. Raises InvalidArgument for a confidence outside 0.5 to 0.999.
+    """
+    level = _level(confidence)
+    count = _validation.positive("resamples", resamples)
+    if sum(map(len, groups)) < MIN_TEXTS or min(map(len, groups)) < 2:
         return None
-    scaled = (ratios[spread] - ratio) / errors[spread]
-    below, above = np.quantile(scaled, [(1 - level) / 2, (1 + level) / 2])
-    low, high = np.clip([ratio - above * error, ratio - below * error], *bounds)
-    return Interval(float(low), float(high))
+    generator = np.random.default_rng(_validation.uint64("seed", seed))
+    # The first row is of the values themselves.
+    means, variances = np.zeros(1 + count), np.zeros(1 + count)
+    for values in groups:
+        different, times = np.unique(values, return_counts=True)
+        size, step = len(values), max(1, CELLS // len(different))
+        for start in range(0, 1 + count, step):
+            rows = slice(start, min(start + step, 1 + count))
+            drawn = generator.multinomial(size, times / size, rows.stop - rows.start).astype(np.float64)
+            if not start:
+                drawn[0] = times
+            mean = drawn @ different / size
+            variance = np.maximum(drawn @ different**2 / size - mean**2, 0) / (size - 1)
+            means[rows] += mean / len(groups)
+            variances[rows] += variance / len(groups) ** 2
+    # Rounding leaves a little of a spread of 0.
+    errors = np.where(variances > 1e-15, np.sqrt(variances), 0.0)
+    if not errors[0]:
+        return None
+    return _studentized(float(means[0]), float(errors[0]), means[1:], errors[1:], level, bounds)
 
 
 def wilson_interval(found: int, of: int, *, confidence: float = 0.95) -> Interval:
@@ -93,6 +129,19 @@ def mcnemar(lost: int, won: int) -> float:
         for count in range(min(lost, won) + 1)
     )
     return min(1.0, 2 * math.fsum(map(math.exp, logs)))
+
+
+def _studentized(
+    value: float, error: float, values: Values, errors: Values, level: float, bounds: tuple[float, float]
+) -> Interval | None:
+    """Returns the interval of a value from those of resamples and their standard errors; None if too many have no spread."""
+    spread = errors > 0
+    if np.mean(~spread) > MAX_DEGENERATE:
+        return None
+    scaled = (values[spread] - value) / errors[spread]
+    below, above = np.quantile(scaled, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.clip([value - above * error, value - below * error], *bounds)
+    return Interval(float(low), float(high))
 
 
 def _level(confidence: float) -> float:

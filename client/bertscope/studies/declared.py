@@ -11,10 +11,11 @@ from bertscope.errors import invalid_argument
 from bertscope.models import Model, short_name
 from bertscope.studies.asking import Outcome, ask_pairs, ask_words
 from bertscope.studies.asking_facts import ask_facts
+from bertscope.studies.comparisons import Difference, compare
 from bertscope.studies.definition import Definition
 from bertscope.studies.inquiry import OnStage
 from bertscope.studies.items import Blank, Choice, Item, Known, Pair, Skipped
-from bertscope.studies.measures import Comparison, Measure, Verdict, compare, judge, measures
+from bertscope.studies.measures import Measure, Verdict, judge, measures
 from bertscope.studies.readers import Questions
 
 
@@ -49,7 +50,8 @@ class PartResult:
     questions: Questions
     answers: tuple[Answers, ...] = ()
     """The model's, then the baseline's if there is one; none if the part was left out."""
-    comparison: Comparison | None = None
+    differences: tuple[Difference, ...] = ()
+    """The model against the baseline, if there is one: the whole part first, then groups, for each metric."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ def _part(
     if not items:
         return PartResult(questions)
     answers = [_answers(client, model, questions, items, timeout, on_stage) for model in models]
-    comparison = compare(questions.part, answers[0].outcomes, answers[1].outcomes) if len(answers) > 1 else None
-    return PartResult(questions, tuple(answers), comparison)
+    differences = compare(questions.part, items, answers[0].outcomes, answers[1].outcomes) if len(answers) > 1 else ()
+    return PartResult(questions, tuple(answers), differences)
 
 
 def _answers(

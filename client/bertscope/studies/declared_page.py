@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bertscope.models import short_name
 from bertscope.plots.figures import svg_bytes
+from bertscope.studies.comparisons import Difference
 from bertscope.studies.dark_secrets import model_facts
 from bertscope.studies.declared import Answers, PartResult, StudyResult
 from bertscope.studies.definition import Part
@@ -40,6 +41,8 @@ def _section(result: StudyResult, part: PartResult, data: Path | None, dark: boo
     section.left_out += left_out(part)
     section.found += [found_line(asked, answers) for answers in part.answers] + comparison_lines(part)
     section.parts.append(figures_table(part))
+    if part.differences:
+        section.parts.append(difference_table(part))
     if asked.published:
         section.parts.append(verdict_table(part))
     if any(answers.asked for answers in part.answers):
@@ -124,15 +127,44 @@ def found_line(part: Part, answers: Answers) -> str:
 
 
 def comparison_lines(part: PartResult) -> list[str]:
-    """Returns the comparison of the model with the baseline."""
-    if part.comparison is None:
+    """Returns the comparison of the model with the baseline on the whole part, by its first metric."""
+    if not part.differences:
         return []
-    found, names = part.comparison, [short_name(answers.model) for answers in part.answers]
-    line = (
-        f"Of {found.items} items that both were asked, {names[0]} alone has {found.only_model} right and {names[1]} alone "
-        f"{found.only_baseline} ({found.metric}; McNemar's exact test: p = {found.p_value:.3g})."
-    )
-    return [line]
+    found, names = part.differences[0], [short_name(answers.model) for answers in part.answers]
+    low_high = "no interval: the items are too few or too alike"
+    if found.interval is not None:
+        low_high = f"95 %: {found.interval.low:+.3f} to {found.interval.high:+.3f}, paired bootstrap"
+    lines = [f"Of {found.items} items that both were asked, {found.metric} differs by {found.value:+.3f} ({low_high})."]
+    share = next((each for each in part.differences if not each.group and is_share(each.metric)), None)
+    if share is not None:
+        lines.append(
+            f"{names[0]} alone has {share.only_model} right and {names[1]} alone {share.only_baseline} ({share.metric}; "
+            f"McNemar's exact test: p = {share.p_value:.3g})."
+        )
+    return lines
+
+
+def difference_table(part: PartResult) -> Table:
+    """Returns the differences of two models: a row for each group, columns for each metric; shares in points of 100."""
+    metrics = part.questions.part.metrics
+    columns, cells = ["group", "items#"], dict[str, list[str]]()
+    for metric in metrics:
+        columns += [f"{metric}{', points' if is_share(metric) else ''}#", "95 %#", *(["p#"] if is_share(metric) else [])]
+    for each in part.differences:
+        row = cells.setdefault(each.group, [each.group or WHOLE, str(each.items)])
+        row += _difference_cells(each)
+    names = [short_name(answers.model) for answers in part.answers]
+    caption = f"{names[0]} minus {names[1]}, of the items that both were asked; 95 %: paired bootstrap; p: McNemar's exact test"
+    return Table(caption, columns, [*cells.values()])
+
+
+def _difference_cells(each: Difference) -> list[str]:
+    scale, form = (100, "+.1f") if is_share(each.metric) else (1, "+.3f")
+    low_high = "–"
+    if each.interval is not None:
+        low_high = f"{scale * each.interval.low:{form}} to {scale * each.interval.high:{form}}"
+    p_value = [f"{each.p_value:.2g}"] if is_share(each.metric) else []
+    return ["–" if math.isnan(each.value) else f"{scale * each.value:{form}}", low_high, *p_value]
 
 
 def left_out(part: PartResult) -> list[str]:

@@ -1,14 +1,13 @@
-"""Turns the outcomes of a study's items into figures, compares two models, and judges published figures."""
+"""Turns the outcomes of a study's items into figures, and judges published figures."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from bertscope._display import short_repr
-from bertscope.intervals import mcnemar, wilson_interval
+from bertscope.intervals import wilson_interval
 from bertscope.models import Model, short_name
 from bertscope.studies.asking import Outcome
 from bertscope.studies.asking_facts import EXTRAS
@@ -43,20 +42,17 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two models on the same items."""
+class Group:
+    """A group of items."""
 
     __repr__ = short_repr
 
-    metric: str
-    items: int
-    """The items that both were asked."""
-    only_model: int
-    """The items that only the model has right."""
-    only_baseline: int
-    """The items that only the baseline has right."""
-    p_value: float
-    """McNemar's exact test, two-sided, of these two numbers."""
+    name: str
+    """Its name; empty for all items."""
+    items: tuple[int, ...]
+    """Indices of its items."""
+    strata: tuple[tuple[int, ...], ...]
+    """The same indices by the first group of each item, if the figure is a mean over these; else all together."""
 
 
 @dataclass(frozen=True)
@@ -78,35 +74,52 @@ def credit(outcome: Outcome, metric: str) -> float:
     """Returns what an item adds to a metric, 0 to 1."""
     if metric == "accuracy":
         return float(outcome.right)
-    if not outcome.rank:
-        return 0.0
     if metric in EXTRAS:
         return outcome.extras.get(metric, NAN)
+    if not outcome.rank:
+        return 0.0
     return 1 / outcome.rank if metric == "mrr" else float(outcome.rank <= int(metric[2:]))
+
+
+def groups_of(part: Part, items: Sequence[Item], taken: Callable[[int], bool]) -> list[Group]:
+    """Returns the group of all items, then each group in the order of the data, those of the same kind together.
+
+    Only items that are `taken` are in them. With the mean over groups, all items and the groups that items name second, third,
+    and so on are divided by the groups that they name first.
+    """
+    indices = [index for index in range(len(items)) if taken(index)]
+    members: dict[tuple[int, str], list[int]] = {}
+    for index in indices:
+        for kind, group in enumerate(items[index].groups):
+            members.setdefault((kind, group), []).append(index)
+    by_kind = sorted(members.items(), key=lambda each: each[0][0])
+    found = [Group("", tuple(indices), _strata(part, items, indices))]
+    for (kind, name), own in by_kind:
+        found.append(Group(name, tuple(own), _strata(part, items, own) if kind else (tuple(own),)))
+    return found
+
+
+def _strata(part: Part, items: Sequence[Item], indices: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    by_first: dict[str, list[int]] = {}
+    for index in indices:
+        name = items[index].groups[0] if part.mean == "groups" and items[index].groups else ""
+        by_first.setdefault(name, []).append(index)
+    return tuple(map(tuple, by_first.values()))
 
 
 def measures(part: Part, items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Measure]:
     """Returns the figures of the whole part, then of each group in the order of the data, for each metric."""
-    members: dict[tuple[int, str], list[Outcome]] = {}
-    asked = [(item, outcome) for item, outcome in zip(items, outcomes, strict=True) if not outcome.skipped]
-    for item, outcome in asked:
-        for kind, group in enumerate(item.groups):
-            members.setdefault((kind, group), []).append(outcome)
-    by_kind = sorted(members, key=lambda each: each[0])  # Groups of the same kind are together.
-    found: list[Measure] = []
-    for metric in part.metrics:
-        by_group = [_measure(key[1], metric, members[key]) for key in by_kind]
-        whole = _measure("", metric, [outcome for _, outcome in asked])
-        if part.mean == "groups" and by_group:
-            mean = _mean_over_groups(by_group)
-            whole = Measure("", metric, mean, NAN, NAN, whole.items, whole.tied)
-        found += [whole, *by_group]
-    return found
+    groups = groups_of(part, items, lambda index: not outcomes[index].skipped)
+    return [_figure(group, metric, outcomes) for metric in part.metrics for group in groups]
 
 
-def _mean_over_groups(groups: Sequence[Measure]) -> float:
-    values = [each.value for each in groups if not math.isnan(each.value)]
-    return math.fsum(values) / len(values) if values else NAN
+def _figure(group: Group, metric: str, outcomes: Sequence[Outcome]) -> Measure:
+    whole = _measure(group.name, metric, [outcomes[index] for index in group.items])
+    if len(group.strata) < 2:
+        return whole
+    means = [_measure("", metric, [outcomes[index] for index in stratum]).value for stratum in group.strata]
+    means = [value for value in means if not math.isnan(value)]
+    return replace(whole, value=math.fsum(means) / len(means) if means else NAN, low=NAN, high=NAN)
 
 
 def _measure(group: str, metric: str, outcomes: Sequence[Outcome]) -> Measure:
@@ -120,20 +133,6 @@ def _measure(group: str, metric: str, outcomes: Sequence[Outcome]) -> Measure:
 def is_share(metric: str) -> bool:
     """Returns whether a metric is a share of the items, which has Wilson's interval."""
     return metric == "accuracy" or metric.startswith("p@")
-
-
-def compare(part: Part, outcomes: Sequence[Outcome], baseline: Sequence[Outcome]) -> Comparison | None:
-    """Returns the comparison by the first metric that is a share; None if the models share no item."""
-    metric = next(filter(is_share, part.metrics), None)
-    if metric is None:
-        return None
-    found = Counter(
-        (credit(one, metric) > 0, credit(other, metric) > 0)
-        for one, other in zip(outcomes, baseline, strict=True)
-        if not one.skipped and not other.skipped
-    )
-    only, lost = found[True, False], found[False, True]
-    return Comparison(metric, found.total(), only, lost, mcnemar(lost, only)) if found else None
 
 
 def judge(part: Part, model: Model, found: Sequence[Measure]) -> list[Verdict]:

@@ -112,7 +112,7 @@ def test_figures_equal_those_of_single_calls(host: Host, folder: Path) -> None:
     assert [outcome.tied for outcome in pairs.answers[0].outcomes] == [False, True]
     assert pairs.answers[0].outcomes[0].right == (compared.sets[0].outcome == "right")
     assert found.measure("pairs", "accuracy", "same", 1).items == 1
-    assert pairs.comparison is not None
+    assert [(each.group, each.metric) for each in pairs.differences[:2]] == [("", "accuracy"), ("order", "accuracy")]
 
 
 def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

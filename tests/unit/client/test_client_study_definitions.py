@@ -11,12 +11,13 @@ import pytest
 from bertscope.facts.questions import Fact, FactRelation, templates_of
 from bertscope.models import Model
 from bertscope.studies.asking import Outcome, Score, WordScores, outcome
+from bertscope.studies.comparisons import compare
 from bertscope.studies.declared import Answers, PartResult
-from bertscope.studies.declared_page import comparison_lines, figures_table, left_out, verdict_line
+from bertscope.studies.declared_page import comparison_lines, difference_table, figures_table, left_out, verdict_line
 from bertscope.studies.definition import Published, shipped
 from bertscope.studies.group_figures import plot_part
 from bertscope.studies.items import Blank, Choice, Known, Pair, Skipped
-from bertscope.studies.measures import compare, judge, measures
+from bertscope.studies.measures import judge, measures
 from bertscope.studies.readers import Questions, find_study, read_questions
 
 DEFINITION = """
@@ -247,7 +248,7 @@ def result(tmp_path: Path, outcomes: list[Outcome], other: list[Outcome] | None 
         if own is not None:
             found = measures(part, items, own)
             answers.append(Answers(model, tuple(own), tuple(found), tuple(judge(part, model, found)), Skipped()))
-    return PartResult(questions, tuple(answers), compare(part, outcomes, other) if other else None)
+    return PartResult(questions, tuple(answers), compare(part, items, outcomes, other) if other else ())
 
 
 def test_figures_verdicts_and_the_comparison(tmp_path: Path) -> None:
@@ -259,9 +260,11 @@ def test_figures_verdicts_and_the_comparison(tmp_path: Path) -> None:
     assert [(one.group, one.items) for one in part.answers[1].measures] == [("", 3), ("a", 3)]
     assert verdict_line(part.answers[0]) == "m: reproduced (accuracy 0.500, published 0.500)"
     assert verdict_line(part.answers[1]) == "other: no published figure for these weights"
-    assert part.comparison is not None
-    assert (part.comparison.items, part.comparison.only_model, part.comparison.only_baseline) == (3, 1, 1)
-    assert "p = 1" in comparison_lines(part)[0]
+    whole_part = part.differences[0]
+    assert (whole_part.items, whole_part.only_model, whole_part.only_baseline, whole_part.interval) == (3, 1, 1, None)
+    assert "too few or too alike" in comparison_lines(part)[0]
+    assert "p = 1" in comparison_lines(part)[1]
+    assert difference_table(part).rows == [["all", "3", "+0.0", "–", "1"], ["a", "3", "+0.0", "–", "1"]]
     table = figures_table(part)
     assert [len(row) for row in table.rows] == [len(table.columns)] * 3
     assert left_out(part) == []
@@ -298,3 +301,23 @@ def test_ranks_make_shares_and_means_over_groups(tmp_path: Path) -> None:
     assert found["", "p@1"].value == 0.75
     assert math.isnan(found["", "p@1"].low)
     assert found["b", "mrr"].value == 1.0
+
+
+@pytest.mark.parametrize("mean", ["items", "groups"])
+def test_differences_have_paired_intervals_of_the_reported_mean(mean: str) -> None:
+    part = dataclasses.replace(find_study("capitals").parts[0], mean=mean)
+    items = [Blank("[MASK]", ("x",), ("a" if index < 40 else "b",)) for index in range(60)]
+    ours = [Outcome(rank=1 if index % 4 else 3) for index in range(60)]
+    theirs = [Outcome(rank=1 if index % 2 and index < 40 else 2 + index % 3) for index in range(60)]
+    found = {(each.group, each.metric): each for each in compare(part, items, ours, theirs)}
+    figures = [{(one.group, one.metric): one.value for one in measures(part, items, each)} for each in (ours, theirs)]
+    for key, each in found.items():
+        assert each.value == pytest.approx(figures[0][key] - figures[1][key])
+        if each.metric != "p@10":
+            assert each.interval is not None
+            assert each.interval.low < each.value < each.interval.high
+    assert math.isnan(found["", "mrr"].p_value)
+    assert found["", "p@1"].p_value < 0.05
+    assert found["", "p@10"].interval is None
+    again = compare(part, items, ours, theirs)[0]
+    assert again.interval == found["", "p@1"].interval

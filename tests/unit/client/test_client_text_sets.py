@@ -10,7 +10,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.intervals import mcnemar, wilson_interval
+from bertscope.intervals import mcnemar, mean_interval, ratio_interval, wilson_interval
 from bertscope.plots.text_sets import MAX_GROUPS
 from bertscope.scores.comparison import read_compared_sets
 from bertscope.scores.inputs import EAGER_TEXTS
@@ -226,3 +226,21 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
         bertscope.save_accuracy(comparison("r"), tmp_path / "a.gif")
     bertscope.save_accuracy(comparison("r"), tmp_path / "a.png", title="mine")
     assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_the_interval_of_a_mean_over_groups() -> None:
+    numbers = np.random.default_rng(3)
+    one, other = numbers.normal(0.2, 0.1, 300), numbers.normal(0.4, 0.3, 50)
+    # One group is the mean of ratio_interval with ones below; several add their variances.
+    plain = mean_interval([one], (-1.0, 1.0), seed=5)
+    ratio = ratio_interval(one, np.ones(300), (-1.0, 1.0), seed=6)
+    assert plain is not None
+    assert ratio is not None
+    assert plain == pytest.approx(ratio, abs=2e-3)
+    both = mean_interval([one, other], (-1.0, 1.0))
+    assert both is not None
+    error = np.sqrt(one.var(ddof=1) / 300 + other.var(ddof=1) / 50) / 2
+    assert both.high - both.low == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert mean_interval([one, other[:1]], (-1.0, 1.0)) is None
+    assert mean_interval([np.ones(9)], (-1.0, 1.0)) is None
+    assert mean_interval([one[:4]], (-1.0, 1.0)) is None

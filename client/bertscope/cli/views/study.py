@@ -6,7 +6,14 @@ from rich.console import Console
 
 from bertscope.cli.views.output import fits, printable, table, titled
 from bertscope.studies.declared import PartResult, StudyResult
-from bertscope.studies.declared_page import comparison_lines, figures_table, left_out, verdict_line, verdict_table
+from bertscope.studies.declared_page import (
+    comparison_lines,
+    difference_table,
+    figures_table,
+    left_out,
+    verdict_line,
+    verdict_table,
+)
 from bertscope.studies.definition import Definition
 from bertscope.studies.report import Table
 
@@ -38,6 +45,8 @@ def _print_part(screen: Console, part: PartResult) -> None:
         )
         return
     _print_table(screen, figures_table(part))
+    if part.differences:
+        _print_table(screen, difference_table(part))
     if part.questions.part.published:
         _print_table(screen, verdict_table(part))
     for answers in part.answers:
