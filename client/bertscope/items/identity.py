@@ -39,6 +39,7 @@ def provenance_columns(source: Provenance) -> dict[str, Any]:
         "weights": source.weights_digest,
         "runtime": source.runtime,
         "precision": source.precision,
+        "versions": json.dumps(dict(sorted(source.library_versions.items()))),
     }
 
 
@@ -79,10 +80,28 @@ def _short(value: Any) -> Any:
 
 def other_options(was: str, now: str) -> tuple[str, str]:
     """Returns the first difference between two values of `options_text`, and how to remove it."""
+    found = _difference(was, now)
+    if found is None:
+        return f"its options are {was!r}", "give the same options"
+    name, one, other = found
+    return f"the option {name} was {one} and is {other} now", f"give the same {name}"
+
+
+def other_versions(was: str, now: str) -> tuple[str, str]:
+    """Returns the first difference between two values of the column "versions", and how to remove it."""
+    found = _difference(was, now)
+    if found is None:
+        return f"its versions are {was!r}", "ask a server with these versions"
+    name, one, other = found
+    return f"the server's version of {name} was {one} and is {other} now", "ask a server with that version"
+
+
+def _difference(was: str, now: str) -> tuple[str, str, str] | None:
+    """Returns the first name whose values two objects of JSON do not share, and both values; None if there is none."""
     try:
         before, after = json.loads(was), json.loads(now)
         name = next(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
-    except (ValueError, AttributeError, StopIteration):
-        return f"its options are {was!r}", "give the same options"
+    except (ValueError, TypeError, AttributeError, StopIteration):
+        return None
     one, other = (json.dumps(each.get(name), ensure_ascii=False) for each in (before, after))
-    return f"the option {name} was {one} and is {other} now", f"give the same {name}"
+    return name, one, other

@@ -1,8 +1,9 @@
 """Asks about any number of items and writes a row for each, in order, as the answers come.
 
-A row has the item's number, its own columns, the answer's, and where they come from: the model, its weights, the options and
-bertscope's version. Nothing in it depends on when or in how many parts it was asked for, so that a run that was cut short and
-goes on ends with the file of one that nobody disturbed. What would mix two runs is refused by name.
+A row has the item's number, its own columns, the answer's, and where they come from: the model, its weights, the versions of
+the server and its libraries, the options and the client's version. Nothing in it depends on when or in how many parts it was
+asked for, so that a run that was cut short and goes on ends with the file of one that nobody disturbed. What would mix two runs
+is refused by name.
 """
 
 from __future__ import annotations
@@ -30,7 +31,15 @@ from bertscope.errors import (
     invalid_argument,
 )
 from bertscope.files import File
-from bertscope.items.identity import NAMES, REMEDIES, options_text, other_options, provenance_columns, question
+from bertscope.items.identity import (
+    NAMES,
+    REMEDIES,
+    options_text,
+    other_options,
+    other_versions,
+    provenance_columns,
+    question,
+)
 from bertscope.items.row_file import RowFile
 from bertscope.items.sources import Item, Items, items_of
 from bertscope.results import Provenance, TextsProgress
@@ -38,15 +47,16 @@ from bertscope.results import Provenance, TextsProgress
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 300.0
+"""How long a run waits for a server that is away, unless it is told otherwise."""
 WAIT_SECONDS = 1.0
 """Wait before a call is repeated when no server could be reached."""
-PROVENANCE_COLUMNS = ("model", "weights", "runtime", "precision", "options", "bertscope")
+PROVENANCE_COLUMNS = ("model", "weights", "runtime", "precision", "versions", "options", "bertscope")
 ITEM_FIELD = re.compile(r"(?<![\w.])(?:texts|inputs|sets|pairs|facts|items)\[(\d+)\](?:\.input\b)?(?:\.text\b)?")
 """The name of an item in a server's error."""
 PASSING = (Unavailable, Cancelled, DeadlineExceeded, ResourceExhausted)
 """Errors of a server that is not there now, or too busy."""
-NOT_READY = "MODEL_NOT_READY"
-"""The reason of a server that has started and still loads its models."""
+LOADING = ("MODEL_NOT_READY", "MODEL_NOT_FOUND")
+"""Reasons of a server that was restarted and still loads its models: one that it has not begun with is not found."""
 
 
 class Answer(Protocol):
@@ -105,12 +115,16 @@ def write_items(
     `items` are an `ItemFile`, or an iterable of texts, pairs or `Item`s, which is read as needed. `ask` is a streaming method
     of `Client`, `client.fill_mask_stream`, which is called with the items' values and the `options`. `on_rejected` takes the
     items that the server rejects, which are then left out; without it the first one ends the run. A server that goes away after
-    the first answer is waited for, `patience` seconds. However the run ends, the file has a whole row for each answer.
+    the first answer, or that was restarted and has not loaded the model yet, is waited for, `patience` seconds from the last
+    row. However the run ends, the file has a whole row for each answer.
 
-    `resume` goes on with the file of an earlier run: its items must be the first ones now, and the options, the weights and
-    bertscope's version the same. Raises FailedPrecondition, saying what differs, if they are not, and for a file that exists
-    without `resume`; OSError for a file that cannot be written; and as `ask` does.
+    `resume` goes on with the file of an earlier run: its items must be the first ones now, and the options, the weights and the
+    versions of the client, the server and its libraries the same. Raises FailedPrecondition, saying what differs, if they are
+    not, and for a file that exists without `resume`; OSError for a file that cannot be written; InvalidArgument for a patience
+    below 0; and as `ask` does.
     """
+    if not patience >= 0:
+        raise invalid_argument("patience", "must be 0 or more seconds")
     source: Items[Any] = items_of(items)
     own = {} if options is None else dict(options)
     with RowFile(Path(output), resume=resume) as file:
@@ -153,7 +167,7 @@ class _Run(Generic[T]):
         for written in self._file.read():
             if not self.earlier:
                 self._check_same(self._ours, written.cells)
-                self._was = {name: written.cells.get(name) for name in PROVENANCE_COLUMNS}
+                self._was = {name: written.cells.get(name) for name in PROVENANCE_COLUMNS if name in written.cells}
             elif any(written.cells.get(name) != value for name, value in self._was.items()):
                 raise self._other(f"line {written.number} comes from another run than the lines before it", "")
             self._check_item(written.cells, items)
@@ -249,11 +263,13 @@ class _Run(Generic[T]):
             if name not in was:
                 if was is self._ours:
                     continue  # nothing was answered yet
-                raise self._other(f"it has no column {name!r}: bertscope did not write it", "")
+                raise self._other(f"it has no column {name!r}: this version of bertscope did not write it", "")
             if was[name] == value:
                 continue
             if name == "options":
                 raise self._other(*other_options(str(was[name]), value))
+            if name == "versions":
+                raise self._other(*other_versions(str(was[name]), value))
             raise self._other(f"{NAMES[name]} was {was[name]} and is {value} now", REMEDIES[name])
 
     def _other(self, what: str, remedy: str) -> FailedPrecondition:
@@ -275,5 +291,5 @@ def named(error: InvalidArgument, key: str, numbers: Mapping[int, int]) -> Inval
 
 
 def _passes(error: BertscopeError) -> bool:
-    """Returns True for a server that may answer later."""
-    return error.reason == NOT_READY or (isinstance(error, PASSING) and error.reason != CLIENT_SIDE)
+    """Returns True for a server that has answered before and may answer later."""
+    return error.reason in LOADING or (isinstance(error, PASSING) and error.reason != CLIENT_SIDE)

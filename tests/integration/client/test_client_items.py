@@ -98,6 +98,14 @@ def test_a_drained_server_costs_no_row(
     assert output.read_bytes() == whole
 
 
+def test_patience_says_how_long_a_server_is_waited_for(
+    command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, tmp_path: Path
+) -> None:
+    server.fail = after(3, abort(code_pb2.RESOURCE_EXHAUSTED, "busy"))  # once: with more patience the run would go on
+    code, out, err = command("fill", "--texts", texts, "--output", tmp_path / "out.csv", "--patience", 0)
+    assert (code, out) == (1, "") and err.startswith("bertscope: busy; ") and err.endswith("with --resume goes on\n")
+
+
 @pytest.mark.parametrize(
     ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")]
 )
@@ -178,6 +186,7 @@ def test_wrong_use(command: Command, texts: Path, tmp_path: Path) -> None:
         (("--texts", texts, "--output", tmp_path / "o.csv", "--json"), "takes no --json"),
         (("--resume", "A [MASK]."), "--resume goes with --output FILE"),
         (("--skip-broken", "A [MASK]."), "--skip-broken goes with --output FILE"),
+        (("--patience", "5", "A [MASK]."), "--patience goes with --output FILE"),
         (("--columns", "text=x", "A [MASK]."), "--columns goes with --texts FILE"),
     ]:
         code, out, err = command("fill", *arguments)

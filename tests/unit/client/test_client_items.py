@@ -21,8 +21,9 @@ WEIGHTS = {"a": "sha256:" + "a" * 64, "b": "sha256:" + "b" * 64}
 TEXTS = [f'No. {n}: "twenty, three"' + ("\n\r and\tmore " if n % 5 == 0 else "") + "é" * (n % 3) for n in range(23)]
 
 
-def source(weights: str = "a") -> Provenance:
-    return Provenance("models/m", WEIGHTS[weights], "torch", "cpu", "fp32", {}, "zero_based")
+def source(weights: str = "a", torch: str = "2.15.0") -> Provenance:
+    versions = {"torch": torch, "bertscope": "1.0"}
+    return Provenance("models/m", WEIGHTS[weights], "torch", "cpu", "fp32", versions, "zero_based")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Server:
     def __init__(self, at: int | None = None, event: Callable[[], object] = lambda: None, *, ahead: int = 3) -> None:
         self.at, self.event, self.ahead = at, event, ahead
         self.weights = "a"
+        self.torch = "2.15.0"
         self.reject: tuple[str, ...] = ()
         self.asked: list[str] = []
 
@@ -66,7 +68,7 @@ class Server:
                 raise error
             on_rejected(index, error)
             return
-        yield Length(text, source(self.weights), k)
+        yield Length(text, source(self.weights, self.torch), k)
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -113,6 +115,7 @@ def test_a_row_has_the_number_the_columns_the_answer_and_where_it_comes_from(pat
     assert pieces == TEXTS[4].split()[:2]
     assert row["length"] == len(TEXTS[4]) / 3
     assert (row["model"], row["weights"], row["runtime"], row["precision"]) == ("models/m", WEIGHTS["a"], "torch", "fp32")
+    assert json.loads(row["versions"]) == {"bertscope": "1.0", "torch": "2.15.0"}
     assert (row["options"], row["bertscope"]) == ('{"k": 2, "question": "lengths"}', bertscope.__version__)
 
 
@@ -199,6 +202,18 @@ def test_other_weights_are_refused(path: Path, whole: bytes) -> None:
     assert path.read_bytes() == whole
 
 
+def test_other_versions_of_the_server_are_refused(path: Path, whole: bytes) -> None:
+    server = Server(9)
+    server.event = lambda: setattr(server, "torch", "2.16.0")
+    problem = r'torch was "2\.15\.0" and is "2\.16\.0" now; ask a server with that version, or write to another file'
+    for _ in range(2):  # while it runs, and when it goes on
+        with pytest.raises(bertscope.FailedPrecondition, match=f"the server's version of {problem}"):
+            write(path, server)
+        assert [row["text"] for row in rows_of(path)] == TEXTS[:9]
+    write(path, Server())
+    assert path.read_bytes() == whole
+
+
 def test_another_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(path, Server())
     monkeypatch.setattr(run, "__version__", "99.0")
@@ -220,6 +235,7 @@ def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> 
     lost = [
         bertscope.Unavailable("gone", retry_after=1e-3),
         bertscope.FailedPrecondition("loading", reason="MODEL_NOT_READY", retry_after=1e-3),
+        bertscope.NotFound("not loaded yet", reason="MODEL_NOT_FOUND", retry_after=1e-3),
         bertscope.ResourceExhausted("busy", retry_after=1e-3),
     ]
 
@@ -243,11 +259,16 @@ def test_an_error_that_waiting_does_not_mend_ends_the_run(path: Path) -> None:
     assert len(rows_of(path)) == 7
 
 
-def test_patience_ends(path: Path) -> None:
-    server = Server(7, raising(bertscope.Unavailable("gone")))
-    with pytest.raises(bertscope.Unavailable):
-        write(path, server, patience=0)
+@pytest.mark.parametrize("error", [bertscope.Unavailable("gone"), bertscope.NotFound("none", reason="MODEL_NOT_FOUND")])
+def test_patience_ends(path: Path, error: bertscope.BertscopeError) -> None:
+    with pytest.raises(type(error)):
+        write(path, Server(7, raising(error)), patience=0)
     assert len(rows_of(path)) == 7
+    with pytest.raises(type(error)):  # of a run that goes on, too, the model was never found
+        write(path, Server(0, raising(error)))
+    for patience in (-1, float("nan")):
+        with pytest.raises(bertscope.InvalidArgument, match="patience: must be 0 or more seconds"):
+            write(path, Server(), patience=patience)
 
 
 def test_rejected_items_are_named_and_left_out(path: Path) -> None:

@@ -21,7 +21,7 @@ from bertscope.cli.views.progress import answering
 from bertscope.errors import BertscopeError, InvalidArgument
 from bertscope.files import ItemKind
 from bertscope.items.row_file import ROW_FORMATS
-from bertscope.items.run import Answer, RowsProgress, WrittenItems, write_items
+from bertscope.items.run import PATIENCE_SECONDS, Answer, RowsProgress, WrittenItems, write_items
 from bertscope.items.sources import Item, ItemFile
 from bertscope.table_rows import Broken
 
@@ -31,6 +31,15 @@ T = TypeVar("T")
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the file of rows ends; begin if there is none.")]
 SkipBroken = Annotated[
     bool, typer.Option("--skip-broken", help="Name and leave out lines that can't be read, or that the server rejects.")
+]
+Patience = Annotated[
+    float | None,
+    typer.Option(
+        "--patience",
+        min=0,
+        metavar="SECONDS",
+        help=f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
+    ),
 ]
 
 
@@ -49,6 +58,10 @@ class RowsTo(Protocol):
     def skip_broken(self) -> bool:
         """True to leave items out that can't be read or answered."""
 
+    @property
+    def patience(self) -> float | None:
+        """How long a server that is away is waited for, seconds; None for the usual time."""
+
 
 @dataclass(frozen=True)
 class ItemOptions:
@@ -59,6 +72,7 @@ class ItemOptions:
     ] = None
     resume: Resume = False
     skip_broken: SkipBroken = False
+    patience: Patience = None
 
     @property
     def file(self) -> Path | None:
@@ -79,6 +93,7 @@ class RowOptions:
     ] = None
     resume: Resume = False
     skip_broken: SkipBroken = False
+    patience: Patience = None
 
     @property
     def file(self) -> Path | None:
@@ -103,7 +118,8 @@ def check_file(file: Path | None, out: ItemOptions, given: Mapping[str, object],
 
 
 def _require(out: RowsTo, flag: str) -> None:
-    for option, given in (("--resume", out.resume), ("--skip-broken", out.skip_broken)):
+    options = {"--resume": out.resume, "--skip-broken": out.skip_broken, "--patience": out.patience is not None}
+    for option, given in options.items():
         if given and out.file is None:
             raise UsageError(f"{option} goes with {flag} FILE")
     require_output(out.file, ROW_FORMATS, flag)
@@ -179,7 +195,14 @@ def write_rows(
             show(event)
 
         written = write_items(
-            out.file, items, ask, options=options, resume=out.resume, on_rejected=rejected, on_progress=progress
+            out.file,
+            items,
+            ask,
+            options=options,
+            resume=out.resume,
+            on_rejected=rejected,
+            on_progress=progress,
+            patience=PATIENCE_SECONDS if out.patience is None else out.patience,
         )
     _report(written, left_out.number)
 
