@@ -13,6 +13,7 @@ from bertscope.studies.asking import Outcome, ask_pairs, ask_words
 from bertscope.studies.asking_facts import ask_facts
 from bertscope.studies.comparisons import Difference, compare
 from bertscope.studies.definition import Definition
+from bertscope.studies.easy_facts import with_easy_groups
 from bertscope.studies.inquiry import OnStage
 from bertscope.studies.items import Blank, Choice, Item, Known, Pair, Skipped
 from bertscope.studies.measures import Measure, Verdict, judge, measures
@@ -100,9 +101,10 @@ def run_study(
 def _part(
     client: Client, models: Sequence[Model], questions: Questions, timeout: float | None, on_stage: OnStage | None
 ) -> PartResult:
-    items = questions.read.items
-    if not items:
+    if not questions.read.items:
         return PartResult(questions)
+    questions = with_easy_groups(client, models[0], questions, timeout, on_stage)
+    items = questions.read.items
     answers = [_answers(client, model, questions, items, timeout, on_stage) for model in models]
     differences = compare(questions.part, items, answers[0].outcomes, answers[1].outcomes) if len(answers) > 1 else ()
     return PartResult(questions, tuple(answers), differences)
@@ -125,8 +127,9 @@ def _answers(
     if part.ask == "pair":
         pairs = [item for item in items if isinstance(item, Pair)]
         outcomes = ask_pairs(client, model, pairs, part.scoring, timeout, show)
-    elif part.ask == "fact":
-        outcomes = ask_facts(client, model, [item for item in items if isinstance(item, Known)], timeout, show)
+    elif questions.by_facts:
+        known = [item for item in items if isinstance(item, Known)]
+        outcomes = ask_facts(client, model, known, timeout, show, questions.read.vocabulary)
     else:
         questioned = [item for item in items if isinstance(item, Choice | Blank)]
         outcomes = ask_words(client, model, questioned, timeout, show)
@@ -135,4 +138,6 @@ def _answers(
     for item, outcome in zip(items, outcomes, strict=True):
         if outcome.skipped:
             skipped.add(outcome.skipped, item.example())
-    return Answers(model, tuple(outcomes), tuple(found), tuple(judge(part, model, found)), skipped)
+    return Answers(
+        model, tuple(outcomes), tuple(found), tuple(judge(part, model, found, as_declared=questions.as_declared)), skipped
+    )

@@ -32,11 +32,11 @@ def study_report(result: StudyResult, data: Path | None = None, *, dark: bool = 
 def _section(result: StudyResult, part: PartResult, data: Path | None, dark: bool) -> Section:
     asked = part.questions.part
     section = Section(Question(asked.name, asked.title, asked.asked, asked.definition, asked.paper))
-    section.methods.append(METHODS[asked.ask])
+    section.methods.append(METHODS["fact" if part.questions.by_facts else asked.ask])
     if not part.answers:
         section.left_out.append(part.questions.missing or "its files hold no item that can be asked")
         return section
-    section.commands.append(_command(result, data))
+    section.commands.append(_command(result, part, data))
     section.files += part.questions.read.files
     section.left_out += left_out(part)
     section.found += [found_line(asked, answers) for answers in part.answers] + comparison_lines(part)
@@ -50,11 +50,15 @@ def _section(result: StudyResult, part: PartResult, data: Path | None, dark: boo
     return section
 
 
-def _command(result: StudyResult, data: Path | None) -> str:
+def _command(result: StudyResult, part: PartResult, data: Path | None) -> str:
     words = ["bertscope study", result.definition.name, "--model", short_name(result.models[0])]
     if len(result.models) > 1:
         words += ["--baseline", short_name(result.models[1])]
-    return " ".join([*words, *([] if data is None else ["--data", str(data)])])
+    if data is not None:
+        words += ["--data", str(data)]
+    if part.questions.read.vocabulary_file is not None and not part.questions.part.vocabulary:
+        words += ["--vocabulary", str(part.questions.read.vocabulary_file)]
+    return " ".join(words)
 
 
 def figures_table(part: PartResult) -> Table:
@@ -77,7 +81,13 @@ def figures_table(part: PartResult) -> Table:
                     row.append(str(measure.tied))
     rows = [row + ["–"] * (len(columns) - len(row)) for row in cells.values()]
     mean = "; all: mean over groups" if part.questions.part.mean == "groups" else ""
-    return Table(f"{part.questions.part.title}{mean}", columns, rows)
+    return Table(f"{part.questions.part.title}{mean}{_among(part)}", columns, rows)
+
+
+def _among(part: PartResult) -> str:
+    """Returns the vocabulary that ranks are among, if it is not the model's."""
+    read = part.questions.read
+    return f"; ranks among the {len(read.vocabulary):,} words of {read.vocabulary_file.name}" if read.vocabulary_file else ""
 
 
 def _cells(measure: Measure) -> list[str]:

@@ -25,7 +25,7 @@ METRICS = {
     "choice": ("accuracy",),
     "pair": ("accuracy",),
     "blank": (RANKED, "mrr"),
-    "fact": (RANKED, "mrr", "consistency", "same_if_negated"),
+    "fact": (RANKED, "mrr", "consistency", "same_if_negated", "misprimed", "primed_p@1", "unprimed_p@1"),
 }
 """By kind of item: its metrics."""
 SCORINGS: dict[str, Scoring] = {name: name for name in get_args(Scoring)}
@@ -75,7 +75,7 @@ class Part:
     ask: str
     """Kind of its items: "choice", "pair", "blank" or "fact"."""
     metrics: tuple[str, ...]
-    """"accuracy"; of ranks "p@1", "p@10" (any number) and "mrr"; of facts also "consistency" and "same_if_negated"."""
+    """"accuracy"; of ranks "p@1", "p@10" (any number) and "mrr"; of facts also the others in METRICS."""
     options: Mapping[str, Any]
     """The reader's own keys."""
     shipped: bool = False
@@ -84,7 +84,14 @@ class Part:
     """The mean that is reported for the whole part: over "items", or over "groups" as LAMA does."""
     scoring: Scoring = "within_word"
     """The pieces that are masked beside the scored one, for pairs."""
+    vocabulary: str = ""
+    """Pattern of the file of words that ranks are among; empty for the whole vocabulary of the model."""
     published: tuple[Published, ...] = ()
+
+    @property
+    def ranks(self) -> bool:
+        """True if its ranks are among a vocabulary."""
+        return self.ask in ("blank", "fact") and not self.options.get("candidates")
 
 
 @dataclass(frozen=True)
@@ -231,9 +238,12 @@ def _part(keys: Keys, readers: Mapping[str, Callable[[Keys], Mapping[str, Any]]]
             _published(Keys(keys.file, f"{keys.where}published {number}, ", each), metrics)
             for number, each in enumerate(published, start=1)
         ),
+        vocabulary=keys.take("vocabulary", str, ""),
         options=readers[reader](keys),
     )
     keys.done()
+    if found.vocabulary and not found.ranks:
+        raise keys.error("vocabulary", "goes with blanks, and with facts without candidates; take it out")
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 from bertscope._display import short_repr
@@ -116,6 +117,10 @@ class Read:
     """The files, with their numbers of items."""
     folder: Path | None = None
     """The folder of the data; None for data that ship."""
+    vocabulary: tuple[str, ...] = ()
+    """The words that ranks are among; empty for the whole vocabulary of the model."""
+    vocabulary_file: Path | None = None
+    """Their file."""
     templates: dict[Path, dict[str, Templates]] = field(default_factory=dict)
     """Templates that were read, by folder and relation."""
 
@@ -133,9 +138,16 @@ def words_by_text(items: Iterable[Item]) -> dict[str, list[str]]:
 
 
 def find_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
-    """Returns the files of a folder and the folders in it whose paths end like a pattern; the first that fits any counts."""
+    """Returns the files of a folder and the folders in it whose paths end like a pattern; the first that fits any counts.
+
+    The folder may itself be the first one of a pattern: "mlama1.1" for "mlama*/*/P*.jsonl".
+    """
     for pattern in patterns:
-        found = sorted(path for path in folder.rglob(pattern) if path.is_file())
+        first, _, rest = pattern.partition("/")
+        paths = set(folder.rglob(pattern))
+        if rest and fnmatch(folder.resolve().name, first):
+            paths |= set(folder.glob(rest))
+        found = sorted(path for path in paths if path.is_file())
         if found:
             return found
     return []

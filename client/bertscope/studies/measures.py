@@ -15,6 +15,7 @@ from bertscope.studies.definition import Part, Published
 from bertscope.studies.items import Item
 
 NAN = math.nan
+REPRODUCED, DIFFERS = "reproduced", "differs"
 UNCHANGED = ("fp32", "bf16", "fp16")
 """Precisions of weights that may still be called by the name of their source."""
 
@@ -135,14 +136,18 @@ def is_share(metric: str) -> bool:
     return metric == "accuracy" or metric.startswith("p@")
 
 
-def judge(part: Part, model: Model, found: Sequence[Measure]) -> list[Verdict]:
-    """Returns each published figure of a part beside the model's own."""
+def judge(part: Part, model: Model, found: Sequence[Measure], *, as_declared: bool = True) -> list[Verdict]:
+    """Returns each published figure of a part beside the model's own; they are compared only if the part was asked
+    `as_declared`."""
     by_name = {(measure.group, measure.metric): measure for measure in found}
     verdicts = []
     for published in part.published:
         measure = by_name.get((published.group, published.metric))
         value = measure.value if measure is not None else NAN
-        verdicts.append(Verdict(published, short_name(model), value, _verdict(published, model, measure)))
+        verdict = _verdict(published, model, measure)
+        if not as_declared and verdict in (REPRODUCED, DIFFERS):
+            verdict = "not compared: ranks among another vocabulary"
+        verdicts.append(Verdict(published, short_name(model), value, verdict))
     return verdicts
 
 
@@ -154,7 +159,7 @@ def _verdict(published: Published, model: Model, measure: Measure | None) -> str
     if published.items is not None and published.items != measure.items:
         return f"not compared: {measure.items} items of {published.items}"
     # The published figure is rounded, and so is the sum of it and its tolerance in binary.
-    return "reproduced" if abs(measure.value - published.value) <= published.tolerance + 1e-9 else "differs"
+    return REPRODUCED if abs(measure.value - published.value) <= published.tolerance + 1e-9 else DIFFERS
 
 
 def same_weights(published: Published, model: Model) -> bool:

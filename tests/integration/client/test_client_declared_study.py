@@ -10,6 +10,8 @@ from bertscope import Client
 from bertscope.cli.app import run
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.studies.declared import run_study
+from bertscope.studies.declared_page import study_report
+from bertscope.studies.easy_facts import EASY, HARD
 from bertscope.studies.readers import find_study, read_questions
 
 from tests.support.harness import Host
@@ -113,6 +115,31 @@ def test_figures_equal_those_of_single_calls(host: Host, folder: Path) -> None:
     assert pairs.answers[0].outcomes[0].right == (compared.sets[0].outcome == "right")
     assert found.measure("pairs", "accuracy", "same", 1).items == 1
     assert [(each.group, each.metric) for each in pairs.differences[:2]] == [("", "accuracy"), ("order", "accuracy")]
+
+
+def test_facts_are_primed_ranked_among_a_vocabulary_and_divided_by_how_easy_they_are(host: Host, folder: Path) -> None:
+    text = DEFINITION.replace('"same_if_negated"]', '"same_if_negated", "misprimed", "unprimed_p@1"]')
+    (folder / "mine.toml").write_text(
+        text.replace("negate = true", "negate = true\nprime = true\nuhn = true"), encoding="utf-8"
+    )
+    (folder / "words.txt").write_text("of\nthe\na\nis\n", encoding="utf-8")
+    (folder / "facts.csv").write_text("subject,object\nit,of|the\nthe,a\nof,a\na,a\n", encoding="utf-8")
+    definition = find_study(str(folder / "mine.toml"))
+    questions = read_questions(definition, folder, only=["ranks", "facts"], vocabulary=folder / "words.txt")
+    with Client(host.target) as client:
+        found = run_study(client, definition, questions, model="bert", baseline="roberta")
+        (first,) = client.query_facts(
+            Fact("the", ["of", "the"]), FactRelation("r", "[X] [Y] ."), model="bert", vocabulary=["of", "the", "a", "is"]
+        )
+    ranks, facts = found.parts
+    assert ranks.answers[0].outcomes[0].rank == first.answers[0].rank
+    assert all(0 < outcome.rank <= 4 for outcome in facts.answers[0].outcomes)
+    assert {measure.group for measure in facts.answers[1].measures} == {"", "facts", EASY, HARD}
+    assert found.measure("facts", "p@500", EASY).items == 1
+    assert 0 <= found.measure("facts", "misprimed").value <= 1
+    report = study_report(found, folder)
+    assert "ranks among the 4 words of words.txt" in report.sections[0].parts[0].caption
+    assert report.sections[0].commands[0].endswith(f"--vocabulary {folder / 'words.txt'}")
 
 
 def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,6 +86,7 @@ def test_a_shipped_definition_is_valid_and_names_its_sources(name: str) -> None:
         ("value = 0.5", "value = true", "must be value = 0.5"),
         ("[[part]]", "[[part]", "is not TOML"),
         ('groups = ["kind"]', 'template = "[X] and [X]"', r"needs \[X\] for the subject and \[Y\]"),
+        ('groups = ["kind"]', 'vocabulary = "words.txt"', "goes with blanks, and with facts without candidates"),
     ],
 )
 def test_a_broken_definition_is_one_line_with_the_remedy(tmp_path: Path, change: str, to: str, message: str) -> None:
@@ -224,6 +225,58 @@ def test_facts_of_languages_are_kept_apart(tmp_path: Path) -> None:
     assert {item.relation.name for item in items if isinstance(item, Known)} == {"de P1", "en P1"}
 
 
+def test_a_folder_may_be_the_one_that_a_pattern_begins_with(tmp_path: Path) -> None:
+    for name in ("P1", "place_of_birth"):
+        written(tmp_path / "mlama1.1" / "de" / f"{name}.jsonl", LAMA)
+    written(tmp_path / "mlama1.1" / "de" / "templates.jsonl", TEMPLATES + TEMPLATES.replace("P1", "place_of_birth"))
+    items = read("facts", "mlama", tmp_path / "mlama1.1").read.items
+    assert list(dict.fromkeys(item.groups for item in items)) == [("de", "de P1"), ("de", "de place_of_birth")]
+    # Templates of mLAMA are not those of LAMA.
+    written(tmp_path / "TREx" / "P1.jsonl", LAMA)
+    assert read_questions(find_study("facts"), tmp_path, only=["trex", "mlama"])[0].read.items == []
+
+
+def test_facts_that_lama_does_not_ask_are_left_out(tmp_path: Path) -> None:
+    line = '{"pred": "/people/person/place_of_birth", "sub_label": "%s", "obj_label": "Bonn", "judgments": [%s]}\n'
+    judgments = ['{"rater": "1", "judgment": "yes"}', '{"rater": "2", "judgment": "no"}']
+    rows = [("Ann", judgments), ("Ann", judgments[:1]), ("Bob", [*judgments, judgments[1]])]
+    text = "".join(line % (subject, ", ".join(each)) for subject, each in rows)
+    written(tmp_path / "Google_RE" / "place_of_birth_test.jsonl", text)
+    found = read("facts", "google-re", tmp_path).read
+    relation = FactRelation("place_of_birth", "[X] was born in [Y] .")
+    assert found.items == [Known(Fact("Ann", "Bonn", "place_of_birth"), relation, ("place_of_birth",))]
+    assert sorted(found.skipped.counts) == ["it is there twice", "more raters deny it than affirm it"]
+
+
+def test_misprimed_probes(tmp_path: Path) -> None:
+    line = '{"masked_sentences": ["%s"], "obj_label": "fly", "masked_misprimed": ["%s"]}\n'
+    text = line % ("Birds can [MASK].", "Talk? Birds can [MASK].") + line % ("[MASK].", "Talk? [MASK].")
+    written(tmp_path / "TREx" / "random" / "P1_random.jsonl", text)
+    found = read("negation", "misprimed-random", tmp_path).read
+    template = "[X] can [Y]."
+    assert found.items == [Known(Fact("Birds", "fly", template, "Talk"), FactRelation(template, template), ("TREx", "P1"))]
+    assert found.skipped.counts.total() == 1
+    (capitals,) = read_questions(find_study("negation"), only=["misprimed-capitals"], limit=9)
+    for item in capitals.read.items:
+        assert isinstance(item, Known)
+        (prime,) = item.fact.primes
+        assert prime not in item.fact.objects
+
+
+def test_blanks_are_ranked_among_a_vocabulary_as_facts(tmp_path: Path) -> None:
+    words = written(tmp_path / "words.txt", "Italy\nFrance\n")
+    definition = find_study("capitals")
+    found = read_questions(definition, limit=1, vocabulary=words)[0]
+    assert found.by_facts
+    assert found.read.vocabulary == ("Italy", "France")
+    (item,) = found.read.items
+    assert isinstance(item, Known)
+    (template,) = templates_of(item.relation)
+    assert template.text.endswith("is the capital of [Y].")
+    with pytest.raises(bertscope.InvalidArgument, match="no part ranks words"):
+        read_questions(find_study("blimp"), tmp_path, vocabulary=words)
+
+
 def test_outcomes_are_strict_and_say_why_an_item_is_skipped() -> None:
     scores = WordScores(
         {("a [MASK]", "x"): Score(-1.0, 3), ("a [MASK]", "y"): Score(-1.0, 3), ("b [MASK]", "x"): Score(-2.0, 9)}
@@ -291,6 +344,9 @@ def test_a_verdict_needs_the_same_weights_and_items(tmp_path: Path, change: dict
     published = dataclasses.replace(Published("some/model", "accuracy", 0.5, 0.01, "Table 1", items=4), **change)  # type: ignore[arg-type]
     (found,) = judge(dataclasses.replace(part.questions.part, published=(published,)), MODEL, part.answers[0].measures)
     assert found.verdict == verdict
+    published_part = dataclasses.replace(part.questions.part, published=(published,))
+    (found,) = judge(published_part, MODEL, part.answers[0].measures, as_declared=False)
+    assert found.verdict not in ("reproduced", "differs")
 
 
 def test_ranks_make_shares_and_means_over_groups(tmp_path: Path) -> None:

@@ -121,6 +121,10 @@ def declared(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of each file.")
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option("--vocabulary", metavar="FILE", help="Rank blanks and facts among these words: one a line, as LAMA's."),
+    ] = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="PART", help="Ask this part alone. Repeatable.")] = None,
     model: options.ModelName = None,
     timeout: options.Timeout = options.TIMEOUT,
@@ -132,7 +136,7 @@ def declared(
     try:
         definition = find_study(name)
         with waiting(f"reading {data or definition.name}"):
-            questions = read_questions(definition, data, limit=limit, only=only or ())
+            questions = read_questions(definition, data, limit=limit, only=only or (), vocabulary=vocabulary)
     except OSError as error:
         raise Failure(f"{error.filename}: {error.strerror}") from error
     except InvalidArgument as error:
