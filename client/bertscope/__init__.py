@@ -44,6 +44,7 @@ from bertscope.benchmark.studies import Published, StudiesSummary, StudyRow, Stu
 from bertscope.choices import (
     DataType,
     Decoding,
+    LensNormalisation,
     Metric,
     Mode,
     ObjectScoring,
@@ -122,11 +123,13 @@ from bertscope.plots.attention_statistics import plot_description, save_descript
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.facts import plot_facts, save_facts
+from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
+from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
 from bertscope.scores.inputs import ScoredInput, conditional
@@ -171,6 +174,7 @@ __all__ = [
     "Direction",
     "Disturbances",
     "Divergence",
+    "EntryScore",
     "Fact",
     "FactAnswer",
     "FactAnswers",
@@ -208,6 +212,12 @@ __all__ = [
     "ItemKind",
     "LabelPrediction",
     "LabelledTexts",
+    "LayerReading",
+    "LensInput",
+    "LensNormalisation",
+    "LensPosition",
+    "LensText",
+    "LensTexts",
     "LoadProgress",
     "Machine",
     "MaskedLmLoss",
@@ -288,6 +298,7 @@ __all__ = [
     "plot_description",
     "plot_facts",
     "plot_features",
+    "plot_lens",
     "plot_ranking",
     "plot_relations",
     "plot_surprisal",
@@ -317,6 +328,7 @@ __all__ = [
     "save_description",
     "save_facts",
     "save_features",
+    "save_lens",
     "save_ranking",
     "save_relations",
     "save_surprisal",

@@ -35,5 +35,7 @@ Quantity = Literal[
 """Numbers of attention for each pair of tokens."""
 Picture = Literal["patterns", "statistics", "clusters"]
 """Pictures of a description of attention."""
+LensNormalisation = Literal["none", "final"]
+"""The states between layers that the masked-LM head reads: as they are, or after the model's last normalisation."""
 Decoding = Literal["independent", "left_to_right", "confidence_first", "beam"]
 """The order in which several masks of a text are filled."""

@@ -20,6 +20,7 @@ from bertscope.v1 import (
     common_pb2,
     model_pb2,
     model_pb2_grpc,
+    representation_pb2_grpc,
 )
 from bertscope.v1 import attention_pb2 as attention
 from bertscope_service.contract import Method
@@ -65,6 +66,7 @@ class Host:
         self.attention = attention_pb2_grpc.AttentionServiceStub(self.channel)
         self.models = model_pb2_grpc.ModelServiceStub(self.channel)
         self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
+        self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
         self.ablation = ablation_pb2_grpc.AblationServiceStub(self.channel)
 
     def connect(self) -> grpc.Channel:

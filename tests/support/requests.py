@@ -13,6 +13,7 @@ from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import representation_lens_pb2 as lens
 from google.protobuf.message import Message
 
 WORD = "tirilirilirili"
@@ -39,6 +40,7 @@ SET = scores.TextSet(texts=[SCORED, scores.ScoredInput(text=SAID)], groups=[WORD
 TWICE_SCORED = scores.ScoredInput(text=SAID, spans=[SPANS[0], SPANS[0]])
 ABOUT = facts.FactRelation(name=WORD, templates=[facts.FactTemplate(text=f"{WORD}: [X] is in the [Y].")])
 KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
+LENS = lens.LensInput(text=SAID, text_pair=WORD)
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -66,6 +68,9 @@ def good(folder: Path) -> dict[str, Message]:
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
         "CompareAttention": attention_statistics.CompareAttentionRequest(other_model="models/headless", inputs=[INPUT]),
         "DescribeAttention": attention_statistics.DescribeAttentionRequest(inputs=[INPUT], head_distances=True),
+        "ReadLayers": lens.ReadLayersRequest(
+            inputs=[LENS, lens.LensInput(text=SAID, spans=SPANS)], candidates=["the"], top_k=2
+        ),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
@@ -122,6 +127,10 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("CompareAttention", attention_statistics.CompareAttentionRequest(inputs=[INPUT])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT, LONG])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT], punctuation=[WORD])),
+    ("ReadLayers", lens.ReadLayersRequest(inputs=[lens.LensInput(text=WORD)])),
+    ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS, lens.LensInput(text=SAID, spans=[SPANS[0], SPANS[0]])])),
+    ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], candidates=["the", WORD])),
+    ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], layers=[99])),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
     ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),

@@ -11,6 +11,7 @@ from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.facts import AsyncFactCalls
 from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
+from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.scores import AsyncScoreCalls
 
 
@@ -22,6 +23,7 @@ class AsyncClient(
     AsyncAttentionTreeCalls,
     AsyncAttentionComparisonCalls,
     AsyncRelationCalls,
+    AsyncLensCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,

@@ -16,6 +16,7 @@ from bertscope.cli.commands import (
     facts,
     fill,
     health,
+    lens,
     models,
     prune,
     rank,
@@ -40,6 +41,7 @@ app.command("facts")(facts.facts)
 app.command("score")(score.score)
 app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
+app.command("lens")(lens.lens)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)

@@ -12,6 +12,7 @@ from bertscope.client.compression import CompressionCalls
 from bertscope.client.facts import FactCalls
 from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
+from bertscope.client.representation_lens import LensCalls
 from bertscope.client.scores import ScoreCalls
 
 
@@ -23,6 +24,7 @@ class Client(
     AttentionTreeCalls,
     AttentionComparisonCalls,
     RelationCalls,
+    LensCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,

@@ -8,6 +8,7 @@ from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
+from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.trees import plot_trees, save_trees
@@ -19,6 +20,7 @@ __all__ = [
     "plot_comparison",
     "plot_description",
     "plot_features",
+    "plot_lens",
     "plot_ranking",
     "plot_relations",
     "plot_sweep",
@@ -28,6 +30,7 @@ __all__ = [
     "save_comparison",
     "save_description",
     "save_features",
+    "save_lens",
     "save_ranking",
     "save_relations",
     "save_sweep",

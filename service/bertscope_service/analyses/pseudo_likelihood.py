@@ -3,7 +3,6 @@ Ivanova 2023)."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scoring, scorable_words
 from bertscope_service.analyses.observers.probes import GoldScores
 from bertscope_service.analyses.texts import read_named_inputs
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.word_maps import NOWHERE, Span, refuse_empty, spans_of_pieces
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.errors import InvalidArgument
 
@@ -120,29 +119,7 @@ def _chosen(given: ScoredInput, tokenized: TokenizedText, tokenizer: TextTokeniz
 
 def _in_spans(given: ScoredInput, tokenized: TokenizedText, words: Sequence[ScoredWord]) -> list[ScoredWord]:
     """Returns the words of which a span holds the first character of a piece, with these pieces alone as scored."""
-    order = sorted(range(len(given.spans)), key=lambda index: (given.spans[index].segment, given.spans[index].start))
-    starts = [(given.spans[index].segment, given.spans[index].start) for index in order]
-    held = set[int]()
-
-    def holds(place: int) -> bool:
-        segment = tokenized.encoding.token_to_sequence(place) or 0
-        start, _ = tokenized.span(place)
-        found = bisect_right(starts, (segment, start)) - 1
-        if found < 0 or starts[found][0] != segment or start >= given.spans[order[found]].end:
-            return False
-        held.add(order[found])
-        return True
-
-    parts = [ScoredWord(word.pieces, tuple(filter(holds, word.pieces))) for word in words]
-    for index in range(len(given.spans)):
-        if index not in held:
-            _refuse_span(f"{given.field}.spans[{index}]", tokenized.truncated)
+    numbers = spans_of_pieces(tokenized, given.spans)
+    parts = [ScoredWord(word.pieces, tuple(at for at in word.pieces if numbers[at] != NOWHERE)) for word in words]
+    refuse_empty(given.field, given.spans, {numbers[at] for part in parts for at in part.scored}, tokenized)
     return [part for part in parts if part.scored]
-
-
-def _refuse_span(field: str, truncated: int) -> None:
-    if truncated:
-        message = f"{field} has no piece left to score, as {truncated} tokens of the text were cut away; shorten the text"
-        raise InvalidArgument(field, message, "SPAN_TRUNCATED")
-    message = f"{field} holds the first character of no piece that could be scored; name whole words"
-    raise InvalidArgument(field, message, "NO_PIECE")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.checkpoints.tokenizer import Piece, TokenizedText
+from bertscope_service.errors import InvalidArgument
 
 SPECIAL = -1
 """The segment of special tokens in `Words.segments`."""
@@ -93,6 +94,40 @@ def align(pieces: Sequence[Piece], spans: Sequence[Span]) -> Words:
             places[found] = known
         of_piece[index], before = known, own
     return Words(of_piece, np.array(segments, dtype=np.int64), tuple(places))
+
+
+def spans_of_pieces(tokenized: TokenizedText, spans: Sequence[Span]) -> list[int]:
+    """Returns, for each token, the number of the span that holds its first character; NOWHERE for special tokens and those that
+    none holds. Spans don't overlap, and come in any order."""
+    order = sorted(range(len(spans)), key=lambda index: (spans[index].segment, spans[index].start))
+    starts = [(spans[index].segment, spans[index].start) for index in order]
+
+    def find(place: int) -> int:
+        segment = tokenized.encoding.token_to_sequence(place)
+        if segment is None:
+            return NOWHERE
+        start, _ = tokenized.span(place)
+        found = bisect_right(starts, (segment, start)) - 1
+        if found < 0 or starts[found][0] != segment or start >= spans[order[found]].end:
+            return NOWHERE
+        return order[found]
+
+    return list(map(find, range(len(tokenized))))
+
+
+def refuse_empty(field: str, spans: Sequence[Span], held: Container[int], tokenized: TokenizedText) -> None:
+    """Raises InvalidArgument if no piece is in one of `field`.spans; `held` are the numbers of those that have one."""
+    for index in range(len(spans)):
+        if index in held:
+            continue
+        if tokenized.truncated:
+            message = (
+                f"{field}.spans[{index}] has no piece left, as {tokenized.truncated} tokens of the text were cut away; "
+                "shorten the text"
+            )
+            raise InvalidArgument(f"{field}.spans[{index}]", message, "SPAN_TRUNCATED")
+        message = f"{field}.spans[{index}] holds the first character of no piece that could be read; name whole words"
+        raise InvalidArgument(f"{field}.spans[{index}]", message, "NO_PIECE")
 
 
 def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:

@@ -31,7 +31,7 @@ from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.checkpoints.tokenizer import Piece
+from bertscope_service.api.tokens import render_piece, render_word
 from bertscope_service.encoders.base import Gates, Shape
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
@@ -207,7 +207,7 @@ def parse_extract_attention(
 def render_header(index: int, plan: TextPlan, model: LoadedModel) -> attention_pb2.ExtractAttentionResponse:
     header = attention_pb2.AttentionHeader(
         input_index=index,
-        tokens=[_render_word(token) if isinstance(token, Word) else _render_piece(token) for token in plan.tokens],
+        tokens=[render_word(token) if isinstance(token, Word) else render_piece(token) for token in plan.tokens],
         layers=plan.query.layers,
         heads=plan.query.heads,
         attention=common_pb2.Tensor(dtype=DATA_TYPES[plan.query.itemsize], shape=plan.shape),
@@ -216,29 +216,3 @@ def render_header(index: int, plan: TextPlan, model: LoadedModel) -> attention_p
         quantity=QUANTITY_NUMBERS[plan.query.quantity],
     )
     return attention_pb2.ExtractAttentionResponse(header=header)
-
-
-def _render_piece(piece: Piece) -> common_pb2.Token:
-    return common_pb2.Token(
-        text=piece.text,
-        id=piece.id,
-        start=piece.start,
-        end=piece.end,
-        special=piece.special,
-        word=piece.word,
-        segment=piece.segment,
-    )
-
-
-def _render_word(word: Word) -> common_pb2.Token:
-    first = word.pieces[0]
-    return common_pb2.Token(
-        text=word.text,
-        id=first.id if len(word.pieces) == 1 else None,
-        start=word.start,
-        end=word.end,
-        special=first.special,
-        word=first.word,
-        segment=first.segment,
-        pieces=[piece.text for piece in word.pieces],
-    )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bertscope.v1 import cloze_pb2, common_pb2
+from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service.analyses.ablation import HeadSet
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
@@ -45,8 +46,8 @@ def check_each(texts: Iterable[str], field: str, limits: RequestLimits) -> tuple
     return checked
 
 
-def check_top_k(request: cloze_pb2.FillMaskRequest, vocabulary_size: int) -> int:
-    """Returns the number of predictions that FillMask is to give, checked."""
+def check_top_k(request: cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest, vocabulary_size: int) -> int:
+    """Returns the number of predictions to give, checked."""
     top_k = request.top_k if request.HasField("top_k") else min(DEFAULT_TOP_K, vocabulary_size)
     if not 1 <= top_k <= vocabulary_size:
         message = f"top_k is {top_k}; ask for 1 to {vocabulary_size}, the size of the vocabulary"
@@ -62,7 +63,7 @@ def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: Request
         raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=limits.tokens)
 
 
-def check_input(entry: common_pb2.TextInput, field: str, limits: RequestLimits) -> tuple[str, str | None]:
+def check_input(entry: common_pb2.TextInput | lens_pb2.LensInput, field: str, limits: RequestLimits) -> tuple[str, str | None]:
     """Checks a text, and the second one of a pair. Returns both."""
     text = check_text(entry.text, f"{field}.text", limits)
     return text, check_text(entry.text_pair, f"{field}.text_pair", limits) if entry.HasField("text_pair") else None

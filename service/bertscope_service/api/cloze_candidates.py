@@ -43,7 +43,7 @@ def read_candidates(request: cloze_pb2.FillMaskRequest, vocabulary_size: int, li
         raise InvalidArgument(given[1], message, "CANDIDATES_TWICE")
     if request.HasField("top_k"):
         raise InvalidArgument("top_k", f"top_k and {given[0]} exclude each other; set one of them", "TOP_K_WITH_CANDIDATES")
-    candidates = _words(request.candidates, "candidates", limits)
+    candidates = check_words(request.candidates, "candidates", limits)
     return GivenWords(candidates, _lists(request, limits), _ids(request.piece_ids, vocabulary_size, limits))
 
 
@@ -56,10 +56,11 @@ def _lists(request: cloze_pb2.FillMaskRequest, limits: RequestLimits) -> tuple[t
         if not one.words:
             field = f"text_candidates[{index}].words"
             raise InvalidArgument(field, f"{field} is empty; give at least one word", "NO_CANDIDATE")
-    return tuple(_words(one.words, f"text_candidates[{index}].words", limits) for index, one in enumerate(given))
+    return tuple(check_words(one.words, f"text_candidates[{index}].words", limits) for index, one in enumerate(given))
 
 
-def _words(candidates: Sequence[str], field: str, limits: RequestLimits) -> tuple[str, ...]:
+def check_words(candidates: Sequence[str], field: str, limits: RequestLimits) -> tuple[str, ...]:
+    """Checks the words to score: not too many, none empty or too long, none twice. Returns them."""
     _check_count(candidates, field, limits)
     seen: set[str] = set()
     for index, word in enumerate(candidates):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
-from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
@@ -13,14 +12,13 @@ from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope_service.analyses.masked_rows import MaskedRows
 from bertscope_service.analyses.observers.probes import GoldScores
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
-from bertscope_service.analyses.word_maps import Span
 from bertscope_service.api.answer import Backend, Call, Context, Read, off_loop
 from bertscope_service.api.checks import check_text, check_texts
 from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
 from bertscope_service.api.scoring import SCORING_NUMBERS, read_scoring
-from bertscope_service.api.spans import check_count, check_span
+from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -86,21 +84,12 @@ def check_scored(given: scores_pb2.ScoredInput, field: str, limits: RequestLimit
     pair = check_text(given.text_pair, f"{field}.text_pair", limits) if given.HasField("text_pair") else None
     check_count(given.spans, f"{field}.spans", MAX_SCORED_SPANS, "TOO_MANY_SPANS")
     spans = tuple(check_span(span, f"{field}.spans[{index}]", (text, pair)) for index, span in enumerate(given.spans))
-    _check_apart(spans, f"{field}.spans")
+    check_apart(spans, f"{field}.spans")
     max_words = given.max_words if given.HasField("max_words") else None
     if max_words == 0:
         message = f"{field}.max_words is 0; use 1 or more, or leave it out to score all words"
         raise InvalidArgument(f"{field}.max_words", message, "WORDS_OUT_OF_RANGE")
     return ScoredInput(text, pair, spans, given.skip_words, max_words, field)
-
-
-def _check_apart(spans: Sequence[Span], field: str) -> None:
-    """Checks that no two parts share a character."""
-    order = sorted(range(len(spans)), key=lambda index: (spans[index].segment, spans[index].start))
-    for before, after in pairwise(order):
-        if spans[before].segment == spans[after].segment and spans[after].start < spans[before].end:
-            message = f"{field}[{after}] begins before {field}[{before}] ends; join them, or let them not overlap"
-            raise InvalidArgument(f"{field}[{after}]", message, "SPANS_OVERLAP")
 
 
 def render_score_texts(plan: ScorePlan, seen: Sequence[GoldScores], model: LoadedModel) -> scores_pb2.ScoreTextsResponse:

@@ -43,6 +43,17 @@ def require_observable(model: LoadedModel, *, asked: bool = True) -> None:
         raise Unsupported(message, "NOT_OBSERVABLE", model=model.name)
 
 
+def require_states(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that can't show the states of all tokens between its layers."""
+    capabilities = model.encoder.capabilities
+    if not capabilities.hidden_states or capabilities.drops_tokens:
+        message = (
+            f"{model.name} can't show the states between its layers: it drops tokens, or was exported elsewhere; use the "
+            "model that it was made from"
+        )
+        raise Unsupported(message, "NO_STATES", model=model.name)
+
+
 def require_gradients(model: LoadedModel) -> None:
     """Raises Unsupported for a model whose runtime has no gradients."""
     if not model.encoder.capabilities.differentiable:

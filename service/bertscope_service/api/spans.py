@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from bertscope.v1 import common_pb2
 
@@ -50,3 +51,12 @@ def check_span(span: common_pb2.CharacterSpan, field: str, texts: tuple[str, str
         message = f"{field} goes from {span.start} to {span.end}, which is empty; end is one past the last code point"
         raise InvalidArgument(field, message, "EMPTY_SPAN")
     return Span(span.start, span.end, span.segment)
+
+
+def check_apart(spans: Sequence[Span], field: str) -> None:
+    """Checks that no two parts share a character."""
+    order = sorted(range(len(spans)), key=lambda index: (spans[index].segment, spans[index].start))
+    for before, after in pairwise(order):
+        if spans[before].segment == spans[after].segment and spans[after].start < spans[before].end:
+            message = f"{field}[{after}] begins before {field}[{before}] ends; join them, or let them not overlap"
+            raise InvalidArgument(f"{field}[{after}]", message, "SPANS_OVERLAP")

@@ -11,16 +11,20 @@ import torch
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.state import State
 
+PRE_NORM = frozenset({"modernbert"})
+"""Architectures whose layers end without a normalisation; one follows behind the last."""
+
 
 class Part(Enum):
-    """A part of a layer that a `Decomposition` may lack.
+    """A part of a model that a `Decomposition` may lack.
 
-    CONTRIBUTIONS: `take_apart` and `projection`. NORMALISATION: `normalisation`. RERUN: `finish`.
+    CONTRIBUTIONS: `take_apart` and `projection`. NORMALISATION: `normalisation`. RERUN: `finish`. LAST: `normalise_last`.
     """
 
     CONTRIBUTIONS = "contributions"
     NORMALISATION = "normalisation"
     RERUN = "rerun"
+    LAST = "last"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +98,9 @@ class Decomposition(Protocol):
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """Runs the rest of a layer for other contexts of one text, [n, length, heads * head_size]: [n, length, hidden_size].
         `before` is [length, hidden_size]."""
+
+    def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Applies the last normalisation of the model to states [n, hidden_size]."""
 
 
 def decomposition_of(encoder: Encoder) -> Decomposition | None:

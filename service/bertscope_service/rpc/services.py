@@ -13,6 +13,7 @@ from bertscope_service.api.classification import ClassificationServicer
 from bertscope_service.api.cloze import ClozeServicer
 from bertscope_service.api.inference import InferenceServicer
 from bertscope_service.api.models import ModelServicer
+from bertscope_service.api.representation import RepresentationServicer
 from bertscope_service.contract import METHODS
 from bertscope_service.rpc.hosting import Hosting
 from bertscope_service.rpc.registration import add_methods
@@ -28,6 +29,7 @@ def make_servicers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, 
         "bertscope.v1.ClassificationService": ClassificationServicer(backend),
         "bertscope.v1.AblationService": AblationServicer(backend, settings.sweep_memory_bytes),
         "bertscope.v1.BenchmarkService": BenchmarkServicer(Resources(backend, settings, hosting.read)),
+        "bertscope.v1.RepresentationService": RepresentationServicer(backend),
         "inference.GRPCInferenceService": InferenceServicer(backend, ready),
     }
 

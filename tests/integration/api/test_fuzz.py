@@ -18,6 +18,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -304,6 +305,26 @@ COMPARISONS = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+LENSES = st.builds(
+    lens.ReadLayersRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=mostly(
+        some(
+            st.builds(
+                lens.LensInput, text=mostly(MASKED, TEXTS), text_pair=maybe(PLAIN), spans=mostly(st.just([]), lists(SPANS))
+            )
+        ),
+        st.just([]),
+    ),
+    layers=mostly(st.sampled_from([[], [0, 4], [2]]), lists(NUMBERS)),
+    top_k=mostly(st.none(), NUMBERS),
+    candidates=mostly(st.sampled_from([[], ["the", "cat"]]), lists(TEXTS)),
+    all_pieces=st.booleans(),
+    normalisation=mostly(st.integers(0, 2), ENUMS),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
 
 
@@ -529,6 +550,7 @@ RICH = {
     "ScoreFeatures": MARKED,
     "DescribeAttention": DESCRIPTIONS,
     "CompareAttention": COMPARISONS,
+    "ReadLayers": LENSES,
     "ListModels": LISTS,
     "GetModel": GETS,
     "UnloadModel": UNLOADS,

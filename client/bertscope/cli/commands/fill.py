@@ -11,6 +11,7 @@ import typer
 from bertscope import files
 from bertscope.choices import Decoding
 from bertscope.cli import options
+from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import ItemOptions, ItemSource, check_file, write_rows
@@ -79,7 +80,7 @@ def fill(
     a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
     """
     out.require()
-    words = [] if candidates is None else _words(candidates, "--candidates ")
+    words = [] if candidates is None else specifications.words("--candidates", candidates)
     asked: dict[str, Any] = {
         "top_k": top_k,
         "candidates": [*words, *(candidate or [])] or None,
@@ -114,16 +115,9 @@ def fill(
         answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
 
 
-def _words(candidates: str, place: str = "") -> list[str]:
-    words = [word.strip() for word in candidates.split(",")]
-    if not all(words):
-        raise UsageError(f"{place}{candidates!r}: a word is empty; write A,B")
-    return words
-
-
 def _split(line: str) -> tuple[str, list[str]]:
     """Returns a text and its own candidates."""
     text, tab, candidates = line.rpartition("\t")
     if not tab:
         raise UsageError(f"{line!r} has no tab; with --candidates-per-text, write TEXT<tab>A,B")
-    return text, _words(candidates)
+    return text, specifications.words("", candidates)

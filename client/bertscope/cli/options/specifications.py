@@ -18,6 +18,14 @@ def numbers(option: str, values: Iterable[str] | None) -> list[int] | None:
     return [_number(option, value, part) for value in values for part in value.split(",")]
 
 
+def words(option: str, value: str) -> list[str]:
+    """Returns words with commas between; `option` is "" for those of a text."""
+    found = [word.strip() for word in value.split(",")]
+    if not all(found):
+        raise typer.BadParameter(f"{option} {value!r}: a word is empty; write A,B".lstrip())
+    return found
+
+
 def head_interventions(
     zero: Iterable[str] | None,
     uniform: Iterable[str] | None,

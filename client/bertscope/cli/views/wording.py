@@ -21,7 +21,7 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     (r"(?<![-\w])(?:objective\.\w+\.)?skip_multi_piece\b", "--skip-multi-piece"),
     (r"(?<![-\w.])(?:objective\.\w+\.)?mask_share\b", "--mask-share"),
     (r"(?<![-\w.])top_k\b", "--top-k"),
-    (r"(?<![-\w.])candidates\[\d+\]", "--candidates"),
+    (r"(?<![-\w.])candidates(\[\d+\])", r"--candidates\1"),
     (r"(?<![-\w.])reference_texts(?:\[(\d+)\])?", "--reference"),
     (r"(?<![-\w.])punctuation\[\d+\]", "--punctuation"),
     (r"^other_model(?=: )", "--compare"),

@@ -55,9 +55,11 @@ class OnnxDecomposition:
         graph = parts.graph(ANALYSIS).graph
         layers = [layer for layer in range(encoder.shape.layers) if encoder.shape.heads_of(layer)]
         self._named = find_values(graph, layers)
+        self._before_last = normalised_in(graph, at(HIDDEN, encoder.shape.layers))
         # A graph can be cut only at values whose type it declares.
         declared = {value.name for value in graph.value_info}
-        names = {name for one in self._named.values() for name in (one.values, one.projected, one.summed)} - declared
+        names = {name for one in self._named.values() for name in (one.values, one.projected, one.summed)}
+        names = (names | ({self._before_last} if self._before_last else set())) - declared
         float32 = onnx.TensorProto.FLOAT
         graph.value_info.extend(onnx.helper.make_tensor_value_info(name, float32, None) for name in sorted(names))
 
@@ -68,6 +70,11 @@ class OnnxDecomposition:
 
     def refusal(self, part: Part) -> str | None:
         encoder, layers = self._encoder, range(self._encoder.shape.layers)
+        if part is Part.LAST:
+            why = (
+                f"layers of this {encoder.shape.architecture} model end without a layer normalisation; read states as they are"
+            )
+            return None if self._before_last else why
         with_heads = [layer for layer in layers if encoder.shape.heads_of(layer)]
         if encoder.precision not in ("fp32", "weight_only"):
             return f"it rounds to {encoder.precision} inside its graph; load the model that it was made from"
@@ -136,6 +143,13 @@ class OnnxDecomposition:
             feeds[VALID] = torch.ones(whole.shape[:2], dtype=torch.bool, device=whole.device)
         return self._parts.get(ANALYSIS, inputs, (after,)).run(feeds, {after: whole.shape})[after]
 
+    def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
+        if self._before_last is None:
+            raise ValueError("the model has no last normalisation")
+        after = at(HIDDEN, self._encoder.shape.layers)
+        session = self._parts.get(ANALYSIS, (self._before_last,), (after,))
+        return session.run({self._before_last: hidden[None]}, {after: (1, *hidden.shape)})[after][0]
+
     def _by_head(self, contexts: torch.Tensor) -> torch.Tensor:
         by_head: torch.Tensor = contexts.unflatten(2, (-1, self._head_size))
         return by_head
@@ -157,6 +171,12 @@ def find_values(graph: onnx.GraphProto, layers: Sequence[int]) -> dict[int, Laye
     makers = {name: node for node in nodes for name in node.outputs}
     found = {layer: _values_of(nodes, makers, known, layer) for layer in layers}
     return {layer: values for layer, values in found.items() if values is not None}
+
+
+def normalised_in(graph: onnx.GraphProto, name: str) -> str | None:
+    """Returns the name of the value that a layer normalisation makes `name` of; None if nothing of the kind makes it."""
+    makers = [node for node in graph.node if name in node.output]
+    return makers[0].input[0] if makers and makers[0].op_type == "LayerNormalization" else None
 
 
 def _epsilon(node: onnx.NodeProto) -> float:

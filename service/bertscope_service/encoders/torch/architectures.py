@@ -20,8 +20,8 @@ class Architecture:
     `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
     `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` is true if `projections` and
     `finish` exist, so that a layer can be run in two parts. `output` and `norm` are the paths, below a layer, of its output
-    projection and of the layer normalisation of x + attention(x), None without one. `kept` names the remaining heads of layers
-    that lost some.
+    projection and of the layer normalisation of x + attention(x), None without one; `end_norm` is that of the normalisation at
+    its end. `kept` names the remaining heads of layers that lost some.
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
@@ -33,6 +33,7 @@ class Architecture:
     in_parts = True
     output = "attention.output.dense"
     norm: str | None = "attention.output.LayerNorm"
+    end_norm = "output.LayerNorm"
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -85,6 +86,11 @@ class Architecture:
         """Returns the layer normalisation of x + attention(x), if the architecture has one."""
         return self.layers[index].get_submodule(self.norm)
 
+    def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
+        """Returns the layer normalisation at the end of a layer, None without one."""
+        found = self.layers[index].get_submodule(self.end_norm)
+        return found if isinstance(found, torch.nn.LayerNorm) else None
+
     @property
     def head_size(self) -> int:
         """The length of a head's context."""
@@ -134,6 +140,7 @@ class DistilBert(Architecture):
     base = "distilbert"
     output = "attention.out_lin"
     norm = "sa_layer_norm"
+    end_norm = "output_layer_norm"
     reads_segments = False
 
     def find_layers(self) -> list[Any]:
@@ -164,6 +171,7 @@ class Albert(Architecture):
     base = "albert"
     output = "attention.dense"
     norm = "attention.LayerNorm"
+    end_norm = "full_layer_layer_norm"
     head = "predictions"
 
     def find_layers(self) -> list[Any]:
@@ -219,6 +227,11 @@ class MobileBert(Architecture):
     def head_size(self) -> int:
         return int(self.model.config.true_hidden_size) // int(self.model.config.num_attention_heads)
 
+    def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
+        output = self.layers[index].output
+        found = output.bottleneck.LayerNorm if self.model.config.use_bottleneck else output.LayerNorm
+        return found if isinstance(found, torch.nn.LayerNorm) else None
+
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         words = self.encoder.embeddings.word_embeddings(ids)
         if valid is not None:
@@ -256,7 +269,12 @@ class ModernBert(Architecture):
             mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
         rotary = self.encoder.rotary_emb(hidden, places, layer.attention_type)
         output = layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
-        return self.encoder.final_norm(output) if index == len(self.layers) - 1 else output
+        norm = self.norm_at_end(index)
+        return output if norm is None else norm(output)
+
+    def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
+        last: torch.nn.LayerNorm | None = self.encoder.final_norm if index == len(self.layers) - 1 else None
+        return last
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.decoder(self.model.head(hidden))

@@ -28,6 +28,9 @@ class TorchDecomposition:
             return f"{self._encoder.shape.architecture} models don't normalise x + attention(x); ask for layer norms"
         if part is Part.RERUN and self._encoder.precision not in ("fp32", "weight_only"):
             return f"the effect of one token drowns in the rounding of {self._encoder.precision}; load it in fp32"
+        if part is Part.LAST and self._last_norm is None:
+            name = self._encoder.shape.architecture
+            return f"layers of this {name} model end without a layer normalisation; read states as they are"
         return None
 
     def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
@@ -64,6 +67,17 @@ class TorchDecomposition:
         by_head = contexts.unflatten(2, (-1, architecture.head_size))
         output: torch.Tensor = architecture.run_layer(layer, whole, None, LayerRun(given=by_head))
         return output
+
+    @property
+    def _last_norm(self) -> torch.nn.LayerNorm | None:
+        return self._architecture.norm_at_end(self._encoder.shape.layers - 1)
+
+    def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
+        norm = self._last_norm
+        if norm is None:
+            raise ValueError("the model has no last normalisation")
+        normalised: torch.Tensor = norm(hidden)
+        return normalised
 
 
 def weight_of(linear: Any, inputs: int, device: torch.device) -> torch.Tensor:

@@ -1,0 +1,116 @@
+"""Calls that read predictions between layers: `read_layers`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from functools import partial
+from typing import SupportsIndex
+
+from bertscope._messages import Interventions, Numbers, with_items
+from bertscope._rpc.splitting import OnRejected
+from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.choices import LensNormalisation
+from bertscope.models import Model
+from bertscope.representations.lens import (
+    LensText,
+    LensTexts,
+    ToRead,
+    asked_readings,
+    read_layers_request,
+    read_lens_texts,
+    text_of_input,
+)
+from bertscope.v1 import representation_lens_pb2
+
+
+class AsyncLensCalls(AsyncManyTexts):
+    """The methods of `AsyncClient` that read predictions between layers."""
+
+    async def read_layers(
+        self,
+        texts: ToRead | Iterable[ToRead],
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        all_pieces: bool = False,
+        normalisation: LensNormalisation | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> LensTexts:
+        """Reads the masked-LM head at every layer ("logit lens"): what each state of a position predicts.
+
+        A text is a string with "[MASK]", a tuple of two for a pair, or a `LensInput`, of which some parts are read; any number
+        of them, also from a generator. With `all_pieces` every piece of a text is read. `layers` are states: 0 the embeddings,
+        k the output of layer k - 1; all unless given. Each reading has the `top_k` (5 unless set) likeliest entries, the
+        entropy, the divergence from the last layer's distribution, and the scores of `candidates`, each a single entry of the
+        vocabulary; a word of several is an error.
+
+        `normalisation` "none" gives the head the states as they are, "final" after the model's last normalisation; unless set,
+        "final" for a ModernBERT and "none" for all others. The last layer's predictions are those of `fill_mask` in any case.
+
+        One answer for each text, in order. `timeout` holds for each call. A rejected text is an error that names its index
+        ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        stream = self.read_layers_stream(
+            texts,
+            model=model,
+            layers=layers,
+            top_k=top_k,
+            candidates=candidates,
+            all_pieces=all_pieces,
+            normalisation=normalisation,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+        async with aclosing(stream) as answers:
+            return LensTexts([answer async for answer in answers])
+
+    def read_layers_stream(
+        self,
+        texts: ToRead | Iterable[ToRead],
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        all_pieces: bool = False,
+        normalisation: LensNormalisation | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[LensText, None]:
+        """Streams the results of `read_layers` in order, as they come, in memory that does not grow with the number of texts.
+
+        The calls begin when the first answer is requested. Closing the generator cancels running ones.
+        """
+        request = read_layers_request(
+            model=model,
+            layers=layers,
+            top_k=top_k,
+            candidates=candidates,
+            all_pieces=all_pieces,
+            normalisation=normalisation,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        return self._answers(
+            asked_readings(texts),
+            partial(with_items, request, "inputs"),
+            representation_lens_pb2.ReadLayersResponse,
+            read_lens_texts,
+            timeout,
+            pace=self._pace(text_of_input, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )

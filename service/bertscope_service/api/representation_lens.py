@@ -1,0 +1,115 @@
+"""ReadLayers of the RepresentationService: the masked-LM head at every layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bertscope.v1 import representation_lens_pb2 as lens_pb2
+
+from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery, LensText, at_most_zero
+from bertscope_service.analyses.observers.lens import LensScores
+from bertscope_service.api.checks import check_input, check_numbers, check_texts, check_top_k
+from bertscope_service.api.cloze_candidates import check_words
+from bertscope_service.api.enums import meaning
+from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_cloze, require_states
+from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.api.tokens import render_piece
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.decomposition import PRE_NORM, Part, decomposition_of
+from bertscope_service.errors import Unsupported
+from bertscope_service.models.loaded import LoadedModel
+
+NORMALISES = {
+    lens_pb2.LENS_NORMALISATION_UNSPECIFIED: None,
+    lens_pb2.LENS_NORMALISATION_NONE: False,
+    lens_pb2.LENS_NORMALISATION_FINAL: True,
+}
+
+
+def plan_lens(request: lens_pb2.ReadLayersRequest, model: LoadedModel, limits: RequestLimits) -> LensPlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model without a masked-LM head, or whose states can't be
+    read."""
+    require_cloze(model)
+    require_states(model)
+    check_texts(request.inputs, "inputs", limits)
+    shape = model.encoder.shape
+    query = LensQuery(
+        tuple(check_lens_input(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs)),
+        check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name),
+        check_top_k(request, shape.vocabulary_size),
+        check_words(request.candidates, "candidates", limits),
+        request.all_pieces,
+        normalises(request.normalisation, model),
+        request.truncate,
+    )
+    return LensPlan(query, model.tokenizer)
+
+
+def check_lens_input(given: lens_pb2.LensInput, field: str, limits: RequestLimits) -> LensInput:
+    """Checks a text or pair and the parts of it to read. Returns them."""
+    texts = check_input(given, field, limits)
+    check_count(given.spans, f"{field}.spans", MAX_SCORED_SPANS, "TOO_MANY_SPANS")
+    spans = tuple(check_span(span, f"{field}.spans[{index}]", texts) for index, span in enumerate(given.spans))
+    check_apart(spans, f"{field}.spans")
+    return LensInput(*texts, spans)
+
+
+def normalises(number: int, model: LoadedModel) -> bool:
+    """Returns whether states before the last get the model's last normalisation. Raises InvalidArgument, and Unsupported for a
+    model without one."""
+    allowed = "LENS_NORMALISATION_NONE or LENS_NORMALISATION_FINAL"
+    asked = meaning(NORMALISES, number, "normalisation", allowed, "UNKNOWN_NORMALISATION")
+    if asked is None:
+        asked = model.encoder.shape.architecture in PRE_NORM
+    decomposition = decomposition_of(model.encoder)
+    why = None
+    if asked:
+        why = "its layers can't be taken apart" if decomposition is None else decomposition.refusal(Part.LAST)
+    if why is not None:
+        message = f"{model.name} has no last normalisation to apply: {why}"
+        raise Unsupported(message, "NO_LAST_NORMALISATION", model=model.name)
+    return asked
+
+
+def render_lens(plan: LensPlan, results: Sequence[LensScores], model: LoadedModel) -> lens_pb2.ReadLayersResponse:
+    query = plan.query
+    response = lens_pb2.ReadLayersResponse(
+        layers=query.layers,
+        normalisation=lens_pb2.LENS_NORMALISATION_FINAL if query.normalise else lens_pb2.LENS_NORMALISATION_NONE,
+        provenance=render_provenance(model),
+    )
+    for text, scores in zip(plan.texts, plan.answer(results), strict=True):
+        rendered = response.results.add(tokens=len(text.tokenized), truncated_tokens=text.tokenized.truncated)
+        for index in range(len(text.positions)):
+            _render_position(rendered.positions.add(), text, index, scores, plan.tokenizer)
+    return response
+
+
+def _render_position(
+    rendered: lens_pb2.LensPosition, text: LensText, index: int, scores: LensScores, tokenizer: TextTokenizer
+) -> None:
+    place = text.positions[index]
+    piece = text.pieces[place]
+    rendered.token_index, rendered.mask = place, piece.id == tokenizer.mask_id
+    rendered.token.CopyFrom(render_piece(piece))
+    for word in text.candidates[index] if text.candidates else ():
+        rendered.candidates.add(token=word.text, id=word.pieces[0])
+    columns = zip(
+        scores.top_ids[index].tolist(),
+        map(at_most_zero, scores.top_logs[index]),
+        map(at_most_zero, scores.asked_logs[index]),
+        scores.asked_ranks[index].tolist(),
+        scores.entropies[index].tolist(),
+        scores.divergences[index].tolist(),
+        strict=True,
+    )
+    for ids, logs, asked, ranks, entropy, divergence in columns:
+        layer = rendered.layers.add(entropy=entropy, divergence=divergence)
+        for token, log in zip(ids, logs, strict=True):
+            layer.top.add(entry=lens_pb2.VocabularyEntry(token=tokenizer.word(token), id=token), log_probability=log)
+        found = [lens_pb2.LensScore(log_probability=log, rank=rank) for log, rank in zip(asked, ranks, strict=True)]
+        layer.candidates.extend(found[1:])
+        if not rendered.mask:
+            layer.own.CopyFrom(found[0])
