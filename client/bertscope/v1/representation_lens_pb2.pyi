@@ -131,7 +131,7 @@ class ReadLayersRequest(_message.Message):
     @_builtins.property
     def candidates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Words to score at each position and layer, at most 1000 (unless the server is set otherwise) of at most 1000 characters, none
-        empty, none twice. Each must be a single entry of the vocabulary, as it is written in place of the position.
+        empty, none twice. Each must be a single entry of the vocabulary, as it is written in place of the mask or of the position's word.
         """
 
     @_builtins.property

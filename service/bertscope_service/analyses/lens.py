@@ -84,8 +84,13 @@ class LensPlan:
             positions = tuple(range(len(tokenized)))
         else:
             positions = mask_positions(tokenized, self.tokenizer, field)
-        candidates = [self._entries(character_before(tokenized, at)) for at in positions] if self.query.candidates else []
-        return LensText(tokenized, tokenized.pieces(self.tokenizer), positions, candidates)
+        pieces, candidates = tokenized.pieces(self.tokenizer), list[list[Word]]()
+        if self.query.candidates:
+            # A later piece of a word is read as if it were the first: there, no word would be a single entry.
+            first = {(piece.segment, piece.word): place for place, piece in reversed([*enumerate(pieces)])}
+            starts = (at if pieces[at].special else first[pieces[at].segment, pieces[at].word] for at in positions)
+            candidates = [self._entries(character_before(tokenized, start)) for start in starts]
+        return LensText(tokenized, pieces, positions, candidates)
 
     def _entries(self, before: str) -> list[Word]:
         words = self._candidates.after(before).words

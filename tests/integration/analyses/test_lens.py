@@ -156,6 +156,8 @@ def test_positions_are_masks_parts_or_all_pieces(subject: Subject) -> None:
     assert [masks.pieces[at].id for at in masks.positions] == [subject.tokenizer.mask_id]
     everything = LensPlan(replace(query(subject, [text]), all_pieces=True), subject.tokenizer).texts[0]
     assert everything.positions == tuple(range(len(everything.tokenized)))
+    glued = LensPlan(replace(query(subject, ["unplayable [MASK]."]), all_pieces=True), subject.tokenizer).texts[0]
+    assert len({tuple(one.pieces for one in words) for words in glued.candidates[1:3]}) == 1
     parts = (Span(0, 5, 0), Span(9, 12, 0))
     some = LensPlan(replace(query(subject), inputs=(LensInput(text, None, parts),), all_pieces=True), subject.tokenizer).texts[
         0
