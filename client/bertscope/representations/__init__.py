@@ -1,1 +1,1 @@
-"""What the layers of a model hold."""
+"""Reads states between layers: what the layers of a model hold."""

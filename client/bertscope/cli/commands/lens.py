@@ -27,7 +27,9 @@ def lens(
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
     layer: Annotated[
         list[str] | None,
-        typer.Option("--layer", "--layers", metavar="L[,L]", help="States: 0 the embeddings, k after layer k - 1; all unless set."),
+        typer.Option(
+            "--layer", "--layers", metavar="L[,L]", help="States: 0 the embeddings, k after layer k - 1; all unless set."
+        ),
     ] = None,
     top_k: Annotated[
         int | None, typer.Option("--top-k", "-k", min=1, help="How many predictions at each layer; 5 unless set.")
