@@ -63,7 +63,7 @@ class Alone:
         options.intra_op_num_threads = torch.get_num_threads()
         self._session = onnxruntime.InferenceSession(str(graphs / FAST), options, providers=["CPUExecutionProvider"])
         plan = ClozePlan(ClozeQuery(tuple(texts), 1, (), truncate=False), TextTokenizer.load(folder, 512))
-        self._rows = [(sequence, observer.positions[0]) for sequence, observer in plan.rows]
+        self._rows = [(text.sequence, masks[0]) for text, masks in zip(plan.texts, plan.masks, strict=True)]
         self._order = sorted(range(len(texts)), key=lambda row: len(self._rows[row][0]))
 
     def __call__(self, size: int) -> list[int]:

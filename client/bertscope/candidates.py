@@ -1,45 +1,90 @@
-"""Candidates of each text, which FillMask scores in its masks."""
+"""Items of FillMask: texts, each maybe with a second text and candidates of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from itertools import count
+from typing import NamedTuple
 
 from bertscope import _validation
 from bertscope._messages import Asked, asked_texts, with_items
 from bertscope.errors import invalid_argument
 from bertscope.v1 import cloze_pb2
 
-TextAndCandidates = tuple[str, list[str]]
+MISSING = object()
 
 
-def asked_candidates(texts: str | Iterable[str], candidates: Iterable[Iterable[str]]) -> Asked[TextAndCandidates]:
-    """Returns texts, each with its candidates, read as they are needed."""
+class ClozeItem(NamedTuple):
+    """A text, its second text, and its candidates; None for what it has not."""
+
+    text: str
+    text_pair: str | None = None
+    candidates: list[str] | None = None
+
+
+def asked_cloze(
+    texts: str | Iterable[str], text_pairs: str | Iterable[str] | None, candidates: Iterable[Iterable[str]] | None
+) -> Asked[ClozeItem]:
+    """Returns texts, each with its second text and its candidates if there are any, read as they are needed."""
     asked = asked_texts(texts)
-    lists = _validation.many(field := "candidates_per_text", candidates, "lists of strings, one for each text")
-    total = asked.total if isinstance(lists, Sized) else None  # None: both are read to their ends
-    if total is not None and isinstance(lists, Sized) and len(lists) != total:
-        raise invalid_argument(field, f"has {len(lists)} lists for {total} texts; give one for each")
-    return Asked(_paired(asked.items, iter(lists)), total)
+    if text_pairs is None and candidates is None:
+        return Asked(map(ClozeItem, asked.items), asked.total)
+    total = asked.total
+    pairs: Iterator[object] | None = None
+    if text_pairs is not None:
+        field, what = "text_pairs", "strings, one for each text"
+        given = [text_pairs] if isinstance(text_pairs, str) else _validation.many(field, text_pairs, what)
+        pairs, total = iter(given), _total(field, "second texts", given, total)
+    lists: Iterator[object] | None = None
+    if candidates is not None:
+        field, what = "candidates_per_text", "lists of strings, one for each text"
+        given = _validation.many(field, candidates, what)
+        lists, total = iter(given), _total(field, "lists", given, total)
+    return Asked(_joined(asked.items, pairs, lists), total)
 
 
-def _paired(texts: Iterator[str], lists: Iterator[object]) -> Iterator[TextAndCandidates]:
-    """Yields each text with its candidates."""
-    ended = object()
+def _total(field: str, what: str, given: Iterable[object], total: int | None) -> int | None:
+    """Returns the number of texts, None unless it is known of both: both are read to their ends then."""
+    if total is None or not isinstance(given, Sized):
+        return None
+    if len(given) != total:
+        raise invalid_argument(field, f"has {len(given)} {what} for {total} texts; give one for each")
+    return total
+
+
+def _joined(texts: Iterator[str], pairs: Iterator[object] | None, lists: Iterator[object] | None) -> Iterator[ClozeItem]:
+    """Yields each text with what belongs to it."""
     for index in count():
-        text, words = next(texts, None), next(lists, ended)
-        if text is None and words is ended:
+        text = next(texts, None)
+        pair = _next("text_pairs", "text", pairs, ended=text is None)
+        words = _next("candidates_per_text", "list", lists, ended=text is None)
+        if text is None:
             return
-        if text is None or words is ended:
-            raise invalid_argument("candidates_per_text", "has not one list for each text")
-        field = f"candidates_per_text[{index}]"
-        if isinstance(words, str):
-            raise invalid_argument(field, "must be a list of strings, not str")
-        yield text, _validation.texts(field, words)  # type: ignore[arg-type]  # it checks that
+        second = None if pairs is None else _validation.text(f"text_pairs[{index}]", pair)
+        yield ClozeItem(text, second, None if lists is None else _words(f"candidates_per_text[{index}]", words))
 
 
-def with_candidates(request: cloze_pb2.FillMaskRequest, items: Sequence[TextAndCandidates]) -> cloze_pb2.FillMaskRequest:
-    """Returns the request about some texts, each with its candidates."""
-    result = with_items(request, "texts", [text for text, _ in items])
-    result.text_candidates.extend(cloze_pb2.CandidateList(words=words) for _, words in items)
+def _next(field: str, what: str, given: Iterator[object] | None, *, ended: bool) -> object:
+    """Returns what belongs to the next text; None if nothing does."""
+    if given is None:
+        return None
+    found = next(given, MISSING)
+    if (found is MISSING) != ended:
+        raise invalid_argument(field, f"has not one {what} for each text")
+    return found
+
+
+def _words(field: str, words: object) -> list[str]:
+    if isinstance(words, str):
+        raise invalid_argument(field, "must be a list of strings, not str")
+    return _validation.texts(field, words)  # type: ignore[arg-type]  # it checks that
+
+
+def with_cloze_items(request: cloze_pb2.FillMaskRequest, items: Sequence[ClozeItem]) -> cloze_pb2.FillMaskRequest:
+    """Returns the request about some texts."""
+    result = with_items(request, "texts", [item.text for item in items])
+    result.text_pairs.extend(item.text_pair for item in items if item.text_pair is not None)
+    result.text_candidates.extend(
+        cloze_pb2.CandidateList(words=item.candidates) for item in items if item.candidates is not None
+    )
     return result

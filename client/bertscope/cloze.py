@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex
-
-import numpy as np
 
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr
@@ -18,7 +16,7 @@ from bertscope._messages import (
     provenance,
     values,
 )
-from bertscope.candidates import TextAndCandidates
+from bertscope.candidates import ClozeItem
 from bertscope.choices import Decoding
 from bertscope.errors import InvalidReply
 from bertscope.fillings import Filling, read_filling
@@ -33,6 +31,7 @@ PREDICTION_COLUMNS = [
     "text", "mask", "start", "end", "order", "token",
     "probability", "log_probability", "candidate_probability", "rank",
 ]  # fmt: skip
+PAIR_COLUMNS = ["text_pair", "segment", "next_sentence_probability"]
 FILLING_COLUMNS = ["text", "order", "filled", "tokens", "pieces", "log_probability", "mean_log_probability"]
 
 DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
@@ -76,6 +75,8 @@ class FilledMask:
     """One past its last code point."""
     token_index: int
     """Position among the tokens that the model read, from 0."""
+    segment: int = 0
+    """The text of a pair that it is in: 0 is the first, 1 the second."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,10 @@ class FilledText(ReadOnUse):
     """Provenance of the predictions."""
     fillings: tuple[Filling, ...] = field(default_factory=tuple)
     """The fillings of all masks, likeliest first; empty where the masks are independent."""
+    text_pair: str | None = None
+    """The second text, as given; None without one."""
+    next_sentence_probability: float | None = field(default_factory=lambda: None)
+    """Probability that the second text follows the first, 0 to 1; None unless requested."""
 
     @staticmethod
     def _read(message: cloze_pb2.FilledText) -> dict[str, object]:
@@ -105,12 +110,25 @@ class FilledText(ReadOnUse):
             "tokens": message.tokens,
             "truncated_tokens": message.truncated_tokens,
             "fillings": () if masks and masks[0].predictions else tuple(map(read_filling, message.fillings)),
+            "next_sentence_probability": message.next_sentence_probability
+            if message.HasField("next_sentence_probability")
+            else None,
         }
 
     @property
     def filled(self) -> list[str]:
         """The text with each of its fillings in place of the masks."""
-        return [filling.written(self.text, [(mask.start, mask.end) for mask in self.masks]) for filling in self.fillings]
+        return self._filled(self.text, 0)
+
+    @property
+    def filled_pair(self) -> list[str]:
+        """The second text likewise; empty without one."""
+        return [] if self.text_pair is None else self._filled(self.text_pair, 1)
+
+    def _filled(self, text: str, segment: int) -> list[str]:
+        places = [(number, mask) for number, mask in enumerate(self.masks) if mask.segment == segment]
+        spans = [(mask.start, mask.end) for _, mask in places]
+        return [filling.written(text, spans, [number for number, _ in places]) for filling in self.fillings]
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each prediction or filling; columns as `FilledTexts.to_pandas`."""
@@ -132,6 +150,7 @@ class FilledText(ReadOnUse):
             "fillings": [filling.tokens for filling in self.fillings] or None,
             "filling_log_probabilities": [filling.log_probability for filling in self.fillings] or None,
             "filling_mean_log_probabilities": [filling.mean_log_probability for filling in self.fillings] or None,
+            "next_sentence_probability": self.next_sentence_probability,
             "truncated_tokens": self.truncated_tokens,
         }
 
@@ -146,7 +165,10 @@ class FilledTexts(Results[FilledText]):
         log_probability, candidate_probability, rank, and logit if logits were requested.
 
         With a joint decoding, a row for each filling: text, order (from 1), filled (the text with it in place), tokens and
-        pieces (tuples with an entry for each mask), log_probability, mean_log_probability. Needs the extra "pandas"."""
+        pieces (tuples with an entry for each mask), log_probability, mean_log_probability.
+
+        Pairs add text_pair and next_sentence_probability, and segment (of the mask) or filled_pair. A pair without a mask has a
+        row too, in which the columns of predictions are missing. Needs the extra "pandas"."""
         return _table(self)
 
 
@@ -163,6 +185,7 @@ def fill_mask_request(
     max_pieces: SupportsIndex | None = None,
     piece_ids: Numbers | None = None,
     logits: bool = False,
+    next_sentence: bool = False,
 ) -> cloze_pb2.FillMaskRequest:
     """Returns the request of FillMask, without its texts."""
     words = None if candidates is None else _validation.not_empty("candidates", _validation.texts("candidates", candidates))
@@ -180,22 +203,26 @@ def fill_mask_request(
         max_pieces=None if max_pieces is None else _validation.uint32("max_pieces", max_pieces),
         piece_ids=_validation.uint32s("piece_ids", piece_ids),
         logits=_validation.flag("logits", logits),
+        next_sentence=_validation.flag("next_sentence", next_sentence),
     )
 
 
-def read_with_candidates(items: Sequence[TextAndCandidates], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
-    """Returns the answers, each with its text."""
-    return read_filled_texts([text for text, _ in items], response)
+def read_cloze(items: Sequence[ClozeItem], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
+    """Returns the answers, each with its text or pair."""
+    return read_filled_texts([item.text for item in items], response, [item.text_pair for item in items])
 
 
-def read_filled_texts(texts: Sequence[str], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
-    """Returns the answers, each with its text."""
+def read_filled_texts(
+    texts: Sequence[str], response: cloze_pb2.FillMaskResponse, text_pairs: Sequence[str | None] | None = None
+) -> FilledTexts:
+    """Returns the answers, each with its text, and with its second text if there are any."""
     results = response.results
     if len(results) != len(texts):
         raise InvalidReply(f"the server answered {len(results)} of {len(texts)} texts")
     source = provenance(response.provenance)
     return FilledTexts(
-        made(FilledText, text=text, provenance=source, _place=(results, index)) for index, text in enumerate(texts)
+        made(FilledText, text=text, text_pair=pair, provenance=source, _place=(results, index))
+        for index, (text, pair) in enumerate(zip(texts, text_pairs or [None] * len(texts), strict=True))
     )
 
 
@@ -207,6 +234,7 @@ def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
         start=message.start,
         end=message.end,
         token_index=message.token_index,
+        segment=message.segment,
     )
 
 
@@ -242,30 +270,44 @@ def _table(results: Iterable[FilledText]) -> pd.DataFrame:
     results = list(results)
     if any(result.fillings for result in results):
         return _fillings_table(results)
-    rows = [
-        (
-            *(result.text, index, mask.start, mask.end, order, prediction.token),
-            *(prediction.probability, prediction.log_probability, prediction.candidate_probability, prediction.rank),
-        )
-        for result in results
-        for index, mask in enumerate(result.masks)
-        for order, prediction in enumerate(mask.predictions, start=1)
-    ]
-    table = data_frame(rows, PREDICTION_COLUMNS).astype({"candidate_probability": "float64", "rank": "Int64"})
-    logits = [word.logit for result in results for mask in result.masks for word in mask.predictions]
-    if any(logit is not None for logit in logits):
-        table["logit"] = np.array(logits, dtype=np.float64)
-    return table
+    table = data_frame([row for result in results for row in _rows(result)], [*PREDICTION_COLUMNS, *PAIR_COLUMNS, "logit"])
+    table = table.astype({"candidate_probability": "float64", "rank": "Int64"})
+    if any(result.text_pair is not None for result in results):
+        numbers = dict.fromkeys(("mask", "start", "end", "order", "segment"), "Int64")
+        shares = dict.fromkeys(("probability", "log_probability", "next_sentence_probability"), "float64")
+        table = table.astype(numbers | shares)
+    else:
+        table = table.drop(columns=PAIR_COLUMNS)
+    return table.drop(columns="logit") if table["logit"].isna().all() else table.astype({"logit": "float64"})
 
 
-def _fillings_table(results: Iterable[FilledText]) -> pd.DataFrame:
-    """Returns a row for each filling."""
-    rows = [
-        (
-            *(result.text, order, filled, filling.tokens, tuple(span.pieces for span in filling.spans)),
-            *(filling.log_probability, filling.mean_log_probability),
-        )
-        for result in results
-        for order, (filling, filled) in enumerate(zip(result.fillings, result.filled, strict=True), start=1)
-    ]
-    return data_frame(rows, FILLING_COLUMNS)
+def _rows(result: FilledText) -> Iterator[tuple[object, ...]]:
+    """Yields a row for each prediction of a text, and one for a pair without a mask."""
+    for index, mask in enumerate(result.masks):
+        for order, word in enumerate(mask.predictions, start=1):
+            yield (
+                *(result.text, index, mask.start, mask.end, order, word.token, word.probability, word.log_probability),
+                *(word.candidate_probability, word.rank, result.text_pair, mask.segment),
+                *(result.next_sentence_probability, word.logit),
+            )
+    if result.text_pair is not None and not result.masks:
+        missing = (None,) * (len(PREDICTION_COLUMNS) - 1)
+        yield (result.text, *missing, result.text_pair, None, result.next_sentence_probability, None)
+
+
+def _fillings_table(results: Sequence[FilledText]) -> pd.DataFrame:
+    """Returns a row for each filling, and one for a pair without a mask."""
+    rows: list[tuple[object, ...]] = []
+    for result in results:
+        filled_pair: Sequence[str | None] = result.filled_pair or [None] * len(result.fillings)
+        for order, (filling, filled, pair) in enumerate(zip(result.fillings, result.filled, filled_pair, strict=True), start=1):
+            pieces = tuple(span.pieces for span in filling.spans)
+            own = (order, filled, filling.tokens, pieces, filling.log_probability, filling.mean_log_probability)
+            rows.append((result.text, *own, result.text_pair, pair, result.next_sentence_probability))
+        if result.text_pair is not None and not result.masks:
+            rows.append((result.text, *(None,) * 6, result.text_pair, None, result.next_sentence_probability))
+    columns = ["text_pair", "filled_pair", "next_sentence_probability"]
+    table = data_frame(rows, [*FILLING_COLUMNS, *columns])
+    if all(result.text_pair is None for result in results):
+        return table.drop(columns=columns)
+    return table.astype({"order": "Int64", "next_sentence_probability": "float64"})

@@ -47,10 +47,11 @@ class Filling:
         """The words in place of the masks."""
         return tuple(span.token for span in self.spans)
 
-    def written(self, text: str, masks: Sequence[tuple[int, int]]) -> str:
-        """Returns a text with these words in place of its masks, of which the first and one past the last code point are
-        given."""
-        for (start, end), token in sorted(zip(masks, self.tokens, strict=True), reverse=True):
+    def written(self, text: str, masks: Sequence[tuple[int, int]], numbers: Sequence[int] | None = None) -> str:
+        """Returns a text with these words in place of its masks, of which the first and one past the last code point are given,
+        and their numbers unless they are all masks."""
+        tokens = self.tokens if numbers is None else [self.tokens[number] for number in numbers]
+        for (start, end), token in sorted(zip(masks, tokens, strict=True), reverse=True):
             text = text[:start] + token + text[end:]
         return text
 

@@ -105,6 +105,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID, WORD], decoding=cloze_pb2.MASK_DECODING_BEAM)),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID, LONG.text], max_pieces=3)),
     ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], candidates=[WORD], max_pieces=3)),
+    ("FillMask", cloze_pb2.FillMaskRequest(texts=[SAID], text_pairs=[WORD, WORD])),
     ("ScoreTexts", scores.ScoreTextsRequest(inputs=[SCORED, scores.ScoredInput(text=LONG.text)])),
     ("ScoreTexts", scores.ScoreTextsRequest(inputs=[TWICE_SCORED])),
     ("CompareTexts", scores.CompareTextsRequest(sets=[SET, scores.TextSet(texts=[SCORED])])),

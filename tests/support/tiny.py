@@ -26,6 +26,8 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
+    AutoModelForNextSentencePrediction,
+    AutoModelForPreTraining,
     AutoModelForSequenceClassification,
     PreTrainedModel,
     PreTrainedTokenizerFast,
@@ -236,10 +238,13 @@ LABELS = ("negative", "positive", "neutral", "mixed")
 """Labels of the checkpoints that classify; a checkpoint has the first few."""
 
 
-def write_checkpoint(architecture: str, folder: Path, *, seed: int = 0, head: bool = True, labels: int = 0) -> Path:
+def write_checkpoint(
+    architecture: str, folder: Path, *, seed: int = 0, head: bool = True, labels: int = 0, relates: bool = False
+) -> Path:
     """Write a checkpoint with random weights into `folder`, which is made, and return it.
 
-    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `LABELS`.
+    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `LABELS`;
+    with `relates` a pre-training checkpoint, which has a next-sentence head too, or without `head` that alone.
     The same arguments write the same bytes.
     """
     spec = _ARCHITECTURES[architecture]
@@ -252,6 +257,8 @@ def write_checkpoint(architecture: str, folder: Path, *, seed: int = 0, head: bo
     named = {"id2label": (by_id := dict(enumerate(LABELS[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
     config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **(named if labels else {}))
     kind = AutoModelForSequenceClassification if labels else AutoModelForMaskedLM if head else AutoModel
+    if relates:
+        kind = AutoModelForPreTraining if head else AutoModelForNextSentencePrediction
     model = kind.from_config(config)
     _randomise(model, seed, spec.norm)
     model.save_pretrained(folder)

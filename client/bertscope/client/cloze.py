@@ -8,17 +8,16 @@ from contextlib import closing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions, Numbers, asked_texts, with_items
+from bertscope._messages import Interventions, Numbers
 from bertscope._rpc.splitting import OnRejected
-from bertscope.candidates import asked_candidates, with_candidates
+from bertscope.candidates import asked_cloze, with_cloze_items
 from bertscope.choices import Decoding
 from bertscope.client.many_texts import ManyTexts
 from bertscope.cloze import (
     FilledText,
     FilledTexts,
     fill_mask_request,
-    read_filled_texts,
-    read_with_candidates,
+    read_cloze,
 )
 from bertscope.models import Model
 from bertscope.v1 import cloze_pb2
@@ -43,6 +42,8 @@ class ClozeCalls(ManyTexts):
         candidates_per_text: Iterable[Iterable[str]] | None = None,
         piece_ids: Numbers | None = None,
         logits: bool = False,
+        text_pairs: str | Iterable[str] | None = None,
+        next_sentence: bool = False,
         timeout: float | None = None,
     ) -> FilledTexts:
         """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
@@ -58,6 +59,10 @@ class ClozeCalls(ManyTexts):
 
         In place of `candidates` there may be `candidates_per_text`, a list for each text, or `piece_ids`, indices of vocabulary
         entries. `logits` gives the scores before the softmax, too.
+
+        `text_pairs` are second texts, one for each, which the model reads after them; masks of both are filled. With
+        `next_sentence` each answer has the probability that the second text follows (Devlin et al. 2019, section 3.1), and no
+        text needs a mask. Raises Unimplemented for a model without that head ("next_sentence" in `Model.capabilities`).
 
         One answer for each text, in order. `timeout` holds for each call.
         A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
@@ -77,6 +82,8 @@ class ClozeCalls(ManyTexts):
             candidates_per_text=candidates_per_text,
             piece_ids=piece_ids,
             logits=logits,
+            text_pairs=text_pairs,
+            next_sentence=next_sentence,
             timeout=timeout,
         )
         with closing(stream) as answers:
@@ -98,6 +105,8 @@ class ClozeCalls(ManyTexts):
         candidates_per_text: Iterable[Iterable[str]] | None = None,
         piece_ids: Numbers | None = None,
         logits: bool = False,
+        text_pairs: str | Iterable[str] | None = None,
+        next_sentence: bool = False,
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[FilledText, None, None]:
@@ -118,10 +127,8 @@ class ClozeCalls(ManyTexts):
             max_pieces=max_pieces,
             piece_ids=piece_ids,
             logits=logits,
+            next_sentence=next_sentence,
         )
         large, reply = bool(request.reference_texts), cloze_pb2.FillMaskResponse
-        if candidates_per_text is not None:
-            pairs, fill = asked_candidates(texts, candidates_per_text), partial(with_candidates, request)
-            return self._answers(pairs, fill, reply, read_with_candidates, timeout, large=large, on_rejected=on_rejected)
-        build, asked = partial(with_items, request, "texts"), asked_texts(texts)
-        return self._answers(asked, build, reply, read_filled_texts, timeout, large=large, on_rejected=on_rejected)
+        build, asked = partial(with_cloze_items, request), asked_cloze(texts, text_pairs, candidates_per_text)
+        return self._answers(asked, build, reply, read_cloze, timeout, large=large, on_rejected=on_rejected)

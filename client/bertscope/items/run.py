@@ -51,7 +51,7 @@ PATIENCE_SECONDS = 300.0
 WAIT_SECONDS = 1.0
 """Wait before a call is repeated when no server could be reached."""
 PROVENANCE_COLUMNS = ("model", "weights", "runtime", "precision", "versions", "options", "bertscope")
-ITEM_FIELD = re.compile(r"(?<![\w.])(?:texts|inputs|sets|pairs|facts|items)\[(\d+)\](?:\.input\b)?(?:\.text\b)?")
+ITEM_FIELD = re.compile(r"(?<![\w.])(?:texts|text_pairs|inputs|sets|pairs|facts|items)\[(\d+)\](?:\.input\b)?(?:\.text\b)?")
 """The name of an item in a server's error."""
 PASSING = (Unavailable, Cancelled, DeadlineExceeded, ResourceExhausted)
 """Errors of a server that is not there now, or too busy."""

@@ -78,6 +78,8 @@ class FillMaskRequest(_message.Message):
     TEXT_CANDIDATES_FIELD_NUMBER: _builtins.int
     PIECE_IDS_FIELD_NUMBER: _builtins.int
     LOGITS_FIELD_NUMBER: _builtins.int
+    TEXT_PAIRS_FIELD_NUMBER: _builtins.int
+    NEXT_SENTENCE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     top_k: _builtins.int
@@ -100,10 +102,15 @@ class FillMaskRequest(_message.Message):
     """
     logits: _builtins.bool
     """True: predictions also have their logits. Must be false with a joint decoding."""
+    next_sentence: _builtins.bool
+    """True: also gives the probability that the second text of each pair follows the first. Each pair runs once more for it, as it
+    is, with its masks. Requires text_pairs, and a model with CAPABILITY_NEXT_SENTENCE; one without a masked-LM head will do if
+    there are no masks.
+    """
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts, 1 to the server's limit (256 unless set otherwise), each of at most 100,000 code points (likewise) and with at least
-        one "[MASK]" (or the model's own mask token).
+        """Texts, 1 to the server's limit (256 unless set otherwise), each of at most 100,000 code points (likewise). With at least
+        one "[MASK]" (or the model's own mask token) in each, or in its second text; with next_sentence there may be none.
         """
 
     @_builtins.property
@@ -133,6 +140,12 @@ class FillMaskRequest(_message.Message):
         vocabulary_size - 1, none twice.
         """
 
+    @_builtins.property
+    def text_pairs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Second texts: none, or one for each text, with the same limits. The model reads each after its text, as another segment if it
+        has segments, and the masks of both are filled. With truncate, the longer text of a pair is cut first.
+        """
+
     def __init__(
         self,
         *,
@@ -149,10 +162,12 @@ class FillMaskRequest(_message.Message):
         text_candidates: _abc.Iterable[Global___CandidateList] | None = ...,
         piece_ids: _abc.Iterable[_builtins.int] | None = ...,
         logits: _builtins.bool = ...,
+        text_pairs: _abc.Iterable[_builtins.str] | None = ...,
+        next_sentence: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "max_pieces", b"max_pieces", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "logits", b"logits", "max_pieces", b"max_pieces", "model", b"model", "piece_ids", b"piece_ids", "reference_texts", b"reference_texts", "text_candidates", b"text_candidates", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "logits", b"logits", "max_pieces", b"max_pieces", "model", b"model", "next_sentence", b"next_sentence", "piece_ids", b"piece_ids", "reference_texts", b"reference_texts", "text_candidates", b"text_candidates", "text_pairs", b"text_pairs", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__beam_width: _TypeAlias = _typing.Literal["beam_width"]  # noqa: Y015
     _WhichOneofArgType__beam_width: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width"]  # noqa: Y015
@@ -233,13 +248,18 @@ class FilledText(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     FILLINGS_FIELD_NUMBER: _builtins.int
+    NEXT_SENTENCE_PROBABILITY_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
     """Number of tokens the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
+    next_sentence_probability: _builtins.float
+    """Probability that the second text follows the first, 0 to 1; only with next_sentence. It is the softmax over the two scores of
+    the model's next-sentence head, of which the first means "is next" (Devlin et al. 2019, section 3.1, task 2).
+    """
     @_builtins.property
     def masks(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilledMask]:
-        """The masks in the order of the text."""
+        """The masks in the order of the text; of a pair, those of the first text first."""
 
     @_builtins.property
     def fillings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Filling]:
@@ -252,12 +272,15 @@ class FilledText(_message.Message):
         tokens: _builtins.int = ...,
         truncated_tokens: _builtins.int = ...,
         fillings: _abc.Iterable[Global___Filling] | None = ...,
+        next_sentence_probability: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_sentence_probability", b"_next_sentence_probability", "next_sentence_probability", b"next_sentence_probability"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fillings", b"fillings", "masks", b"masks", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_sentence_probability", b"_next_sentence_probability", "fillings", b"fillings", "masks", b"masks", "next_sentence_probability", b"next_sentence_probability", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_sentence_probability: _TypeAlias = _typing.Literal["next_sentence_probability"]  # noqa: Y015
+    _WhichOneofArgType__next_sentence_probability: _TypeAlias = _typing.Literal["_next_sentence_probability", b"_next_sentence_probability"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_sentence_probability) -> _WhichOneofReturnType__next_sentence_probability | None: ...
 
 Global___FilledText: _TypeAlias = FilledText  # noqa: Y015
 
@@ -353,12 +376,15 @@ class FilledMask(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     PREDICTIONS_FIELD_NUMBER: _builtins.int
+    SEGMENT_FIELD_NUMBER: _builtins.int
     token_index: _builtins.int
     """Position among the tokens the model read, from 0."""
     start: _builtins.int
-    """First code point of the mask in the text."""
+    """First code point of the mask in its text."""
     end: _builtins.int
     """One past its last code point."""
+    segment: _builtins.int
+    """The text of a pair that the mask is in: 0 is the first, 1 the second."""
     @_builtins.property
     def predictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Prediction]:
         """The predictions, likeliest first."""
@@ -370,10 +396,11 @@ class FilledMask(_message.Message):
         start: _builtins.int = ...,
         end: _builtins.int = ...,
         predictions: _abc.Iterable[Global___Prediction] | None = ...,
+        segment: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "predictions", b"predictions", "start", b"start", "token_index", b"token_index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "predictions", b"predictions", "segment", b"segment", "start", b"start", "token_index", b"token_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

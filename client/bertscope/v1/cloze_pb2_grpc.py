@@ -71,8 +71,10 @@ class ClozeServiceServicer(object):
         A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
         of pieces above one among the candidates; with a joint decoding, once for each mask, or for each partial filling at each
         mask after the first, of each number of pieces) at most 1,000,000 tokens, unless the server is set otherwise.
+        Texts may be pairs, and a model that was pre-trained to tell whether one text follows another gives that probability, too.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
-        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        UNIMPLEMENTED (the model has no masked-LM head, or no next-sentence head), RESOURCE_EXHAUSTED (try again after the RetryInfo
+        delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,8 +43,10 @@ class ClozeServiceStub:
     A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
     of pieces above one among the candidates; with a joint decoding, once for each mask, or for each partial filling at each
     mask after the first, of each number of pieces) at most 1,000,000 tokens, unless the server is set otherwise.
+    Texts may be pairs, and a model that was pre-trained to tell whether one text follows another gives that probability, too.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
-    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    UNIMPLEMENTED (the model has no masked-LM head, or no next-sentence head), RESOURCE_EXHAUSTED (try again after the RetryInfo
+    delay).
     """
     ScoreTexts: _grpc.UnaryUnaryMultiCallable[_cloze_scores_pb2.ScoreTextsRequest, _cloze_scores_pb2.ScoreTextsResponse]
     """Scores texts: the pseudo-log-likelihood of each, of its words and of its pieces.
@@ -86,8 +88,10 @@ class ClozeServiceAsyncStub(ClozeServiceStub):
     A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
     of pieces above one among the candidates; with a joint decoding, once for each mask, or for each partial filling at each
     mask after the first, of each number of pieces) at most 1,000,000 tokens, unless the server is set otherwise.
+    Texts may be pairs, and a model that was pre-trained to tell whether one text follows another gives that probability, too.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
-    UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    UNIMPLEMENTED (the model has no masked-LM head, or no next-sentence head), RESOURCE_EXHAUSTED (try again after the RetryInfo
+    delay).
     """
     ScoreTexts: _aio.UnaryUnaryMultiCallable[_cloze_scores_pb2.ScoreTextsRequest, _cloze_scores_pb2.ScoreTextsResponse]  # type: ignore[assignment]
     """Scores texts: the pseudo-log-likelihood of each, of its words and of its pieces.
@@ -132,8 +136,10 @@ class ClozeServiceServicer(metaclass=_abc_1.ABCMeta):
         A reply holds at most 500,000 predictions, and the work behind it (a text once, and once more for each mask and each number
         of pieces above one among the candidates; with a joint decoding, once for each mask, or for each partial filling at each
         mask after the first, of each number of pieces) at most 1,000,000 tokens, unless the server is set otherwise.
+        Texts may be pairs, and a model that was pre-trained to tell whether one text follows another gives that probability, too.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
-        UNIMPLEMENTED (the model has no masked-LM head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        UNIMPLEMENTED (the model has no masked-LM head, or no next-sentence head), RESOURCE_EXHAUSTED (try again after the RetryInfo
+        delay).
         """
 
     @_abc_1.abstractmethod

@@ -42,6 +42,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """AblationService.RankHeads: its runtime has gradients."""
     CAPABILITY_PRUNING: _Capability.ValueType  # 6
     """AblationService.PruneHeads: its heads can be removed from the weights."""
+    CAPABILITY_NEXT_SENTENCE: _Capability.ValueType  # 7
+    """ClozeService.FillMask with next_sentence: the model has the next-sentence head that it was pre-trained with."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """A kind of question that a model can answer."""
@@ -60,6 +62,8 @@ CAPABILITY_RANKING: Capability.ValueType  # 5
 """AblationService.RankHeads: its runtime has gradients."""
 CAPABILITY_PRUNING: Capability.ValueType  # 6
 """AblationService.PruneHeads: its heads can be removed from the weights."""
+CAPABILITY_NEXT_SENTENCE: Capability.ValueType  # 7
+"""ClozeService.FillMask with next_sentence: the model has the next-sentence head that it was pre-trained with."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final

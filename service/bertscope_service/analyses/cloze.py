@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
+from typing import Any
 
 import numpy as np
 
 from bertscope_service.analyses.candidates import Candidates, EntryCandidates, Spelling, Word
+from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.analyses.observers.masks import LogitObserver, LogitScores, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
-from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, with_masks
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
+from bertscope_service.analyses.texts import character_before, check_finite, join_pairs, mask_positions, read_blanks, with_masks
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument
 
 MAX_PREDICTIONS = 500_000
@@ -34,7 +37,8 @@ of two pieces or more."""
 @dataclass(frozen=True, slots=True)
 class ClozeQuery:
     """A FillMask request. `top_k` is 0 if there are words to score: candidates of all texts, of each one, or ids of entries;
-    `max_row_tokens` is the maximum number of tokens in all rows."""
+    `max_row_tokens` is the maximum number of tokens in all rows. `text_pairs` are the second texts, if there are any, and
+    `next_sentence` asks whether they follow."""
 
     texts: tuple[str, ...]
     top_k: int
@@ -44,6 +48,8 @@ class ClozeQuery:
     text_candidates: tuple[tuple[str, ...], ...] = ()
     piece_ids: tuple[int, ...] = ()
     logits: bool = False
+    text_pairs: tuple[str, ...] = ()
+    next_sentence: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -88,15 +94,16 @@ class ClozePlan:
     >>> plan = ClozePlan(query, tokenizer)
     >>> scores = await engine.run(plan.rows, ...)
     >>> plan.answer(scores)
+    >>> plan.next_sentence(scores)
 
-    Raises InvalidArgument for a text without a mask or too long, for a candidate that the vocabulary can't write, and for a
-    query with too many predictions or tokens.
+    Raises InvalidArgument for a text without a mask (unless `next_sentence` is asked) or too long, for a candidate that the
+    vocabulary can't write, and for a query with too many predictions or tokens.
     """
 
     def __init__(self, query: ClozeQuery, tokenizer: TextTokenizer) -> None:
         self.query = query
         self.tokenizer = tokenizer
-        self.rows: list[tuple[TokenSequence, MaskObserver]] = []
+        self.rows: list[tuple[TokenSequence, Observer]] = []
         self._row_tokens = 0
         self._planned: list[list[_Mask]] = []
         self._observe = LogitObserver if query.logits else MaskObserver
@@ -105,14 +112,18 @@ class ClozePlan:
         if query.truncate:
             # Leaves room for the longest candidate after a blank.
             reserve = max((max(words.after(" ").members) - 1 for words in self._candidates), default=0)
-        self.texts = self._tokenize(reserve)
+        inputs = join_pairs(query.texts, query.text_pairs)
+        self.texts = read_blanks(tokenizer, inputs, truncate=query.truncate, reserve=reserve)
         """The tokenized texts."""
-        self._masks = [mask_positions(text, tokenizer, f"texts[{index}]") for index, text in enumerate(self.texts)]
+        needed = not query.next_sentence
+        self.masks = [
+            mask_positions(text, tokenizer, f"texts[{index}]", needed=needed) for index, text in enumerate(self.texts)
+        ]
         """The positions of each text's masks."""
         if query.top_k:
-            self.predictions = sum(map(len, self._masks)) * query.top_k
+            self.predictions = sum(map(len, self.masks)) * query.top_k
         else:
-            self.predictions = sum(len(masks) * len(words) for masks, words in zip(self._masks, self._candidates, strict=True))
+            self.predictions = sum(len(masks) * len(words) for masks, words in zip(self.masks, self._candidates, strict=True))
         if self.predictions > MAX_PREDICTIONS:
             message = (
                 f"the reply would hold {self.predictions} predictions, more than {MAX_PREDICTIONS}; ask for fewer, or in parts"
@@ -121,18 +132,13 @@ class ClozePlan:
                 "top_k" if query.top_k else "candidates", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS
             )
         if self._candidates:
-            self._planned = list(map(self._plan, count(), self.texts, self._masks))
+            self._planned = list(map(self._plan, count(), self.texts, self.masks))
         else:
             self._ask_likeliest()
-
-    def _tokenize(self, reserve: int) -> list[TokenizedText]:
-        """Returns the tokens of each text. A text that is cut leaves room for `reserve` more tokens."""
-        longest = self.tokenizer.max_tokens
-        inputs = [(text,) for text in self.query.texts]
-        texts = self.tokenizer.encode_all(inputs, truncate=self.query.truncate, reserve=min(reserve, longest // 2))
-        for index, text in enumerate(texts):
-            check_length(text, f"texts[{index}]", longest)
-        return texts
+        self._mask_rows = len(self.rows)
+        if query.next_sentence:
+            self._count(sum(map(len, self.texts)))
+            self.rows += next_sentence_rows(self.texts)
 
     def _read_candidates(self) -> list[Candidates]:
         """Returns the candidates of each text; texts with the same ones share them."""
@@ -153,12 +159,13 @@ class ClozePlan:
     def _ask_likeliest(self) -> None:
         """Adds a row for each text. Texts with masks at the same positions share an observer."""
         observers: dict[tuple[int, ...], MaskObserver] = {}
-        for positions in self._masks:
-            if positions not in observers:
+        for positions in self.masks:
+            if positions and positions not in observers:
                 nothing = np.zeros((len(positions), 0), dtype=np.int64)
                 observers[positions] = self._observe(positions, self.query.top_k, nothing)
-        self.rows = [(text.sequence, observers[positions]) for text, positions in zip(self.texts, self._masks, strict=True)]
-        self._count(sum(map(len, self.texts)))
+        texts = [(text, positions) for text, positions in zip(self.texts, self.masks, strict=True) if positions]
+        self.rows = [(text.sequence, observers[positions]) for text, positions in texts]
+        self._count(sum(len(text) for text, _ in texts))
 
     def _plan(self, index: int, tokenized: TokenizedText, positions: tuple[int, ...]) -> list[_Mask]:
         """Returns the masks of a text. Adds the row that reads them all, and one for each longer candidate length at each
@@ -166,7 +173,7 @@ class ClozePlan:
         words = self._candidates[index]
         masks = [_Mask(number, at, words.after(character_before(tokenized, at))) for number, at in enumerate(positions)]
         singles = [mask.spelling.asked.get(1, NOTHING_ASKED) for mask in masks]
-        width = max(single.shape[1] for single in singles)
+        width = max((single.shape[1] for single in singles), default=0)
         if width:
             asked = np.concatenate([widen(single, width) for single in singles])
             row = self._add(tokenized.sequence, self._observe(positions, 0, asked))
@@ -209,11 +216,19 @@ class ClozePlan:
         """Approximate size of the reply, bytes: each prediction takes its token, about five letters, and three numbers."""
         return self.predictions * PREDICTION_BYTES
 
-    def answer(self, scores: Sequence[MaskScores]) -> list[list[FilledMask]]:
-        """Converts one MaskScores for each of `rows` to the masks of each text.
+    def next_sentence(self, results: Sequence[Any]) -> list[float]:
+        """Returns the probability that the second text follows, of each pair; nothing if it was not asked. `results` and errors
+        as in `answer`."""
+        return next_sentence_probabilities(results[self._mask_rows :])
+
+    def answer(self, results: Sequence[Any]) -> list[list[FilledMask]]:
+        """Converts the results of `rows` to the masks of each text.
 
         Raises FailedPrecondition for scores that are not finite.
         """
+        scores: Sequence[MaskScores] = results[: self._mask_rows]
+        if not scores:
+            return [[] for _ in self.texts]
         if self.query.top_k:
             return self._likeliest(scores)
         check_finite(found.asked_logs for found in scores)
@@ -235,7 +250,7 @@ class ClozePlan:
             tokens, its_logs, probabilities = next(columns)
             return FilledMask(position, text.span(position), [words[token] for token in tokens], its_logs, probabilities, ranks)
 
-        filled = [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self._masks, strict=True)]
+        filled = [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self.masks, strict=True)]
         if self.query.logits:
             raw = np.concatenate([_logits(found).top_logits for found in scores]).tolist()
             for mask, logits in zip(chain.from_iterable(filled), raw, strict=True):

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
+from typing import Any
 
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, MAX_ROW_TOKENS
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
-from bertscope_service.analyses.observers.masks import MaskScores
+from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.analyses.rounds import Rounds
-from bertscope_service.analyses.texts import mask_positions, with_masks
+from bertscope_service.analyses.texts import join_pairs, mask_positions, read_blanks, with_masks
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -31,7 +32,7 @@ READ_BYTES, ENTRY_BYTES = 12, 200
 @dataclass(frozen=True, slots=True)
 class FillingQuery:
     """A FillMask request with a joint decoding. `width` is 1 unless it is a beam; `max_row_tokens` is the maximum number of
-    tokens in all rows."""
+    tokens in all rows; `text_pairs`, `next_sentence` as in ClozeQuery."""
 
     texts: tuple[str, ...]
     decoding: Decoding
@@ -40,6 +41,8 @@ class FillingQuery:
     max_pieces: int
     truncate: bool
     max_row_tokens: int = MAX_ROW_TOKENS
+    text_pairs: tuple[str, ...] = ()
+    next_sentence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +67,43 @@ class FilledMasks:
 class FillingPlan(Rounds):
     """The rounds for a query, and the fillings that they find.
 
-    texts: the tokenized texts. masks: the positions of each text's masks. Raises InvalidArgument for a text without a mask or
-    too long, and for a query with too many predictions or tokens.
+    texts: the tokenized texts. masks: the positions of each text's masks. Raises InvalidArgument for a text without a mask
+    (unless `next_sentence` is asked) or too long, and for a query with too many predictions or tokens.
     """
 
     def __init__(self, query: FillingQuery, tokenizer: TextTokenizer) -> None:
         self.query, self.tokenizer = query, tokenizer
         self.texts = self._tokenize()
-        self.masks = [mask_positions(text, tokenizer, f"texts[{index}]") for index, text in enumerate(self.texts)]
+        needed = not query.next_sentence
+        self.masks = [
+            mask_positions(text, tokenizer, f"texts[{index}]", needed=needed) for index, text in enumerate(self.texts)
+        ]
         self._check_lengths()
-        self._lengths = [list(product(range(1, query.max_pieces + 1), repeat=len(masks))) for masks in self.masks]
+        self._lengths = [
+            list(product(range(1, query.max_pieces + 1), repeat=len(masks))) if masks else [] for masks in self.masks
+        ]
         blanks = list(self._blanks())
         self._check_predictions(blanks)
         self._decoder = Decoder(blanks, query.decoding, top_k=query.top_k, width=query.width)
-        self.rows = self._decoder.rows
+        self._pairs_asked = next_sentence_rows(self.texts) if query.next_sentence else []
+        self.rows = [*self._pairs_asked, *self._decoder.rows]
 
     def _tokenize(self) -> list[TokenizedText]:
         """Returns the tokens of each text. A text that is cut leaves room for the longest filling."""
-        longest, reserve = self.tokenizer.max_tokens, 0
+        inputs, reserve = join_pairs(self.query.texts, self.query.text_pairs), 0
         if self.query.truncate and self.query.max_pieces > 1:
             names = {MASK, self.tokenizer.mask_token or MASK}
-            reserve = (self.query.max_pieces - 1) * max(sum(map(text.count, names)) for text in self.query.texts)
-        inputs = [(text,) for text in self.query.texts]
-        texts = self.tokenizer.encode_all(inputs, truncate=self.query.truncate, reserve=min(reserve, longest // 2))
-        for index, text in enumerate(texts):
-            check_length(text, f"texts[{index}]", longest)
-        return texts
+            counts = (sum(text.count(name) for name in names for text in texts) for texts in inputs)
+            reserve = (self.query.max_pieces - 1) * max(counts)
+        return read_blanks(self.tokenizer, inputs, truncate=self.query.truncate, reserve=reserve)
 
     def _check_lengths(self) -> None:
         """Checks the longest filling of each text, and the number of rows and tokens, before any of them is made."""
-        query, tokens, most = self.query, 0, self.query.max_row_tokens
+        query, most = self.query, self.query.max_row_tokens
+        tokens = sum(map(len, self.texts)) if query.next_sentence else 0
         for index, (text, masks) in enumerate(zip(self.texts, self.masks, strict=True)):
+            if not masks:
+                continue
             longest = len(text) + len(masks) * (query.max_pieces - 1)
             if longest > self.tokenizer.max_tokens:
                 message = (
@@ -138,10 +147,16 @@ class FillingPlan(Rounds):
         """Approximate memory of the last round's results and of the fillings."""
         return self.predictions * ENTRY_BYTES + self._read * READ_BYTES
 
-    def advance(self, results: Sequence[MaskScores]) -> None:
+    def advance(self, results: Sequence[Any]) -> None:
         """See Rounds. Raises FailedPrecondition for scores that are not finite."""
-        self._decoder.advance(results)
-        self.rows = self._decoder.rows
+        # The first round has the pairs in front.
+        self._decoder.advance(results[len(self.rows) - len(self._decoder.rows) :])
+        self.rows = [*self._decoder.rows]
+
+    def next_sentence(self, first: Sequence[Any]) -> list[float]:
+        """Returns the probability that the second text follows, of each pair, by the results of the first round; nothing if it
+        was not asked. Raises FailedPrecondition for scores that are not finite."""
+        return next_sentence_probabilities(first[: len(self._pairs_asked)])
 
     def answer(self) -> list[list[FilledMasks]]:
         """Returns the fillings of each text, likeliest first; after the last round."""

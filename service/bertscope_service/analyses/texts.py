@@ -9,12 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 GROUP = 256
 """Texts that are tokenized together: enough to pay, and few enough that a corpus takes little memory."""
+
+
+def join_pairs(texts: Sequence[str], text_pairs: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns texts as TextTokenizer.encode_all takes them, each with its second one unless there are none."""
+    return list(zip(texts, text_pairs, strict=True)) if text_pairs else [(text,) for text in texts]
+
+
+def read_blanks(
+    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0
+) -> list[TokenizedText]:
+    """Tokenizes texts and pairs with masks, number i named texts[i]. One that is cut leaves room for `reserve` more tokens.
+
+    Raises InvalidArgument for one that is too long.
+    """
+    longest = tokenizer.max_tokens
+    texts = tokenizer.encode_all(inputs, truncate=truncate, reserve=min(reserve, longest // 2))
+    for index, text in enumerate(texts):
+        check_length(text, f"texts[{index}]", longest)
+    return texts
 
 
 def read_texts(
@@ -64,16 +84,19 @@ def _encode(tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, trunc
         yield from tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate)
 
 
-def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str) -> tuple[int, ...]:
-    """Returns the positions of a text's masks, at least one. Raises InvalidArgument if there are none, or none are left
-    after cutting."""
+def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str, *, needed: bool = True) -> tuple[int, ...]:
+    """Returns the positions of a text's masks, or those of a pair; at least one if they are `needed`. Raises InvalidArgument if
+    there are none, or none are left after cutting."""
     ids, mask = tokenized.sequence.ids, tokenizer.mask_id
     if mask in ids:
         return tuple([place for place, token in enumerate(ids) if token == mask])
+    names = (MASK, tokenizer.mask_token or MASK)
+    if not needed and not any(name in text for name in names for text in tokenized.texts):
+        return ()
     if tokenized.truncated:
         message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
         raise InvalidArgument(field, message, "MASK_TRUNCATED")
-    own = "" if tokenizer.mask_token == "[MASK]" else f" (or {tokenizer.mask_token})"
+    own = "" if tokenizer.mask_token == MASK else f" (or {tokenizer.mask_token})"
     raise InvalidArgument(field, f"{field} has no mask; write [MASK]{own} where a word is asked for", "NO_MASK")
 
 
@@ -99,8 +122,7 @@ def character_before(tokenized: TokenizedText, position: int) -> str:
     """Returns the character before a token, for TextTokenizer.pieces_in_context: "" at the start of a text, " " for any
     blank."""
     start, _ = tokenized.span(position)
-    which = tokenized.encoding.token_to_sequence(position) or 0
-    before = tokenized.texts[which][start - 1 : start] if start else ""
+    before = tokenized.texts[tokenized.segment(position)][start - 1 : start] if start else ""
     return " " if before.isspace() else before
 
 

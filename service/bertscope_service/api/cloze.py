@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Any
 
 from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
 
 from bertscope_service.analyses.candidates import Word
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
-from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.api.answer import INLINE_CHARACTERS, Backend, Context, answer
 from bertscope_service.api.checks import check_each, check_texts, check_top_k
 from bertscope_service.api.cloze_candidates import NOTHING_GIVEN, candidate_characters, read_candidates
 from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
 from bertscope_service.api.cloze_fillings import asks_for_fillings, plan_fillings, render_fillings
+from bertscope_service.api.cloze_pairs import read_text_pairs, require_for_masks, require_heads
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_cloze
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.models.loaded import LoadedModel
@@ -37,7 +37,7 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
             size = None if request.max_pieces <= 1 else INLINE_CHARACTERS + 1
             return await answer(self._backend, request, context, plan_fillings, render_fillings, model=request.model, size=size)
         # Every text tokenizes the candidates.
-        size = sum(map(len, request.texts)) + len(request.texts) * candidate_characters(request)
+        size = sum(map(len, (*request.texts, *request.text_pairs))) + len(request.texts) * candidate_characters(request)
         return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=size)
 
     async def ScoreTexts(
@@ -60,8 +60,10 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
 
 def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> ClozePlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
-    require_cloze(model)
-    return ClozePlan(parse_fill_mask(request, model.encoder.shape, limits), model.tokenizer)
+    require_heads(request, model)
+    plan = ClozePlan(parse_fill_mask(request, model.encoder.shape, limits), model.tokenizer)
+    require_for_masks(plan.masks, model)
+    return plan
 
 
 def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> ClozeQuery:
@@ -79,17 +81,23 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
         given.text_candidates,
         given.piece_ids,
         request.logits,
+        read_text_pairs(request, limits),
+        request.next_sentence,
     )
 
 
-def render_fill_mask(plan: ClozePlan, scores: Sequence[MaskScores], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
+def render_fill_mask(plan: ClozePlan, results: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
     response = cloze_pb2.FillMaskResponse(provenance=render_provenance(model))
     named: dict[Word, cloze_pb2.Prediction] = {}
-    for text, masks in zip(plan.texts, plan.answer(scores), strict=True):
-        rendered = response.results.add(tokens=len(text), truncated_tokens=text.truncated)
+    follows = plan.next_sentence(results) or repeat(None)
+    for text, masks, probability_next in zip(plan.texts, plan.answer(results), follows, strict=False):
+        rendered = response.results.add(
+            tokens=len(text), truncated_tokens=text.truncated, next_sentence_probability=probability_next
+        )
         for mask in masks:
             start, end = mask.span
-            add = rendered.masks.add(token_index=mask.position, start=start, end=end).predictions.add
+            segment = text.segment(mask.position)
+            add = rendered.masks.add(token_index=mask.position, start=start, end=end, segment=segment).predictions.add
             columns = zip(mask.words, mask.logs, mask.probabilities, mask.ranks, mask.shares or repeat(None), strict=False)
             for word, log, probability, rank, share in columns:
                 known = named.get(word)

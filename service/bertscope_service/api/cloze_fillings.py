@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 from bertscope.v1 import cloze_pb2
@@ -11,10 +12,10 @@ from bertscope_service.analyses.decoding import MAX_BEAM_WIDTH, Decoding
 from bertscope_service.analyses.fillings import MAX_PIECES, FilledMasks, FillingPlan, FillingQuery
 from bertscope_service.api.checks import check_each, check_texts, check_top_k
 from bertscope_service.api.cloze_candidates import GivenWords
+from bertscope_service.api.cloze_pairs import read_text_pairs, require_for_masks, require_heads
 from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_cloze
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
@@ -32,8 +33,10 @@ def asks_for_fillings(request: cloze_pb2.FillMaskRequest) -> bool:
 
 def plan_fillings(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> FillingPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that can't fill masks."""
-    require_cloze(model)
-    return FillingPlan(parse_fillings(request, model.encoder.shape, limits), model.tokenizer)
+    require_heads(request, model)
+    plan = FillingPlan(parse_fillings(request, model.encoder.shape, limits), model.tokenizer)
+    require_for_masks(plan.masks, model)
+    return plan
 
 
 def parse_fillings(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> FillingQuery:
@@ -56,7 +59,17 @@ def parse_fillings(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Req
         raise InvalidArgument("beam_width", message, "BEAM_WIDTH_UNUSED")
     size = shape.vocabulary_size
     top_k = check_top_k(request, size)
-    return FillingQuery(texts, decoding, top_k, min(width, size), _max_pieces(request), request.truncate, limits.tokens)
+    return FillingQuery(
+        texts,
+        decoding,
+        top_k,
+        min(width, size),
+        _max_pieces(request),
+        request.truncate,
+        limits.tokens,
+        read_text_pairs(request, limits),
+        request.next_sentence,
+    )
 
 
 def _decoding(request: cloze_pb2.FillMaskRequest) -> Decoding:
@@ -88,13 +101,16 @@ def _max_pieces(request: cloze_pb2.FillMaskRequest) -> int:
     return most
 
 
-def render_fillings(plan: FillingPlan, _: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
+def render_fillings(plan: FillingPlan, first: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
     response = cloze_pb2.FillMaskResponse(provenance=render_provenance(model))
-    for text, masks, fillings in zip(plan.texts, plan.masks, plan.answer(), strict=True):
-        rendered = response.results.add(tokens=len(text), truncated_tokens=text.truncated)
+    follows = plan.next_sentence(first) or repeat(None)
+    for text, masks, fillings, probability_next in zip(plan.texts, plan.masks, plan.answer(), follows, strict=False):
+        rendered = response.results.add(
+            tokens=len(text), truncated_tokens=text.truncated, next_sentence_probability=probability_next
+        )
         for position in masks:
             start, end = text.span(position)
-            rendered.masks.add(token_index=position, start=start, end=end)
+            rendered.masks.add(token_index=position, start=start, end=end, segment=text.segment(position))
         rendered.fillings.extend(_filling(filling, model.tokenizer) for filling in fillings)
     return response
 

@@ -36,6 +36,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
         model_pb2.CAPABILITY_CLASSIFICATION: has.classification,
         model_pb2.CAPABILITY_RANKING: has.differentiable,
         model_pb2.CAPABILITY_PRUNING: has.prunable,
+        model_pb2.CAPABILITY_NEXT_SENTENCE: has.next_sentence,
     }
     capabilities = [capability for capability, there in found.items() if there]
     ready_time = Timestamp()

@@ -18,6 +18,16 @@ def require_cloze(model: LoadedModel) -> None:
         raise Unsupported(f"{model.name} has no mask token, so it can't fill masks", "NO_MASK_TOKEN", model=model.name)
 
 
+def require_next_sentence(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that can't tell whether one text follows another."""
+    if not model.encoder.capabilities.next_sentence:
+        message = (
+            f"{model.name} has no next-sentence head, so it can't tell whether one text follows another; load a BERT or "
+            "MobileBERT whose checkpoint holds cls.seq_relationship and the pooler that it was pre-trained with"
+        )
+        raise Unsupported(message, "NO_NEXT_SENTENCE_HEAD", model=model.name)
+
+
 def require_classification(model: LoadedModel) -> None:
     """Raises Unsupported for a model that can't choose a label."""
     if not model.encoder.capabilities.classification:

@@ -13,7 +13,7 @@ from bertscope_service.checkpoints.bounds import BOUNDS, HEADS, LAYERS, MAX_LABE
 from bertscope_service.checkpoints.config import MAX_LABEL_BYTES
 from bertscope_service.encoders.onnx.details import read_capabilities
 from bertscope_service.encoders.onnx.parts import read_graph, tensors_of, weights_of
-from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, HIDDEN, LABELS, LAST, LOGITS, at
+from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, HIDDEN, LABELS, LAST, LOGITS, NEXT_SENTENCE, at
 from bertscope_service.encoders.refusals import refused, unreadable
 from bertscope_service.encoders.weight_headers import Stored
 
@@ -104,6 +104,7 @@ def _check_graphs(path: Path, details: Mapping[str, Any], graphs: Mapping[str, o
         (masked_lm, capabilities.get("masked_lm"), LOGITS),
         ("shape.labels", shape["labels"], LABELS),
         ("capabilities.classification", capabilities.get("classification"), LABELS),
+        ("capabilities.next_sentence", capabilities.get("next_sentence"), NEXT_SENTENCE),
     )
     for key, claim, name in claims:
         if bool(claim) != (name in outputs):

@@ -16,11 +16,14 @@ MANIFEST = "bertscope.json"
 EXPORTERS = ("onnx", "onnxscript", "torch", "transformers")
 """Libraries whose versions shape an exported graph."""
 
-FORMAT = 3
+FORMAT = 4
 """Version of the format; raised whenever an older server would misread a newer manifest."""
 
-READABLE = (2, FORMAT)
+READABLE = (2, 3, FORMAT)
 """Formats that this server reads; all of 2 except 8-bit integers in ONNX graphs, whose answers depended on their batch."""
+
+TOKENWISE_INT8 = 3
+"""The first format whose 8-bit integers in ONNX graphs have a scale for each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         runtime, digest, details = str(content["runtime"]), str(content["source_digest"]), dict(content["details"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _unreadable(path, f"is not a manifest: {error!r}") from error
-    if written < FORMAT and runtime == "onnx" and any(step.step == "int8" for step in steps):
+    if written < TOKENWISE_INT8 and runtime == "onnx" and any(step.step == "int8" for step in steps):
         why = "describes int8 graphs that scale all texts of a batch alike, so that answers depend on the neighbours"
         raise _unreadable(path, f"{why}; compress the model again (steps onnx, int8)")
     return Manifest(runtime, digest, steps, versions, details)

@@ -72,6 +72,10 @@ class TokenizedText:
         start += len(covered) - len(covered.lstrip())
         return start, start + len(covered.strip())
 
+    def segment(self, index: int) -> int:
+        """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
+        return self.encoding.token_to_sequence(index) or 0
+
     def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
         """Returns all tokens, in order."""
         found, segment = [], 0

@@ -18,6 +18,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
 from bertscope_service.encoders.torch.checkpoints import CLASSIFIER, read_checkpoint
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.next_sentence import with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import stored_weights
 from bertscope_service.encoders.torch.weight_readers import FORMATS
@@ -28,12 +29,13 @@ from bertscope_service.encoders.weight_headers import FLOATS, read_headers
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkingCopy:
     """A checkpoint that steps change in place. `missing` names the parameters of a head that the source lacks, which are
-    random."""
+    random. `relates` says whether the model has a next-sentence head."""
 
     architecture: str
     model: Any
     missing: frozenset[str]
     folder: Path
+    relates: bool = False
 
     @classmethod
     def read(cls, source: Source, folder: Path) -> WorkingCopy:
@@ -43,7 +45,7 @@ class WorkingCopy:
         """
         checkpoint = read_checkpoint(source.folder, source.architecture, stored_format(source))
         copy_description(source.folder, folder)
-        return cls(source.architecture, checkpoint.model, checkpoint.missing, folder)
+        return cls(source.architecture, checkpoint.model, checkpoint.missing, folder, checkpoint.relates)
 
     @property
     def config(self) -> Any:
@@ -73,7 +75,8 @@ class WorkingCopy:
     def kind(self) -> Callable[[Any], Any]:
         """The class of its model: makes a model with this one's heads from a config."""
         parts = ARCHITECTURES[self.architecture]
-        return shrunk(parts.sequence_classification if self.classifies else parts.masked_lm, self.pruned)
+        kind = shrunk(parts.sequence_classification if self.classifies else parts.masked_lm, self.pruned)
+        return with_next_sentence_head(kind, parts) if self.relates else kind
 
     @property
     def classifies(self) -> bool:
@@ -101,7 +104,8 @@ class WorkingCopy:
     def save(self) -> None:
         """Writes config.json and the weights, in their current format.
 
-        Unused parts are left out: a pooler without a classifier, a next-sentence head.
+        Unused parts are left out: a pooler that no head reads, and a next-sentence head that is not whole or has no masked-LM
+        head beside it.
         """
         save_checkpoint(self.worth_keeping, self.weights(), self.folder)
 

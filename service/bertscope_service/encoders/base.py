@@ -67,6 +67,8 @@ class Capabilities:
     """True if there is a masked-LM head."""
     classification: bool = False
     """True if there is a classification head, which chooses one of `Shape.labels`."""
+    next_sentence: bool = False
+    """True if there is a next-sentence head; the encoder is `Relating` then."""
     prunable: bool = False
     """True if heads can be removed from the weights."""
     differentiable: bool = False
@@ -228,6 +230,15 @@ class Encoder(Protocol):
     @property
     def reads_first(self) -> bool:
         """True if `classify` reads position 0 alone, so that `advance` may skip all others."""
+
+
+@runtime_checkable
+class Relating(Protocol):
+    """An encoder whose model may have a next-sentence head (see `Capabilities`)."""
+
+    def relate(self, state: State) -> torch.Tensor:
+        """Returns the scores of "is next" and "is not next" before the softmax, float32 [rows, 2]: whether the second text of a
+        pair follows the first. Reads position 0 alone. The state must be after the last layer."""
 
 
 @runtime_checkable

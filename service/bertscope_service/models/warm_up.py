@@ -9,6 +9,7 @@ from dataclasses import replace
 from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
+from bertscope_service.analyses.next_sentence import next_sentence_rows
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -75,6 +76,8 @@ def _inputs(model: LoadedModel) -> Inputs:
         inputs += ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer).rows
     if capabilities.classification:
         inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, model.encoder.shape.labels).rows
+    if capabilities.next_sentence:
+        inputs += next_sentence_rows(tokenizer.encode_all([(text, text) for text in texts], truncate=True))
     if capabilities.observable:
         query = AttentionQuery(pairs, (0,), (0,), 4, words=False, truncate=True)
         inputs += AttentionPlan(query, tokenizer).rows

@@ -101,6 +101,8 @@ FILLS = st.builds(
     text_candidates=st.just([]) | lists(st.builds(cloze.CandidateList, words=lists(TEXTS | st.just("cat")))),
     piece_ids=st.just([]) | lists(NUMBERS),
     logits=st.booleans(),
+    text_pairs=st.just([]) | lists(TEXTS | st.just("It is a [MASK].")),
+    next_sentence=st.booleans(),
 )
 EXTRACTS = st.builds(
     attention.ExtractAttentionRequest,

@@ -38,6 +38,7 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
     [
         ({}, ["ATTENTION", "INTERVENTIONS"]),
         ({"observable": False}, []),
+        ({"next_sentence": True}, ["ATTENTION", "INTERVENTIONS", "NEXT_SENTENCE"]),
         ({"masked_lm": True}, ["ATTENTION", "CLOZE", "INTERVENTIONS"]),
         ({"classification": True}, ["ATTENTION", "INTERVENTIONS", "CLASSIFICATION"]),
         ({"differentiable": True, "prunable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING", "PRUNING"]),

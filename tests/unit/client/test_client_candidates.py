@@ -4,10 +4,10 @@ import io
 
 import bertscope
 import pytest
-from bertscope.candidates import asked_candidates, with_candidates
+from bertscope.candidates import ClozeItem, asked_cloze, with_cloze_items
 from bertscope.cli.options.texts import with_places
 from bertscope.cli.views.cloze import print_answer
-from bertscope.cloze import fill_mask_request, read_filled_texts, read_with_candidates
+from bertscope.cloze import fill_mask_request, read_cloze, read_filled_texts
 from bertscope.v1 import cloze_pb2
 from rich.console import Console
 
@@ -15,19 +15,19 @@ USUAL = {"model": None, "top_k": None, "candidates": None, "interventions": (), 
 
 
 def test_each_text_goes_with_its_candidates():
-    asked = asked_candidates(["a [MASK]", "b [MASK]"], [["x"], iter(["y", "z"])])
+    asked = asked_cloze(["a [MASK]", "b [MASK]"], ["c", "d"], [["x"], iter(["y", "z"])])
     items = list(asked.items)
-    assert (asked.total, items) == (2, [("a [MASK]", ["x"]), ("b [MASK]", ["y", "z"])])
-    request = with_candidates(fill_mask_request(**USUAL), items)
-    assert list(request.texts) == ["a [MASK]", "b [MASK]"]
+    assert (asked.total, items) == (2, [("a [MASK]", "c", ["x"]), ("b [MASK]", "d", ["y", "z"])])
+    request = with_cloze_items(fill_mask_request(**USUAL), items)
+    assert (list(request.texts), list(request.text_pairs)) == (["a [MASK]", "b [MASK]"], ["c", "d"])
     assert [list(given.words) for given in request.text_candidates] == [["x"], ["y", "z"]]
 
 
 def test_iterators_are_read_as_they_are_needed():
-    asked = asked_candidates((text for text in "ab"), ([word] for word in "xy"))
+    asked = asked_cloze((text for text in "ab"), (text for text in "cd"), ([word] for word in "xy"))
     assert asked.total is None
-    assert next(asked.items) == ("a", ["x"])
-    assert list(asked.items) == [("b", ["y"])]
+    assert next(asked.items) == ("a", "c", ["x"])
+    assert list(asked.items) == [("b", "d", ["y"])]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,23 @@ def test_iterators_are_read_as_they_are_needed():
 )
 def test_what_is_no_list_for_each_text_is_refused(texts, lists, field):
     with pytest.raises(bertscope.InvalidArgument) as caught:
-        list(asked_candidates(texts, lists).items)
+        list(asked_cloze(texts, None, lists).items)
+    assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+@pytest.mark.parametrize(
+    ("texts", "pairs", "field"),
+    [
+        (["a"], ["b", "c"], "text_pairs"),
+        (iter("a"), ["b", "c"], "text_pairs"),
+        (iter("ab"), ["c"], "text_pairs"),
+        (["a"], [7], "text_pairs[0]"),
+        (["a"], 7, "text_pairs"),
+    ],
+)
+def test_what_is_no_second_text_for_each_is_refused(texts, pairs, field):
+    with pytest.raises(bertscope.InvalidArgument) as caught:
+        list(asked_cloze(texts, pairs, None).items)
     assert [violation.field for violation in caught.value.field_violations] == [field]
 
 
@@ -70,7 +86,7 @@ def reply(*logits):
 
 
 def test_a_logit_of_zero_is_not_a_missing_one():
-    (answer,) = read_with_candidates([("[MASK]", ["a"])], reply(1.5, 0.0, None))
+    (answer,) = read_cloze([ClozeItem("[MASK]", None, ["a"])], reply(1.5, 0.0, None))
     assert [word.logit for word in answer.masks[0].predictions] == [1.5, 0.0, None]
 
 
@@ -88,3 +104,4 @@ def test_tables_have_logits_if_there_are_any():
 def test_the_command_names_a_rejected_candidate_by_its_line():
     message = "text_candidates[1].words[0] can't be written"
     assert with_places(message, [2, 5]) == "candidate 1 of line 5 can't be written"
+    assert with_places("text_pairs[1] is empty", [2, 5]) == "the second text of line 5 is empty"

@@ -2,13 +2,14 @@
 
 from collections.abc import Generator, Iterator
 from functools import partial
-from itertools import tee
+from itertools import chain, tee
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from bertscope import files
+from bertscope._validation import TextOrPair
 from bertscope.choices import Decoding
 from bertscope.cli import options
 from bertscope.cli.options import specifications
@@ -19,7 +20,9 @@ from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.texts import answer_texts
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import UsageError, console
+from bertscope.client import Client
 from bertscope.cloze import FilledText
+from bertscope.errors import invalid_argument
 
 DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_args(Decoding)}
 
@@ -33,6 +36,12 @@ def fill(
         list[str] | None,
         typer.Argument(metavar="[TEXT]...", help='Texts with "[MASK]"; "-" or none reads lines from stdin.'),
     ] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair", "--text-pair", metavar="TEXT", help="A second text, read with the one TEXT.")
+    ] = None,
+    next_sentence: Annotated[
+        bool, typer.Option("--next-sentence", help="Also say how likely the second text follows; needs no mask.")
+    ] = False,
     top_k: Annotated[
         int | None, typer.Option("--top-k", "-k", min=1, help="How many predictions for each mask; 5 unless set.")
     ] = None,
@@ -63,10 +72,11 @@ def fill(
         typer.Option("--max-pieces", min=1, help="A mask stands for 1 to so many pieces; by a beam unless --decoding is set."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--texts", metavar="FILE", help='Fill the masks of a file: column "text", or .txt.')
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Fill the masks of a file: column "text", maybe "text_pair", or .txt.'),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", metavar="text=COLUMN", help="What the file calls its column of texts.")
+        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None,
     truncate: options.Truncate = False,
@@ -80,6 +90,10 @@ def fill(
     a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
     """
     out.require()
+    if pair is not None and (len(texts or []) != 1 or texts == ["-"]):
+        raise UsageError("--pair goes with exactly one TEXT")
+    if next_sentence and pair is None and file is None:
+        raise UsageError("--next-sentence goes with --pair TEXT, or --texts FILE with a column text_pair")
     words = [] if candidates is None else specifications.words("--candidates", candidates)
     asked: dict[str, Any] = {
         "top_k": top_k,
@@ -92,6 +106,7 @@ def fill(
         "max_pieces": max_pieces,
         "piece_ids": piece_id or None,
         "logits": logits,
+        "next_sentence": next_sentence,
     }
     given = {"--columns": columns, "--limit": limit}
     check_file(file, out, given, alone=None if not (texts or json) else "TEXT" if texts else "--json")
@@ -101,18 +116,35 @@ def fill(
                 raise UsageError(
                     "--candidates-per-text reads candidates from TEXT or lines; leave --texts out, and pipe them in"
                 )
-            ask_model = partial(client.fill_mask_stream, model=model)
-            write_rows(ItemSource(file, files.TEXTS, columns, limit), out, ask_model, asked, "filling")
+            ask_model = partial(fill_mask_stream, client, model=model)
+            write_rows(ItemSource(file, files.INPUTS, columns, limit), out, ask_model, asked, "filling")
             return
 
         def ask(lines: Iterator[str]) -> Generator[FilledText, None, None]:
+            pairs = None if pair is None else [pair]
             if not candidates_per_text:
-                return client.fill_mask_stream(lines, model=model, **asked)
+                return client.fill_mask_stream(lines if pair is None else [*lines], model=model, text_pairs=pairs, **asked)
             first, second = tee(map(_split, lines))
-            lists = (own for _, own in second)
-            return client.fill_mask_stream((text for text, _ in first), model=model, candidates_per_text=lists, **asked)
+            lists, own_texts = (own for _, own in second), (text for text, _ in first)
+            return client.fill_mask_stream(own_texts, model=model, text_pairs=pairs, candidates_per_text=lists, **asked)
 
         answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
+
+
+def fill_mask_stream(client: Client, items: Iterator[TextOrPair], **asked: Any) -> Generator[FilledText, None, None]:
+    """Asks as the client's method, whose name it has in files of rows, about texts, or about pairs."""
+    first = next(items)
+    paired = not isinstance(first, str)
+
+    def alike() -> Iterator[tuple[str, str]]:
+        for index, item in enumerate(chain([first], items)):
+            if isinstance(item, str) is paired:
+                raise invalid_argument(f"texts[{index}]", "has no text_pair, or alone has one; give all lines one, or none")
+            yield (item, "") if isinstance(item, str) else item
+
+    one, other = tee(alike())
+    pairs = (pair for _, pair in other) if paired else None
+    yield from client.fill_mask_stream((text for text, _ in one), text_pairs=pairs, **asked)
 
 
 def _split(line: str) -> tuple[str, list[str]]:

@@ -84,5 +84,6 @@ def with_places(message: str, lines: Sequence[int]) -> str:
     def candidate(found: re.Match[str]) -> str:
         return f"candidate {int(found[2]) + 1} of {place(found)}"
 
+    message = re.sub(r"\btext_pairs\[(\d+)\]", lambda found: f"the second text of {place(found)}", message)
     message = re.sub(r"\btext_candidates\[(\d+)\]\.words\[(\d+)\]", candidate, message)
     return re.sub(r"(?<![\w.])(?:texts|inputs)\[(\d+)\](?:\.text\b)?", place, message)

@@ -24,24 +24,36 @@ def print_answer(screen: Console, answer: FilledText) -> None:
     if answer.fillings:
         screen.print(_title(answer, answer.masks))
         screen.print(_fillings(answer))
+    elif not answer.masks:
+        screen.print(_title(answer, ()))
     for index, mask in enumerate(() if answer.fillings else answer.masks):
         title = _title(answer, [mask])
         if len(answer.masks) > 1:
             title.append(f"  (mask {index + 1} of {len(answer.masks)})", style="dim")
         screen.print(title)
         screen.print(_predictions(mask))
+    if answer.next_sentence_probability is not None:
+        follows = answer.next_sentence_probability
+        screen.print(f"the second text follows the first: {probability(follows)}  {bar(follows)}")
     if answer.truncated_tokens:
         screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")
 
 
 def _title(answer: FilledText, masks: Sequence[FilledMask]) -> Text:
-    """Returns the text with some of its masks highlighted."""
+    """Returns the text, and the second one below it, with some of its masks highlighted."""
+    title = _highlighted(answer.text, [mask for mask in masks if mask.segment == 0])
+    if answer.text_pair is not None:
+        title.append("\n").append_text(_highlighted(answer.text_pair, [mask for mask in masks if mask.segment == 1]))
+    return title
+
+
+def _highlighted(text: str, masks: Sequence[FilledMask]) -> Text:
     title, done = Text(), 0
     for mask in masks:
-        title.append_text(printable(answer.text[done : mask.start]))
-        title.append_text(Text(answer.text[mask.start : mask.end], style="bold reverse"))
+        title.append_text(printable(text[done : mask.start]))
+        title.append_text(Text(text[mask.start : mask.end], style="bold reverse"))
         done = mask.end
-    return title.append_text(printable(answer.text[done:]))
+    return title.append_text(printable(text[done:]))
 
 
 def _fillings(answer: FilledText) -> Table:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchGates, Encoder, Relating
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State, to_device
 
@@ -107,6 +107,19 @@ class LabelProbe(Observer):
             first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
         encoder.advance(state, encoder.shape.layers, gates, only=first)
         return encoder.classify(state)
+
+
+@dataclass(frozen=True, slots=True)
+class NextSentenceProbe(Observer):
+    """Reads the scores of "is next" and "is not next" before the softmax: float32 [2]."""
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        if not isinstance(encoder, Relating):
+            raise TypeError(f"{type(encoder).__name__} has no next-sentence head")
+        first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
+        encoder.advance(state, encoder.shape.layers, gates, only=first)
+        return Readout((encoder.relate(state),), lambda arrays: list(arrays[0]))
 
 
 @dataclass(frozen=True, slots=True)

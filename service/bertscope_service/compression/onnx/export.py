@@ -30,6 +30,7 @@ from bertscope_service.encoders.onnx.values import (
     LABELS,
     LAST,
     LOGITS,
+    NEXT_SENTENCE,
     POSITIONS,
     SEGMENTS,
     UNIFORM,
@@ -64,17 +65,25 @@ def write_export(
     Changes the state of the whole process. Raises FailedPrecondition for a checkpoint that can't be read.
     """
     checkpoint = read_checkpoint(checkpoint_folder, architecture, torch.float32)
-    heads = checkpoint.has_masked_lm_head, checkpoint.labels
     checkpoint.model.set_attn_implementation(NAME)
     kind = ARCHITECTURES[architecture](checkpoint.model)
-    encoder = TorchEncoder(kind, architecture, torch.device("cpu"), "fp32", *heads, pruned=checkpoint.pruned)
+    encoder = TorchEncoder(
+        kind,
+        architecture,
+        torch.device("cpu"),
+        "fp32",
+        checkpoint.has_masked_lm_head,
+        checkpoint.labels,
+        pruned=checkpoint.pruned,
+        relates=checkpoint.relates,
+    )
     details = {
         "opset": OPSET,
         **write_details(encoder.shape, replace(encoder.capabilities, differentiable=False, prunable=False)),
         "head_size": kind.head_size,
         "reads_first": kind.reads_first,
     }
-    model = trace(Traced(kind, heads[0], bool(heads[1])), example(kind))
+    model = trace(Traced(kind, encoder.capabilities), example(kind))
     before = sum(path.stat().st_size for path in checkpoint_folder.glob("*.safetensors"))
     del checkpoint, kind, encoder
     nodes = len(model.graph.node)
@@ -159,7 +168,7 @@ def settle_shapes(model: onnx_ir.Model) -> None:
 def write_graphs(model: onnx.ModelProto, folder: Path) -> None:
     """Writes the fast and the analysis graph of a whole one whose weights are in the folder."""
     outputs = [value.name for value in model.graph.output]
-    answers = [name for name in (LAST, LOGITS, LABELS) if name in outputs]
+    answers = [name for name in (LAST, LOGITS, LABELS, NEXT_SENTENCE) if name in outputs]
     last_hidden = max((name for name in outputs if name.startswith(f"{HIDDEN}.")), key=lambda name: int(name.partition(".")[2]))
     fast = cut(without_gates(model), TEXT, [at(HIDDEN, 0), *answers, last_hidden])
     analysis = cut(model, [IDS, SEGMENTS, VALID, *GATES], [name for name in outputs if name not in answers])

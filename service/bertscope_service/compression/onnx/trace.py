@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LABELS, LAST, LOGITS, MAPS, MEAN, OWN, at
+from bertscope_service.encoders.base import Capabilities
+from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LABELS, LAST, LOGITS, MAPS, MEAN, NEXT_SENTENCE, OWN, at
 from bertscope_service.encoders.torch.architectures import Architecture
 from bertscope_service.encoders.torch.attention import attention_maps
 
@@ -77,7 +78,7 @@ def fused_attention(
 class Traced(torch.nn.Module):
     """The function. `names` are the names of its results, in order."""
 
-    def __init__(self, architecture: Architecture, has_masked_lm_head: bool, has_labels: bool) -> None:
+    def __init__(self, architecture: Architecture, capabilities: Capabilities) -> None:
         super().__init__()
         self.model = architecture.model
         self._architecture = architecture
@@ -86,7 +87,8 @@ class Traced(torch.nn.Module):
         self.names = [at(HIDDEN, layer) for layer in range(count + 1)]
         for layer in range(count):
             self.names += [at(name, layer) for name in (OWN, MEAN, GATED, MAPS) if self._with_heads[layer]]
-        self.names += [LAST] + [LOGITS] * has_masked_lm_head + [LABELS] * has_labels
+        self.names += [LAST] + [LOGITS] * capabilities.masked_lm + [LABELS] * capabilities.classification
+        self.names += [NEXT_SENTENCE] * capabilities.next_sentence
 
     def forward(
         self,
@@ -129,6 +131,8 @@ class Traced(torch.nn.Module):
             outputs[LOGITS] = architecture.predict(last.flatten(0, 1))
         if LABELS in self.names:
             outputs[LABELS] = architecture.classify(last if architecture.reads_first else hidden, valid)
+        if NEXT_SENTENCE in self.names:
+            outputs[NEXT_SENTENCE] = architecture.relate(last)
         return tuple(outputs[name] for name in self.names)
 
     def _last(

@@ -43,6 +43,7 @@ from bertscope_service.encoders.onnx.values import (
     LOGITS,
     MAPS,
     MEAN,
+    NEXT_SENTENCE,
     OWN,
     POSITIONS,
     SEGMENTS,
@@ -93,7 +94,8 @@ class OnnxEncoder:
         self._weights = settings.weights
         self._last = at(HIDDEN, shape.layers)
         # A model that is read at chosen positions runs its last layer only there; one that is read whole does not need to.
-        self._chooses = capabilities.masked_lm or (capabilities.classification and reads_first)
+        heads_choose = capabilities.masked_lm or capabilities.next_sentence
+        self._chooses = heads_choose or (capabilities.classification and reads_first)
         inputs, self._end = ((IDS, SEGMENTS, VALID, POSITIONS), LAST) if self._chooses else ((IDS, SEGMENTS, VALID), self._last)
         # Made now, so that a broken file fails at loading. For a small model, one session from ids to the end is a third faster
         # than one to the embeddings and another from there.
@@ -234,6 +236,10 @@ class OnnxEncoder:
         if not self.reads_first:
             feeds = {self._last: state.hidden, VALID: self._valid(state.valid, (rows, length))}
         return self._labels.run(feeds, {LABELS: (rows, len(self.shape.labels))})[LABELS]
+
+    def relate(self, state: State) -> torch.Tensor:
+        head = self._parts.get(FAST, (LAST,), (NEXT_SENTENCE,))
+        return head.run({LAST: state.hidden}, {NEXT_SENTENCE: (len(state.hidden), 2)})[NEXT_SENTENCE]
 
     @cached_property
     def _head(self) -> Session:

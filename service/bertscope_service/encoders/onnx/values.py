@@ -29,6 +29,9 @@ LOGITS = "logits"
 LABELS = "labels"
 """Scores of the classification head: [rows, labels]."""
 
+NEXT_SENTENCE = "next_sentence"
+"""Scores of the next-sentence head: [rows, 2]."""
+
 ANALYSIS, FAST, WEIGHTS = "analysis.onnx", "fast.onnx", "weights.bin"
 """Files of an export."""
 

@@ -10,8 +10,13 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.models.bert.modeling_bert import BertPooler
+from transformers.models.mobilebert.modeling_mobilebert import MobileBertPooler
 
 from bertscope_service.encoders.gating import LayerRun
+
+SENTENCE_SCORES = "cls.seq_relationship"
+"""Path of the last layer of a next-sentence head, as pre-training checkpoints name it."""
 
 
 class Architecture:
@@ -21,7 +26,8 @@ class Architecture:
     `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` is true if `projections` and
     `finish` exist, so that a layer can be run in two parts. `output` and `norm` are the paths, below a layer, of its output
     projection and of the layer normalisation of x + attention(x), None without one; `end_norm` is that of the normalisation at
-    its end. `kept` names the remaining heads of layers that lost some.
+    its end. `kept` names the remaining heads of layers that lost some. `pooler` is the class
+    of the pooler below a next-sentence head, for architectures that are pre-trained with one.
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
@@ -34,6 +40,7 @@ class Architecture:
     output = "attention.output.dense"
     norm: str | None = "attention.output.LayerNorm"
     end_norm = "output.LayerNorm"
+    pooler: type[Any] | None = None
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -108,6 +115,16 @@ class Architecture:
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         """Applies the classification head: [rows, length, hidden_size] -> [rows, labels]."""
         return self.model.classifier(self.encoder.pooler(hidden))
+
+    def relate(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Applies the next-sentence head, which reads the first position: [rows, length, hidden_size] -> [rows, 2]."""
+        return self.model.get_submodule(SENTENCE_SCORES)(self.encoder.pooler(hidden))
+
+
+class Bert(Architecture):
+    """BERT itself."""
+
+    pooler = BertPooler
 
 
 class Roberta(Architecture):
@@ -219,6 +236,7 @@ class MobileBert(Architecture):
     masked_lm = transformers.MobileBertForMaskedLM
     sequence_classification = transformers.MobileBertForSequenceClassification
     base = "mobilebert"
+    pooler = MobileBertPooler
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
     in_parts = False
     norm = None
@@ -295,7 +313,7 @@ class ModernBert(Architecture):
 
 ARCHITECTURES: dict[str, type[Architecture]] = {
     "albert": Albert,
-    "bert": Architecture,
+    "bert": Bert,
     "distilbert": DistilBert,
     "electra": Electra,
     "mobilebert": MobileBert,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.building import Assembly, fill_missing, outline
+from bertscope_service.encoders.torch.next_sentence import holds_next_sentence_head, with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import Heads, read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import (
     QUANTIZATION_KEY,
@@ -39,7 +40,8 @@ class Checkpoint:
     classifies: whether it is a sequence classifier, not a masked-LM. missing: names of the parameters that the weights lack, so
     that they are random; only parameters of a head. labels: those of its head, in order; empty without such a head. pruned: the
     removed heads. kept_shares: the kept share of a text's tokens after each layer; empty if none is dropped. quantization: how
-    the weights were stored, which are decoded here; integers: weights that were integers, by name.
+    the weights were stored, which are decoded here; integers: weights that were integers, by name. relates: whether the model
+    has a next-sentence head.
     """
 
     model: Any
@@ -50,6 +52,7 @@ class Checkpoint:
     kept_shares: tuple[float, ...] = ()
     quantization: Quantization | None = None
     integers: Mapping[str, IntegerMatrix] = field(default_factory=dict)
+    relates: bool = False
 
     @property
     def has_masked_lm_head(self) -> bool:
@@ -59,8 +62,9 @@ class Checkpoint:
 def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
     """Reads config.json and safetensors; never pickle, never code. `name` is the `model_type` of the config.
 
-    Weights in few bits are decoded, and the model's config does not mention them. An incomplete head counts as none. Raises
-    FailedPrecondition if other weights are missing, or any are broken or don't fit the config.
+    Weights in few bits are decoded, and the model's config does not mention them. An incomplete head counts as none, and
+    so does a next-sentence head that is not finite. Raises FailedPrecondition if other weights are missing, or any are broken
+    or don't fit the config.
     """
     kind = ARCHITECTURES[name]
     config = _read_config(kind.masked_lm.config_class, folder)
@@ -75,14 +79,18 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
     try:
         stored = read_headers(weight_files(folder))
         weights: Iterable[tuple[str, torch.Tensor]] = read_tensors(stored)
+        decoded: Mapping[str, torch.Tensor] = {}
         if quantization is not None:
             decoded, integers = decode_weights(dict(weights), quantization)
             weights = decoded.items()
             delattr(config, QUANTIZATION_KEY)
-        model = outline_of(config, name, pruned, dtype, len(stored))
+        relates = not classifies(config) and holds_next_sentence_head(kind, config, stored, decoded, dtype)
+        model = outline_of(config, name, pruned, dtype, len(stored), relates=relates)
         assembly = Assembly(model, dtype)
         for stored_name, tensor in weights:
             assembly.put(stored_name, tensor)
+        # A head that is left out may have been stored in integers, too.
+        integers = {stored_name: matrix for stored_name, matrix in integers.items() if assembly.name_of(stored_name)}
         found = assembly.finish()
         needed, pooler = f"{kind.base}.", f"{kind.base}.pooler."
         lost = sorted(key for key in found.missing if key.startswith(needed) and not key.startswith(pooler))
@@ -100,7 +108,7 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
     if not model.config.num_hidden_layers:
         raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
     labels = _labels(model.config) if classifies(config) and not found.missing else ()
-    return Checkpoint(model, classifies(config), found.missing, labels, pruned, kept_shares, quantization, integers)
+    return Checkpoint(model, classifies(config), found.missing, labels, pruned, kept_shares, quantization, integers, relates)
 
 
 def classifies(config: Any) -> bool:
@@ -108,13 +116,16 @@ def classifies(config: Any) -> bool:
     return any(str(written).endswith(CLASSIFIER) for written in config.architectures or ())
 
 
-def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensors: int) -> Any:
-    """Returns the model of a config without memory for its parameters; `tensors` is the number in its checkpoint.
+def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensors: int, *, relates: bool = False) -> Any:
+    """Returns the model of a config without memory for its parameters; `tensors` is the number in its checkpoint, `relates`
+    says whether it has a next-sentence head.
 
     Changes the config, and raises, as `outline` does.
     """
     kind = ARCHITECTURES[name]
-    what = shrunk(kind.sequence_classification if classifies(config) else kind.masked_lm, pruned)
+    what: Callable[[Any], Any] = shrunk(kind.sequence_classification if classifies(config) else kind.masked_lm, pruned)
+    if relates:
+        what = with_next_sentence_head(what, kind)
     # Removed heads have no weights; apart from them, a model has little more than its checkpoint.
     return outline(what, config, dtype, PARTS_PER_TENSOR * tensors + HEAD_PARTS)
 

@@ -69,9 +69,11 @@ class TorchEncoder:
         *,
         pruned: Mapping[int, tuple[int, ...]] | None = None,
         kept_shares: tuple[float, ...] = (),
+        relates: bool = False,
     ) -> None:
         """`has_head` says whether there is a masked-LM head, `labels` are the labels of a classification head, `pruned` the
-        heads that the weights lack, `kept_shares` the share of a text's tokens that continues after each layer (empty: all)."""
+        heads that the weights lack, `kept_shares` the share of a text's tokens that continues after each layer (empty: all),
+        `relates` whether there is a next-sentence head."""
         config, pruned = architecture.model.config, pruned or {}
         self.architecture = architecture
         self.device = device
@@ -92,6 +94,7 @@ class TorchEncoder:
         self.capabilities = Capabilities(
             masked_lm=has_head,
             classification=bool(labels),
+            next_sentence=relates,
             prunable=name in PARTS and precision not in QUANTIZED and not kept_shares,
             differentiable=precision != INT8 and not kept_shares,
             observable=not kept_shares,
@@ -131,6 +134,7 @@ class TorchEncoder:
             checkpoint.labels,
             pruned=checkpoint.pruned,
             kept_shares=checkpoint.kept_shares,
+            relates=checkpoint.relates,
         )
         use_integers(checkpoint.model, checkpoint.integers, kind.reads_weights)
         if pack and device.type == "cpu" and can_pack(encoder.dtype):
@@ -291,6 +295,9 @@ class TorchEncoder:
 
     def classify(self, state: State) -> torch.Tensor:
         return self.architecture.classify(state.hidden, state.valid).float()
+
+    def relate(self, state: State) -> torch.Tensor:
+        return self.architecture.relate(state.hidden).float()
 
     @property
     def reads_first(self) -> bool:
