@@ -99,6 +99,7 @@ from bertscope.facts.fact_files import read_facts, read_templates, read_words
 from bertscope.facts.knowledge import FactAnswers
 from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
+from bertscope.facts.rows import read_fact_rows
 from bertscope.files import (
     INPUTS,
     LABELLED,
@@ -306,6 +307,7 @@ __all__ = [
     "plot_trees",
     "read_conllu",
     "read_conllu_features",
+    "read_fact_rows",
     "read_facts",
     "read_feature_texts",
     "read_inputs",

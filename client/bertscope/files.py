@@ -102,11 +102,13 @@ def read_items(
     columns: Columns,
     limit: SupportsIndex | None,
     item: Callable[[Row], T],
+    broken: Broken = raised,
 ) -> Items[T]:
-    """Reads an item from each line that has the required columns; `item` makes it of their values."""
+    """Reads an item from each line that has the required columns; `item` makes it of their values. `broken` is told about
+    lines that cannot be read."""
     items = Items[T]()
     items.lines = []
-    for line, value in item_lines(path, required, optional, columns, limit, item):
+    for line, value in item_lines(path, required, optional, columns, limit, item, broken):
         items.append(value)
         items.lines.append(line.number)
     if not items:

@@ -4,15 +4,14 @@ import itertools
 import json
 import signal
 import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import bertscope
 import pytest
 
-from tests.support.process import Process, wait_until
+from tests.support.disturbance import COMMAND, during, rows_of
+from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -20,7 +19,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 FLAGS = ("--batch-tokens", "1")
 """Every text runs alone: what shares a batch with it moves its seventh digit."""
 PAIRS, TEXTS = 12_000, 1_500
-COMMAND = [sys.executable, "-c", "from bertscope.cli.app import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -67,22 +65,6 @@ def arguments(process: Process, texts: Path, output: Path, *more: str) -> list[s
 
 def fill(process: Process, texts: Path, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments(process, texts, output, *more), capture_output=True, text=True, timeout=300)
-
-
-def rows_of(path: Path) -> int:
-    return path.read_bytes().count(b"\n") - 1 if path.exists() else 0
-
-
-def during(path: Path, rows: int, event: Callable[[], object]) -> threading.Thread:
-    """Does something as soon as a file has some rows."""
-
-    def wait() -> None:
-        wait_until(lambda: rows_of(path) >= rows, f"there are {rows} rows", 300)
-        event()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
 
 
 def compare(target: str, pairs: Path, output: Path) -> bertscope.WrittenItems:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sized
 from contextlib import closing
 from functools import partial
 from typing import SupportsIndex
 
 from bertscope._messages import Interventions
+from bertscope._rpc.splitting import OnRejected
 from bertscope.choices import ObjectScoring
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.facts.answers import FactBatch, read_facts_reply
+from bertscope.facts.answers import FactResult, read_facts_reply
 from bertscope.facts.knowledge import FactAnswers, joined
 from bertscope.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
@@ -46,7 +47,52 @@ class FactCalls(ManyTexts):
         `vocabulary`, else among the whole vocabulary of the model. With `scoring="candidates"` objects may have several pieces;
         "left_to_right" and "confidence_first" fill 1 to `max_pieces` masks (5 unless set), and rank the fillings.
         `prior` also asks with a mask in place of the subject. Facts that can't be asked are skipped, with the reason.
-        `on_progress` is called after each call with a `TextsProgress` of the facts. `timeout` holds for each call.
+        `on_progress` is called after each answer with a `TextsProgress` of the facts. `timeout` holds for each call.
+        """
+        known = relations_by_name(relations)
+        facts = [facts] if isinstance(facts, Fact) else facts
+        stream = self.query_facts_stream(
+            facts,
+            known.values(),
+            model=model,
+            vocabulary=vocabulary,
+            scoring=scoring,
+            max_pieces=max_pieces,
+            top_k=top_k,
+            prior=prior,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            timeout=timeout,
+        )
+        total = len(facts) if isinstance(facts, Sized) else None
+        results = list[FactResult]()
+        with closing(stream):
+            for result in stream:
+                results.append(result)
+                if on_progress is not None:
+                    on_progress(TextsProgress(len(results), total))
+        return joined(results, known)
+
+    def query_facts_stream(
+        self,
+        facts: Fact | Iterable[Fact],
+        relations: Relations,
+        *,
+        model: str | Model | None = None,
+        vocabulary: str | Iterable[str] = (),
+        scoring: ObjectScoring = "single_entry",
+        max_pieces: SupportsIndex | None = None,
+        top_k: SupportsIndex = 1,
+        prior: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> Generator[FactResult, None, None]:
+        """Streams the answers of `query_facts` in order, as they come, in memory that does not grow with the number of facts.
+
+        The calls begin when the first answer is requested. Closing the generator cancels running ones. `on_rejected` takes the
+        index and the error of each fact that the server rejects, which is then left out; without it that ends the stream.
         """
         known = relations_by_name(relations)
         request = query_facts_request(
@@ -59,23 +105,15 @@ class FactCalls(ManyTexts):
             interventions=interventions,
             reference_texts=reference_texts,
         )
-        asked = asked_facts(facts, known)
-        answers = self._answers(
-            asked,
+        return self._answers(
+            asked_facts(facts, known),
             partial(with_facts, request, known),
             cloze_facts_pb2.QueryFactsResponse,
-            lambda items, reply: [read_facts_reply(known, items, reply)],
+            partial(read_facts_reply, known),
             timeout,
             large=bool(request.reference_texts),
+            on_rejected=on_rejected,
         )
-        batches, done = list[FactBatch](), 0
-        with closing(answers):
-            for batch in answers:
-                batches.append(batch)
-                done += len(batch.results)
-                if on_progress is not None:
-                    on_progress(TextsProgress(done, asked.total))
-        return joined(batches, known)
 
     def guess_by_name(
         self,

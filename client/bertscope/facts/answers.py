@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from bertscope._display import short_repr
 from bertscope._lazy import made
@@ -51,6 +51,23 @@ class FactAnswer:
     """The likeliest objects, likeliest first."""
 
 
+ANSWER_FIELDS: Mapping[str, str] = {
+    "template": "templates",
+    "prime": "primed_by",
+    "rank": "ranks",
+    "object": "right_objects",
+    "log_probability": "log_probabilities",
+    "prior_rank": "prior_ranks",
+    "prior_log_probability": "prior_log_probabilities",
+}
+"""By field of an answer: the column of rows that has a list of it."""
+ROW_COLUMNS = (
+    *("skipped", "object_in_subject", *ANSWER_FIELDS.values(), "predictions", "prediction_log_probabilities"),
+    *("ranked_among", "vocabulary_left_out", "scoring"),
+)
+"""The columns of `FactResult.to_row`."""
+
+
 @dataclass(frozen=True)
 class FactResult:
     """The answers about one fact."""
@@ -66,6 +83,14 @@ class FactResult:
     was."""
     object_in_subject: bool
     """True if the subject contains a right object, letter case ignored: the string match filter of Poerner et al. 2020."""
+    ranked_among: int
+    """Number of entries, candidates or fillings that the objects of its relation were ranked among; 0 if none was asked."""
+    vocabulary_left_out: int
+    """Words of the given vocabulary that are no single entry of the model's."""
+    scoring: str
+    """The scoring that was used: "single_entry", "candidates", "left_to_right" or "confidence_first"."""
+    provenance: Provenance = field(repr=False)
+    """Provenance of the answers."""
 
     def answer(self, template: int, prime: str | None = None) -> FactAnswer:
         """Returns the answer to a template, without a prime unless one is given. Raises KeyError if there is none."""
@@ -74,21 +99,23 @@ class FactResult:
                 return each
         raise KeyError((template, prime))
 
-
-@dataclass(frozen=True)
-class FactBatch:
-    """The answers of one call."""
-
-    results: tuple[FactResult, ...]
-    ranked_among: Mapping[str, int]
-    vocabulary_left_out: int
-    scoring: str
-    provenance: Provenance
+    def to_row(self) -> dict[str, Any]:
+        """Returns the columns of `write_items`: of lists, one entry for each answer; `read_fact_rows` makes the result of
+        them."""
+        lists = [[getattr(answer, name) for answer in self.answers] for name in ANSWER_FIELDS]
+        predictions = [answer.predictions for answer in self.answers]
+        values = (
+            *(self.skipped, self.object_in_subject, *lists),
+            [[each.object for each in found] for found in predictions],
+            [[each.log_probability for each in found] for found in predictions],
+            *(self.ranked_among, self.vocabulary_left_out, self.scoring),
+        )
+        return dict(zip(ROW_COLUMNS, values, strict=True))
 
 
 def read_facts_reply(
     relations: Mapping[str, FactRelation], facts: Sequence[Fact], response: cloze_facts_pb2.QueryFactsResponse
-) -> FactBatch:
+) -> list[FactResult]:
     """Returns the answers of a call, each with its fact. Raises InvalidReply if they don't belong together."""
     names = relations_asked(facts)
     if len(response.results) != len(facts):
@@ -96,21 +123,18 @@ def read_facts_reply(
     if len(response.ranked_among) != len(names):
         raise InvalidReply(f"the server answered about {len(response.ranked_among)} of {len(names)} relations")
     sizes = {name: len(templates_of(relations[name])) for name in names}
-    return FactBatch(
-        tuple(_result(fact, result, sizes[fact.relation]) for fact, result in zip(facts, response.results, strict=True)),
-        dict(zip(names, response.ranked_among, strict=True)),
-        response.vocabulary_left_out,
-        enum_name(cloze_facts_pb2.ObjectScoring, response.scoring, "OBJECT_SCORING_"),
-        provenance(response.provenance),
-    )
-
-
-def _result(fact: Fact, message: cloze_facts_pb2.FactResult, templates: int) -> FactResult:
-    if any(answer.template >= templates for answer in message.answers):
-        raise InvalidReply("the server answered about a template that the relation does not have")
-    skipped = enum_name(cloze_facts_pb2.FactResult.Skipped, message.skipped, "SKIPPED_") if message.skipped else None
-    answers = tuple(_answer(fact, answer) for answer in message.answers)
-    return FactResult(fact, answers, skipped, message.object_in_subject)
+    among = dict(zip(names, response.ranked_among, strict=True))
+    scoring = enum_name(cloze_facts_pb2.ObjectScoring, response.scoring, "OBJECT_SCORING_")
+    source = provenance(response.provenance)
+    found = []
+    for fact, message in zip(facts, response.results, strict=True):
+        if any(answer.template >= sizes[fact.relation] for answer in message.answers):
+            raise InvalidReply("the server answered about a template that the relation does not have")
+        skipped = enum_name(cloze_facts_pb2.FactResult.Skipped, message.skipped, "SKIPPED_") if message.skipped else None
+        answers = tuple(_answer(fact, answer) for answer in message.answers)
+        among_all, left_out = among[fact.relation], response.vocabulary_left_out
+        found.append(FactResult(fact, answers, skipped, message.object_in_subject, among_all, left_out, scoring, source))
+    return found
 
 
 def _answer(fact: Fact, message: cloze_facts_pb2.FactAnswer) -> FactAnswer:

@@ -16,7 +16,7 @@ from bertscope import _validation
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.files import ANSWER_SEPARATOR, Columns, File, Items, no_line, read_items
-from bertscope.table_rows import json_object, text_lines
+from bertscope.table_rows import Broken, bad_line, json_object, raised, text_lines
 
 T = TypeVar("T")
 
@@ -30,23 +30,29 @@ TEXTS = ("template", "pattern")
 
 
 def read_facts(
-    path: File, *, relation: str | None = None, columns: Columns = None, limit: SupportsIndex | None = None
+    path: File,
+    *,
+    relation: str | None = None,
+    columns: Columns = None,
+    limit: SupportsIndex | None = None,
+    on_broken: Broken | None = None,
 ) -> Items[Fact]:
     """Reads facts for `query_facts`, as LAMA and ParaRel publish them, or from a table with the columns subject and object.
 
     `relation` names the relation of all facts; unless given, it is that of each line, or the file's name without its suffix.
     `columns` maps names to the columns of a table: {"subject": "country", "object": "capital"}. `limit` reads that many.
+    `on_broken` takes the error of each line that cannot be read, which is then left out.
 
     Raises OSError for a file that cannot be read, and InvalidArgument, naming the file and the line, for one with
     other contents.
     """
-    path = Path(path)
+    path, broken = Path(path), on_broken or raised
     if path.suffix.lower() not in JSON_SUFFIXES:
         names = ("subject", "object"), ("relation", "primes")
-        return read_items(path, *names, columns, limit, lambda row: _fact(row, relation, path.stem))
+        return read_items(path, *names, columns, limit, lambda row: _fact(row, relation, path.stem), broken)
     if columns:
         raise invalid_argument("columns", "goes with tables (.tsv, .csv); JSON Lines have the keys of LAMA and ParaRel")
-    return _json_items(path, limit, lambda row: _fact(row, relation, path.stem), ("sub_label", "obj_label"))
+    return _json_items(path, limit, lambda row: _fact(row, relation, path.stem), ("sub_label", "obj_label"), broken)
 
 
 def read_templates(path: File) -> dict[str, FactRelation]:
@@ -85,20 +91,28 @@ def read_words(path: File) -> list[str]:
 
 
 def _json_items(
-    path: Path, limit: SupportsIndex | None, item: Callable[[Mapping[str, Any]], T], required: tuple[str, ...]
+    path: Path,
+    limit: SupportsIndex | None,
+    item: Callable[[Mapping[str, Any]], T],
+    required: tuple[str, ...],
+    broken: Broken = raised,
 ) -> Items[T]:
     most = None if limit is None else _validation.positive("limit", limit)
     found = Items[T]()
     found.lines = []
-    for number, line in text_lines(path):
+    for number, line in text_lines(path, broken):
         if len(found) == most:
             break
-        row = json_object(path, number, line, ())
+        try:
+            row = json_object(path, number, line, ())
+        except InvalidArgument as error:
+            broken(error)
+            continue
         try:
             found.append(item(row))
             found.lines.append(number)
         except InvalidArgument as error:
-            raise invalid_argument(f"{path}, line {number}", str(error)) from None
+            broken(bad_line(path, number, str(error)))
     if not found:
         raise no_line(path, required)
     return found

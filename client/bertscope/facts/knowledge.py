@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr, table_html
 from bertscope.choices import TemplateChoice
-from bertscope.facts.answers import FactBatch, FactResult
+from bertscope.facts.answers import FactResult
 from bertscope.facts.metrics import CHOICES, FactScores, relation_scores
 from bertscope.facts.questions import FactRelation, templates_of
 from bertscope.results import Provenance
@@ -104,12 +104,10 @@ class FactAnswers:
         return table_html(self)
 
 
-def joined(batches: Sequence[FactBatch], relations: Mapping[str, FactRelation]) -> FactAnswers:
-    """Returns the answers of several calls, at least one."""
+def joined(results: Sequence[FactResult], relations: Mapping[str, FactRelation]) -> FactAnswers:
+    """Returns the answers about facts, at least one."""
     among = dict.fromkeys(relations, 0)
-    for batch in batches:
-        for name, size in batch.ranked_among.items():
-            among[name] = max(among[name], size)
-    results = tuple(result for batch in batches for result in batch.results)
-    last = batches[-1]
-    return FactAnswers(results, relations, among, last.vocabulary_left_out, last.scoring, last.provenance)
+    for result in results:
+        among[result.fact.relation] = max(among[result.fact.relation], result.ranked_among)
+    last = results[-1]
+    return FactAnswers(tuple(results), relations, among, last.vocabulary_left_out, last.scoring, last.provenance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import SupportsIndex, cast
+from typing import Any, SupportsIndex, cast
 
 from bertscope import _validation
 from bertscope._display import short_repr
@@ -90,6 +90,10 @@ class Fact:
         _validation.text("relation", self.relation)
         for name in ("objects", "primes"):
             object.__setattr__(self, name, tuple(_validation.texts(name, getattr(self, name))))
+
+    def to_row(self) -> dict[str, Any]:
+        """Returns its columns in the files of `write_items`."""
+        return {"relation": self.relation, "subject": self.subject, "objects": self.objects, "primes": self.primes}
 
 
 Relations = FactRelation | Iterable[FactRelation]

@@ -52,18 +52,25 @@ def pack(journal: Path, path: Path) -> None:
 
 def unpack(path: Path, journal: Path) -> None:
     """Writes the rows of a Parquet file to a journal."""
-    import pyarrow.parquet
-
     part = journal.with_name(f"{journal.name}.part")
     try:
-        with path.open("rb") as source, part.open("w", encoding="utf-8", newline="") as file:
-            for batch in pyarrow.parquet.ParquetFile(source).iter_batches(batch_size=GROUP_ROWS):
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
+        with part.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(path))
         part.replace(journal)
-    except pyarrow.ArrowException as error:
-        raise invalid_argument("output", f"{path} is not a Parquet file ({error}); write to another file") from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a Parquet file. Raises OSError, and InvalidArgument for a file of another kind."""
+    import pyarrow.parquet
+
+    try:
+        with path.open("rb") as source:
+            for batch in pyarrow.parquet.ParquetFile(source).iter_batches(batch_size=GROUP_ROWS):
+                yield from batch.to_pylist()
+    except pyarrow.ArrowException as error:
+        raise invalid_argument("output", f"{path} is not a Parquet file ({error}); write to another file") from None
 
 
 def _groups(journal: Path) -> Iterator[list[dict[str, Any]]]:

@@ -109,6 +109,7 @@ def write_items(
     on_rejected: OnItemRejected | None = None,
     on_progress: Callable[[RowsProgress], object] | None = None,
     patience: float = PATIENCE_SECONDS,
+    answered_before: bool = False,
 ) -> WrittenItems:
     """Asks about any number of items, and writes a row for each to a .csv, .jsonl or .parquet file, as the answers come.
 
@@ -116,7 +117,8 @@ def write_items(
     of `Client`, `client.fill_mask_stream`, which is called with the items' values and the `options`. `on_rejected` takes the
     items that the server rejects, which are then left out; without it the first one ends the run. A server that goes away after
     the first answer, or that was restarted and has not loaded the model yet, is waited for, `patience` seconds from the last
-    row. However the run ends, the file has a whole row for each answer.
+    row; with `answered_before`, so is one that has not answered this run yet. However the run ends, the file has a whole row
+    for each answer.
 
     `resume` goes on with the file of an earlier run: its items must be the first ones now, and the options, the weights and the
     versions of the client, the server and its libraries the same. Raises FailedPrecondition, saying what differs, if they are
@@ -132,7 +134,7 @@ def write_items(
         complete = False
         try:
             rest = run.resumed()
-            run.finish(rest, lambda values, **more: ask(values, **own, **more), patience)
+            run.finish(rest, lambda values, **more: ask(values, **own, **more), patience, answered_before)
             complete = True
         finally:
             file.end(complete=complete)
@@ -174,7 +176,13 @@ class _Run(Generic[T]):
             self.earlier += 1
         return items
 
-    def finish(self, items: Iterator[Item[T]], ask: Callable[..., Generator[Answer, None, None]], patience: float) -> None:
+    def finish(
+        self,
+        items: Iterator[Item[T]],
+        ask: Callable[..., Generator[Answer, None, None]],
+        patience: float,
+        answered_before: bool,
+    ) -> None:
         """Asks about the items and writes their rows; asks again about those without one when the server was lost."""
         rest, since = items, 0.0
         while (first := next(rest, None)) is not None:
@@ -188,7 +196,8 @@ class _Run(Generic[T]):
                     raise named(error, self._source.key, numbers) from None
                 now = time.monotonic()
                 since = now if self._file.rows > before or not since else since
-                if self._file.rows == self.earlier or now - since >= patience or not _passes(error):
+                answered = answered_before or self._file.rows > self.earlier
+                if not answered or now - since >= patience or not _passes(error):
                     raise
                 time.sleep(error.retry_after or WAIT_SECONDS)
                 rest = chain(list(pending.values()), items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
+from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
 from bertscope import files
 from bertscope._display import short_repr
@@ -17,6 +17,14 @@ T = TypeVar("T")
 
 OWN_NAMES = ("text", "text_pair")
 """Columns of an item that is a text or a pair."""
+
+
+@runtime_checkable
+class HasRow(Protocol):
+    """A value that says by itself what its columns are, as a `Fact` does."""
+
+    def to_row(self) -> dict[str, Any]:
+        """Returns its columns, the same for every item."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ class ItemStream(Generic[T]):
     columns = None
 
     def __init__(self, items: Iterable[T | Item[T]]) -> None:
-        """Texts and pairs are their own columns."""
+        """Texts and pairs are their own columns, and `Fact`s have theirs."""
         self._items = items
         self.total = len(items) if isinstance(items, Sequence) else None
 
@@ -124,10 +132,12 @@ class ItemStream(Generic[T]):
         for number, value in enumerate(self._items, start=1):
             if isinstance(value, Item):
                 yield Item(value.value, value.columns, number)
+            elif isinstance(value, HasRow):
+                yield Item(value, value.to_row(), number)
             else:
                 parts = value if isinstance(value, tuple) else (value,)
                 if len(parts) > len(OWN_NAMES):
-                    raise invalid_argument(f"items[{number - 1}]", "must be a text, a pair, or an Item")
+                    raise invalid_argument(f"items[{number - 1}]", "must be a text, a pair, a Fact, or an Item")
                 yield Item(value, dict(zip(OWN_NAMES, parts, strict=False)), number)
 
 

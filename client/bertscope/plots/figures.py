@@ -98,9 +98,12 @@ def write(figure: Figure, path: Path) -> None:
 
 
 def svg_bytes(figure: Figure) -> bytes:
-    """Returns a figure as SVG that names nothing outside it, and not when it was drawn."""
+    """Returns a figure as SVG that names nothing outside it, and not when it was drawn: the same figure gives the same
+    bytes."""
+    import matplotlib
+
     written = io.BytesIO()
-    with _boxes_unmentioned():
+    with _boxes_unmentioned(), matplotlib.rc_context({"svg.hashsalt": "bertscope"}):  # Else names of parts are drawn by lot.
         figure.savefig(written, format="svg", metadata={"Date": None})
     return written.getvalue()
 

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import tee
+from typing import Any
 
 from bertscope._display import short_repr
+from bertscope._rpc.splitting import OnRejected
 from bertscope.choices import Scoring
-from bertscope.client import Client
 from bertscope.cloze import FilledText
-from bertscope.errors import BertscopeError, InvalidArgument
+from bertscope.errors import InvalidArgument
+from bertscope.items.sources import Item
 from bertscope.models import Model
+from bertscope.scores.comparison import ComparedSet
 from bertscope.scores.sets import TextSet
 from bertscope.studies.items import Blank, Choice, Pair, words_by_text
-from bertscope.studies.tables import MASK
+from bertscope.studies.kept_rows import REJECTED, KeptAnswer, KeptRows, OnDone, check_weights
 
-TEXTS, WORDS = 64, 200
-"""The most texts, and different words, of one call."""
-REJECTED = re.compile(r"(texts|candidates)\[(\d+)\]")
-SEVERAL = "not a single entry of the vocabulary"
+WORD = re.compile(r"text_candidates\[\d+\]\.words\[(\d+)\]")
+WORDS_OF_TEXT = re.compile(r"text_candidates\[\d+\]\.words")
+TEXT, SET = re.compile(r"texts\[\d+\]"), re.compile(r"^sets\[\d+\]\S*")
+SEVERAL = "a word is not a single entry of the vocabulary"
 UNWRITABLE = "the vocabulary can't write it"
 
-OnDone = Callable[[int, int], object]
-"""Hears how many texts are answered, of how many."""
+TextAndWords = tuple[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -56,62 +59,91 @@ class Outcome:
 
 @dataclass
 class WordScores:
-    """The scores of words at masks, and why others have none."""
+    """The scores of words at the masks of texts, and why others have none."""
 
     __repr__ = short_repr
 
     found: dict[tuple[str, str], Score] = field(default_factory=dict)
     """By text and word."""
-    words: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By the character before a mask and a word: the reason why it is not scored."""
-    texts: dict[str, str] = field(default_factory=dict)
-    """By text: the reason why it is not asked."""
-
-    def reason(self, text: str, word: str) -> str:
-        """Returns the reason why a word has no score in a text."""
-        if text in self.texts:
-            return self.texts[text]
-        why = self.words.get((before(text), word), SEVERAL)
-        return f"a word is {why}" if why == SEVERAL else why
+    reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By text and word: the reason why it is not scored."""
 
 
-def ask_words(
-    client: Client, model: Model, items: Sequence[Choice | Blank], timeout: float | None, on_done: OnDone
-) -> list[Outcome]:
+def ask_words(kept: KeptRows, part: str, model: Model, items: Sequence[Choice | Blank], on_done: OnDone) -> list[Outcome]:
     """Returns the outcome of each choice and blank, in order. Words that are not single entries are not scored."""
-    wanted = words_by_text(items)
+
+    def fill(asked: Iterator[TextAndWords], on_rejected: OnRejected | None) -> Generator[FilledText, None, None]:
+        texts, words = tee(asked)
+        return kept.client.fill_mask_stream(
+            (text for text, _ in texts),
+            candidates_per_text=(own for _, own in words),
+            model=model,
+            on_rejected=on_rejected,
+            timeout=kept.timeout,
+        )
+
+    def without(asked: TextAndWords, error: InvalidArgument) -> dict[str, Any]:
+        """Asks for the other words of a text, if the vocabulary can't write one."""
+        text, words = asked
+        left = list(words)
+        while left and (place := _unwritable(error)) is not None:
+            del left[place]
+            try:
+                for answer in fill(iter([(text, left)] if left else []), None):
+                    check_weights(answer.provenance, model)
+                    return _word_columns(asked, answer)
+            except InvalidArgument as another:
+                error = another
+        if not left:
+            return _word_columns(asked, None)
+        why = TEXT.sub("the text", WORDS_OF_TEXT.sub("its words", error.message))
+        return {REJECTED: why, "log_probabilities": None, "ranks": None, "unwritable": None}
+
+    def fill_mask(asked: Iterator[TextAndWords]) -> Generator[KeptAnswer, None, None]:
+        return kept.answers(model, asked, fill, _word_columns, without)
+
+    wanted = [Item(each, {"text": each[0], "words": each[1]}) for each in words_by_text(items).items()]
     scores = WordScores()
-    _find_words(client, model, wanted, scores, timeout)
-    texts = sorted(wanted, key=lambda text: (sorted(wanted[text]), text))  # Texts with the same words go together.
-    done = 0
-    for part in _parts(texts, wanted, scores):
-        words = sorted({word for text in part for word in wanted[text] if (before(text), word) not in scores.words})
-        for filled in _filled(client, model, part, words, scores, timeout):
-            asked = set(wanted[filled.text])
-            for prediction in filled.masks[0].predictions:
-                if prediction.token in asked and prediction.rank is not None:
-                    scores.found[filled.text, prediction.token] = Score(prediction.log_probability, prediction.rank)
-        done += len(part)
-        on_done(done, len(texts))
+    for row in kept.rows(part, model, wanted, fill_mask, {}, on_done):
+        note(scores, row)
     return [outcome(item, scores) for item in items]
 
 
 def ask_pairs(
-    client: Client, model: Model, items: Sequence[Pair], scoring: Scoring, timeout: float | None, on_done: OnDone
+    kept: KeptRows, part: str, model: Model, items: Sequence[Pair], scoring: Scoring, on_done: OnDone
 ) -> list[Outcome]:
     """Returns the outcome of each pair, in order. A pair that the server rejects is not scored."""
-    rejected: dict[int, str] = {}
 
-    def note(index: int, error: BertscopeError) -> None:
-        rejected[index] = re.sub(r"^sets\[\d+\]\S*", "the pair", error.message)
+    def compare(sets: Iterator[TextSet], on_rejected: OnRejected) -> Generator[ComparedSet, None, None]:
+        return kept.client.compare_texts_stream(
+            sets, model=model, scoring=scoring, on_rejected=on_rejected, timeout=kept.timeout
+        )
 
-    sets = [TextSet((item.good, item.bad)) for item in items]
-    found: list[Outcome] = []
-    for compared in client.compare_texts_stream(sets, model=model, scoring=scoring, on_rejected=note, timeout=timeout):
-        found.append(Outcome(right=compared.outcome == "right", tied=compared.outcome == "tie"))
-        on_done(len(found), len(items))
-    scored = iter(found)
-    return [Outcome(rejected[index]) if index in rejected else next(scored) for index in range(len(items))]
+    def columns(_: TextSet, answer: ComparedSet) -> dict[str, Any]:
+        return {REJECTED: None, "outcome": answer.outcome, "log_likelihoods": answer.log_likelihoods}
+
+    def without(_: TextSet, error: InvalidArgument) -> dict[str, Any]:
+        return {REJECTED: SET.sub("the pair", error.message), "outcome": None, "log_likelihoods": None}
+
+    def compare_texts(sets: Iterator[TextSet], *, scoring: Scoring) -> Generator[KeptAnswer, None, None]:
+        return kept.answers(model, sets, compare, columns, without)
+
+    sets = [Item(TextSet((item.good, item.bad)), {"good": item.good, "bad": item.bad}) for item in items]
+    rows = kept.rows(part, model, sets, compare_texts, {"scoring": scoring}, on_done)
+    return [Outcome(row[REJECTED] or "", row["outcome"] == "right", row["outcome"] == "tie") for row in rows]
+
+
+def note(scores: WordScores, row: Mapping[str, Any]) -> None:
+    """Adds what a row says of the words of its text."""
+    text, words = row["text"], row["words"]
+    if row[REJECTED]:
+        scores.reasons |= dict.fromkeys([(text, word) for word in words], row[REJECTED])
+        return
+    for word, log_probability, rank in zip(words, row["log_probabilities"], row["ranks"], strict=True):
+        if rank is None:
+            scores.reasons[text, word] = UNWRITABLE if word in row["unwritable"] else SEVERAL
+        else:
+            scores.found[text, word] = Score(log_probability, rank)
 
 
 def outcome(item: Choice | Blank, scores: WordScores) -> Outcome:
@@ -119,68 +151,26 @@ def outcome(item: Choice | Blank, scores: WordScores) -> Outcome:
     if isinstance(item, Choice):
         for option in item.options:
             if option not in scores.found:
-                return Outcome(scores.reason(*option))
+                return Outcome(scores.reasons[option])
         right, *wrong = (scores.found[option].log_probability for option in item.options)
         return Outcome(right=right > max(wrong), tied=right == max(wrong))
     ranks = [scores.found[item.text, answer].rank for answer in item.answers if (item.text, answer) in scores.found]
-    return Outcome(rank=min(ranks)) if ranks else Outcome(scores.reason(item.text, item.answers[0]))
+    return Outcome(rank=min(ranks)) if ranks else Outcome(scores.reasons[item.text, item.answers[0]])
 
 
-def before(text: str) -> str:
-    """Returns the character before a text's mask; how a word is written there may depend on it."""
-    return text[: text.index(MASK)][-1:]
+def _word_columns(asked: TextAndWords, answer: FilledText | None) -> dict[str, Any]:
+    """Returns the scores of a text's words, in their order; None for words that the answer does not have."""
+    predictions = {} if answer is None else {each.token: each for each in answer.masks[0].predictions}
+    found = [predictions.get(word) for word in asked[1]]
+    return {
+        REJECTED: None,
+        "log_probabilities": [each and each.log_probability for each in found],
+        "ranks": [each and each.rank for each in found],
+        "unwritable": [word for word, each in zip(asked[1], found, strict=True) if each is None],
+    }
 
 
-def _find_words(client: Client, model: Model, wanted: dict[str, list[str]], scores: WordScores, timeout: float | None) -> None:
-    """Notes words that are not single entries: each would cost every text of its call another row."""
-    contexts: dict[str, dict[str, None]] = {}
-    for text, words in wanted.items():
-        contexts.setdefault(before(text), {}).update(dict.fromkeys(words))
-    for context, named in contexts.items():
-        words = list(named)
-        text = f"{'a' if context.isspace() else ''}{context}{MASK}."
-        for start in range(0, len(words), WORDS):
-            for filled in _filled(client, model, [text], words[start : start + WORDS], scores, timeout):
-                for prediction in filled.masks[0].predictions:
-                    if prediction.rank is None:
-                        scores.words[context, prediction.token] = SEVERAL
-
-
-def _parts(texts: Sequence[str], wanted: dict[str, list[str]], scores: WordScores) -> Iterator[list[str]]:
-    """Yields texts for one call each; those without a word that can be scored are left out."""
-    part: list[str] = []
-    words: set[str] = set()
-    for text in texts:
-        more = {word for word in wanted[text] if (before(text), word) not in scores.words}
-        if not more:
-            continue
-        if part and (len(part) == TEXTS or len(words | more) > WORDS):
-            yield part
-            part, words = [], set()
-        part.append(text)
-        words |= more
-    if part:
-        yield part
-
-
-def _filled(
-    client: Client, model: Model, texts: Sequence[str], words: Sequence[str], scores: WordScores, timeout: float | None
-) -> list[FilledText]:
-    """Asks for words at the masks of texts; texts and words that the server rejects are noted and left out."""
-    texts, words = list(texts), list(words)
-    while texts and words:
-        try:
-            return list(client.fill_mask(texts, model=model, candidates=words, timeout=timeout))
-        except InvalidArgument as error:
-            named = next(filter(None, (REJECTED.fullmatch(each.field) for each in error.field_violations)), None)
-            if named is None:
-                raise
-            place = int(named[2])
-            if named[1] == "texts":
-                text = texts.pop(place)
-                scores.texts[text] = re.sub(r"texts\[\d+\]", "the text", error.message)
-            else:
-                word = words.pop(place)
-                for text in texts:
-                    scores.words[before(text), word] = UNWRITABLE
-    return []
+def _unwritable(error: InvalidArgument) -> int | None:
+    """Returns the place of the word that the vocabulary can't write; None for another error."""
+    found = next(filter(None, (WORD.fullmatch(each.field) for each in error.field_violations)), None)
+    return None if found is None else int(found[1])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bertscope._display import short_repr
 from bertscope.client import Client
 from bertscope.errors import invalid_argument
+from bertscope.files import File
 from bertscope.models import Model, short_name
 from bertscope.studies.asking import Outcome, ask_pairs, ask_words
 from bertscope.studies.asking_facts import ask_facts
@@ -15,7 +19,8 @@ from bertscope.studies.comparisons import Difference, compare
 from bertscope.studies.definition import Definition
 from bertscope.studies.easy_facts import with_easy_groups
 from bertscope.studies.inquiry import OnStage
-from bertscope.studies.items import Blank, Choice, Item, Known, Pair, Skipped
+from bertscope.studies.items import Blank, Choice, Known, Pair, Skipped
+from bertscope.studies.kept_rows import KeptRows
 from bertscope.studies.measures import Measure, Verdict, judge, measures
 from bertscope.studies.readers import Questions
 
@@ -83,42 +88,52 @@ def run_study(
     *,
     model: str | Model | None = None,
     baseline: str | Model | None = None,
+    rows: File | None = None,
+    resume: bool = False,
     timeout: float | None = None,
     on_stage: OnStage | None = None,
 ) -> StudyResult:
     """Asks all items of a study. `baseline` is a second model to compare with. `on_stage` hears of progress.
 
-    Raises NotFound for a model that is not hosted, and InvalidArgument if the model has no masked-LM head.
+    `rows` is a folder that keeps the answers, a file of rows for each part and model; with `resume` a study goes on with those
+    that it has. A server that goes away after the first answer is waited for, as in `write_items`.
+
+    Raises NotFound for a model that is not hosted, InvalidArgument if the model has no masked-LM head, FailedPrecondition for a
+    folder that has rows without `resume`, or rows of other items, options or weights, and OSError if rows can't be written.
     """
     models = [client.get_model(model), *([] if baseline is None else [client.get_model(baseline)])]
     for each in models:
         if "cloze" not in each.capabilities:
             raise invalid_argument("model", f"{short_name(each)} has no masked-LM head; ask one whose capabilities have cloze")
-    parts = [_part(client, models, each, timeout, on_stage) for each in questions]
+    with _folder(rows) as folder:
+        kept = KeptRows(client, folder, timeout)
+        kept.begin(resume=resume)
+        parts = [_part(kept, models, each, on_stage) for each in questions]
     return StudyResult(definition, tuple(models), tuple(parts))
 
 
-def _part(
-    client: Client, models: Sequence[Model], questions: Questions, timeout: float | None, on_stage: OnStage | None
-) -> PartResult:
+@contextmanager
+def _folder(rows: File | None) -> Iterator[Path]:
+    """Gives the folder of rows; unless one is named, one that does not stay."""
+    if rows is not None:
+        yield Path(rows)
+        return
+    with TemporaryDirectory(prefix="bertscope-") as folder:
+        yield Path(folder)
+
+
+def _part(kept: KeptRows, models: Sequence[Model], questions: Questions, on_stage: OnStage | None) -> PartResult:
     if not questions.read.items:
         return PartResult(questions)
-    questions = with_easy_groups(client, models[0], questions, timeout, on_stage)
+    questions = with_easy_groups(kept, models[0], questions, on_stage)
     items = questions.read.items
-    answers = [_answers(client, model, questions, items, timeout, on_stage) for model in models]
+    answers = [_answers(kept, model, questions, on_stage) for model in models]
     differences = compare(questions.part, items, answers[0].outcomes, answers[1].outcomes) if len(answers) > 1 else ()
     return PartResult(questions, tuple(answers), differences)
 
 
-def _answers(
-    client: Client,
-    model: Model,
-    questions: Questions,
-    items: Sequence[Item],
-    timeout: float | None,
-    on_stage: OnStage | None,
-) -> Answers:
-    part, stage = questions.part, f"{questions.part.name}, {short_name(model)}"
+def _answers(kept: KeptRows, model: Model, questions: Questions, on_stage: OnStage | None) -> Answers:
+    part, items, stage = questions.part, questions.read.items, f"{questions.part.name}, {short_name(model)}"
 
     def show(done: int, total: int) -> None:
         if on_stage is not None:
@@ -126,13 +141,13 @@ def _answers(
 
     if part.ask == "pair":
         pairs = [item for item in items if isinstance(item, Pair)]
-        outcomes = ask_pairs(client, model, pairs, part.scoring, timeout, show)
+        outcomes = ask_pairs(kept, part.name, model, pairs, part.scoring, show)
     elif questions.by_facts:
         known = [item for item in items if isinstance(item, Known)]
-        outcomes = ask_facts(client, model, known, timeout, show, questions.read.vocabulary)
+        outcomes = ask_facts(kept, part.name, model, known, show, questions.read.vocabulary)
     else:
         questioned = [item for item in items if isinstance(item, Choice | Blank)]
-        outcomes = ask_words(client, model, questioned, timeout, show)
+        outcomes = ask_words(kept, part.name, model, questioned, show)
     found = measures(part, items, outcomes)
     skipped = Skipped()
     for item, outcome in zip(items, outcomes, strict=True):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bertscope.client import Client
+from bertscope.facts.names import NAME_NOUNS, guessed, name_questions
+from bertscope.facts.questions import relations_by_name
 from bertscope.models import Model, short_name
-from bertscope.results import TextsProgress
+from bertscope.studies.asking_facts import fact_results
 from bertscope.studies.inquiry import OnStage
 from bertscope.studies.items import Item, Known
+from bertscope.studies.kept_rows import KeptRows
 
 if TYPE_CHECKING:
     from bertscope.studies.readers import Questions
@@ -17,23 +19,27 @@ if TYPE_CHECKING:
 EASY, HARD = "easy to guess", "not easy to guess (UHN)"
 
 
-def with_easy_groups(
-    client: Client, model: Model, questions: Questions, timeout: float | None, on_stage: OnStage | None
-) -> Questions:
+def with_easy_groups(kept: KeptRows, model: Model, questions: Questions, on_stage: OnStage | None) -> Questions:
     """Returns a part whose facts have one group more, EASY or HARD, if its definition says `uhn`; else the part itself.
 
     A fact is easy if its subject contains a right object, letter case ignored, or if the model guesses the object from a part
-    of the person's name. A baseline is asked the same facts: those that are easy for the model.
+    of the person's name, as in `Client.guess_by_name`. A baseline is asked the same facts: those that are easy for the model.
     """
     if not questions.part.options.get("uhn"):
         return questions
+    name = questions.part.name
 
-    def show(progress: TextsProgress) -> None:
-        if on_stage is not None and progress.total is not None:
-            on_stage(f"{questions.part.name}, names, {short_name(model)}", progress.done, progress.total)
+    def show(done: int, total: int) -> None:
+        if on_stage is not None:
+            on_stage(f"{name}, names, {short_name(model)}", done, total)
 
     known = [item for item in questions.read.items if isinstance(item, Known)]
-    by_name = client.guess_by_name([item.fact for item in known], model=model, on_progress=show, timeout=timeout)
+    numbers, asked, relations = name_questions([item.fact for item in known], NAME_NOUNS)
+    by_name: frozenset[int] = frozenset()
+    if asked:
+        found = fact_results(kept, f"{name}-names", model, asked, relations_by_name(relations), show)
+        taken = [(number, result) for number, result in zip(numbers, found, strict=True) if not isinstance(result, str)]
+        by_name = guessed([number for number, _ in taken], [result for _, result in taken])
     divided: list[Item] = []
     for index, item in enumerate(known):
         subject = item.fact.subject.lower()

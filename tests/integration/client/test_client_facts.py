@@ -129,6 +129,26 @@ def test_a_table_by_relation(host: Host, files: Path, command: Any) -> None:
     assert (files / "p.png").stat().st_size > 1000
 
 
+def test_rows_give_the_same_table(host: Host, files: Path, command: Any) -> None:
+    paths = [str(files / "P36.jsonl"), str(files / "P103.jsonl")]
+    words = (host.target, "facts", *paths, "--templates", str(files / "relations.jsonl"), "--model", "bert", "--prior")
+    code, shown, _ = command(*words)
+    assert code == 0
+    rows = str(files / "rows.jsonl")
+    assert command(*words, "--rows", rows) == (0, f"{shown}wrote {rows}: 21 rows\n", "")
+    assert command(*words, "--rows", rows, "--resume") == (0, f"{shown}wrote {rows}: 21 rows, 21 of them before\n", "")
+    with (files / "P103.jsonl").open("a") as file:
+        file.write('\n{"sub_label": "a [MASK]", "obj_label": "the"}\n{broken\n')
+    code, _, error = command(*words, "--rows", rows, "--resume")
+    assert code == 1 and f"{paths[1]}, line 3: is not JSON" in error
+    code, shown, error = command(*words, "--rows", rows, "--resume", "--skip-broken")
+    assert code == 0 and shown.endswith(f"wrote {rows}: 21 rows, 21 of them before; left out 2 items\n")
+    assert f"{paths[1]}, line 2: " in error and f"{paths[1]}, line 3: is not JSON" in error
+    Path(paths[1]).write_text(Path(paths[1]).read_text().replace("{broken", ""))
+    code, _, error = command(*words, "--rows", rows, "--resume")
+    assert (code, error) == (1, f"bertscope: {paths[1]}, line 2: subject has a mask; a question has one mask, for [Y]\n")
+
+
 def test_decoded_objects(host: Host, files: Path, command: Any) -> None:
     code, shown, _ = command(
         *(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import bertscope
@@ -19,6 +21,7 @@ from bertscope.v1 import cloze_facts_pb2 as facts_pb2
 from tests.support.fake_server import PROVENANCE
 
 Fact, Relation, Template = bertscope.Fact, bertscope.FactRelation, bertscope.FactTemplate
+FactRelation, FactResult = bertscope.FactRelation, bertscope.FactResult
 CAPITAL = Relation(
     "capital", ["The capital of [X] is [Y].", "[Y], capital of [X].", Template("The capital of [X] is not [Y].", negated=True)]
 )
@@ -72,7 +75,7 @@ def reply() -> facts_pb2.QueryFactsResponse:
 
 
 def answers() -> FactAnswers:
-    return joined([read_facts_reply(RELATIONS, ASKED, reply())], RELATIONS)
+    return joined(read_facts_reply(RELATIONS, ASKED, reply()), RELATIONS)
 
 
 def test_p_at_k_and_mrr_of_the_first_template_the_best_and_the_mean() -> None:
@@ -140,7 +143,7 @@ def test_the_person_name_filter_asks_about_each_part_once() -> None:
         ranked_among=[1, 1],
         provenance=PROVENANCE,
     )
-    results = read_facts_reply(relations_by_name(relations), questions, texts).results
+    results = read_facts_reply(relations_by_name(relations), questions, texts)
     assert guessed(numbers, results) == {0}
 
 
@@ -224,6 +227,25 @@ def test_what_cannot_be_sent_is_refused_by_its_field(make: object, field: str) -
     with pytest.raises(bertscope.InvalidArgument) as caught:
         make()  # type: ignore[operator]
     assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_answers_are_read_back_from_their_rows(tmp_path: Path, suffix: str) -> None:
+    expected, path = answers(), tmp_path / f"rows{suffix}"
+
+    def query_facts(facts: Iterator[Fact]) -> Iterator[FactResult]:
+        for fact, result in zip(facts, expected, strict=True):
+            assert fact == result.fact
+            yield result
+
+    bertscope.write_items(path, ASKED, query_facts)  # type: ignore[arg-type]  # an iterator will do
+    found = bertscope.read_fact_rows(path, RELATIONS.values())
+    source = dataclasses.replace(expected.provenance, device="")
+    assert found.provenance == source
+    assert found.results == tuple(dataclasses.replace(result, provenance=source) for result in expected)
+    assert (found.ranked_among, found.vocabulary_left_out, found.scoring) == ({"capital": 500, "born": 0}, 3, "single_entry")
+    with pytest.raises(bertscope.InvalidArgument, match="row 1: is no answer about these relations"):
+        bertscope.read_fact_rows(path, FactRelation("other", "[X] [Y]"))
 
 
 def test_replies_that_break_the_contract() -> None:

@@ -371,7 +371,7 @@ def test_columns_of_several_types_are_texts_in_parquet(tmp_path: Path) -> None:
         ([bertscope.Item("t", {"model": 1})], "have a column 'model'"),
         ([bertscope.Item("t", {"item": 1})], "item 1 has a column 'item', which is not free"),
         ([bertscope.Item("t", {"a": 1}), bertscope.Item("t", {"a": 1, "b": 2})], "item 2 has a column 'b'"),
-        ([("a", "b", "c")], "must be a text, a pair, or an Item"),
+        ([("a", "b", "c")], "must be a text, a pair, a Fact, or an Item"),
         ("text", r"must be many; write \[text\]"),
     ],
 )

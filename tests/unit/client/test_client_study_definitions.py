@@ -10,7 +10,7 @@ import bertscope
 import pytest
 from bertscope.facts.questions import Fact, FactRelation, templates_of
 from bertscope.models import Model
-from bertscope.studies.asking import Outcome, Score, WordScores, outcome
+from bertscope.studies.asking import Outcome, Score, WordScores, note, outcome
 from bertscope.studies.comparisons import compare
 from bertscope.studies.declared import Answers, PartResult
 from bertscope.studies.declared_page import comparison_lines, difference_table, figures_table, left_out, verdict_line
@@ -281,7 +281,15 @@ def test_outcomes_are_strict_and_say_why_an_item_is_skipped() -> None:
     scores = WordScores(
         {("a [MASK]", "x"): Score(-1.0, 3), ("a [MASK]", "y"): Score(-1.0, 3), ("b [MASK]", "x"): Score(-2.0, 9)}
     )
-    scores.texts["c [MASK]"] = "the text is too long"
+    several = {
+        "text": "a [MASK]",
+        "words": ["z", "é"],
+        "rejected": None,
+        "log_probabilities": [-9.0, None],
+        "ranks": [None] * 2,
+    }
+    note(scores, {**several, "ranks": [None, None], "unwritable": ["é"]})
+    note(scores, {"text": "c [MASK]", "words": ["x"], "rejected": "the text is too long"})
     assert outcome(Choice((("a [MASK]", "x"), ("a [MASK]", "y"))), scores) == Outcome(tied=True)
     assert outcome(Choice((("a [MASK]", "x"), ("b [MASK]", "x"))), scores) == Outcome(right=True)
     assert outcome(Choice((("b [MASK]", "x"), ("a [MASK]", "x"))), scores) == Outcome()
@@ -290,6 +298,7 @@ def test_outcomes_are_strict_and_say_why_an_item_is_skipped() -> None:
     )
     assert outcome(Choice((("c [MASK]", "x"), ("a [MASK]", "x"))), scores).skipped == "the text is too long"
     assert outcome(Blank("a [MASK]", ("z", "y")), scores) == Outcome(rank=3)
+    assert outcome(Blank("a [MASK]", ("é", "z")), scores).skipped == "the vocabulary can't write it"
 
 
 def result(tmp_path: Path, outcomes: list[Outcome], other: list[Outcome] | None = None) -> PartResult:

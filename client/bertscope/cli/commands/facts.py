@@ -9,18 +9,21 @@ import typer
 
 from bertscope.choices import ObjectScoring, TemplateChoice
 from bertscope.cli import options
+from bertscope.cli.commands.fact_rows import FactSource, answered_in_rows
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.items import RowOptions
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import facts as view
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import answering
 from bertscope.cli.views.table_files import require_table, write_table
-from bertscope.facts.fact_files import read_facts, read_templates, read_words
+from bertscope.facts.fact_files import read_templates, read_words
 from bertscope.facts.knowledge import ANSWER_COLUMNS
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate, templates_of
+from bertscope.items.run import WrittenItems
 from bertscope.plots.facts import save_facts
 
 GOLDS = "golds"
@@ -78,6 +81,7 @@ def facts(
     server: ServerOptions,
     base: InterventionOptions,
     questions: QuestionOptions,
+    rows: RowOptions,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -116,40 +120,39 @@ def facts(
     """Show what a model knows: how often it gives the right object of a fact ("The capital of [X] is [Y].").
 
     A table by relation has P@1 and P@10 with intervals, and how many facts were skipped and why. --negated adds negated probes,
-    --prior what is likely without the subject, and several templates the consistency over paraphrases.
+    --prior what is likely without the subject, and several templates the consistency over paraphrases. With --rows, a row for
+    each fact is written as its answers come, and --resume goes on with a file that was cut short.
     """
     output_files.require_plot(plot)
     require_table(output)
+    rows.require()
     names = specifications.columns("--columns", columns)
-    asked: list[Fact] = []
+    source = FactSource()
     for path in files:
-        given = names if path.suffix.lower() in (".tsv", ".csv") else None
-        asked += read_file(path, lambda path, given=given: read_facts(path, relation=relation, columns=given, limit=limit))
-    relations = questions.relations(asked)
+        read_file(path, lambda path: source.add(path, relation, names, limit, skip_broken=rows.skip_broken))
+    relations = questions.relations(source.facts)
     vocabulary = [] if questions.vocabulary is None else read_file(questions.vocabulary, read_words)
-    arguments: dict[str, Any] = {
-        "model": model,
-        "interventions": base.interventions(),
-        "reference_texts": base.reference_texts(),
-        "timeout": timeout,
+    reading: dict[str, Any] = {"interventions": base.interventions(), "reference_texts": base.reference_texts()}
+    asked: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "scoring": scoring or "single_entry",
+        "max_pieces": max_pieces,
+        "top_k": top_k,
+        "prior": prior,
+        **reading,
     }
+    written: WrittenItems | None = None
     with server.connect(timeout) as client:
-        with answering("asking") as show:
-            found = client.query_facts(
-                asked,
-                relations.values(),
-                vocabulary=vocabulary,
-                scoring=scoring or "single_entry",
-                max_pieces=max_pieces,
-                top_k=top_k,
-                prior=prior,
-                on_progress=show,
-                **arguments,
-            )
+        if rows.file is not None:
+            found, written = answered_in_rows(client, source, [*relations.values()], rows, model, asked)
+        else:
+            with answering("asking") as show:
+                found = client.query_facts(source.facts, relations.values(), model=model, on_progress=show, **asked)
         easy = None
         if uhn:
             with answering("asking about names") as show:
-                by_name = client.guess_by_name(asked, on_progress=show, **arguments)
+                facts = [result.fact for result in found]
+                by_name = client.guess_by_name(facts, model=model, on_progress=show, **reading)
             easy = view.LeftOut(len(found.objects_in_subjects), len(by_name - found.objects_in_subjects))
             found = found.without(found.objects_in_subjects | by_name)
     scores = found.scores(by)
@@ -161,9 +164,10 @@ def facts(
         print_json(view.document(found, scores, easy))
         return
     view.print_scores(console(), found, scores, easy)
-    for written in (output, plot):
-        if written is not None:
-            console().print(f"wrote {written}", soft_wrap=True)
+    if written is not None:
+        source.report(written)
+    for path in filter(None, (output, plot)):
+        console().print(f"wrote {path}", soft_wrap=True)
 
 
 def read_file(path: Path, read: Any) -> Any:

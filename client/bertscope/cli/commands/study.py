@@ -10,9 +10,10 @@ from typer.core import TyperGroup
 
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.items import GOES_ON, stopped_in_one_line
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
-from bertscope.cli.views.output import Failure, console, plural, printable
+from bertscope.cli.views.output import Failure, UsageError, console, plural, printable
 from bertscope.cli.views.progress import studying, waiting
 from bertscope.cli.views.study import print_list, print_study
 from bertscope.errors import InvalidArgument
@@ -126,10 +127,22 @@ def declared(
         typer.Option("--vocabulary", metavar="FILE", help="Rank blanks and facts among these words: one a line, as LAMA's."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="PART", help="Ask this part alone. Repeatable.")] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option("--rows", metavar="FOLDER", help="Keep the answers in this folder, a file for each part and model."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the answers in the folder; begin if there are none.")
+    ] = False,
     model: options.ModelName = None,
     timeout: options.Timeout = options.TIMEOUT,
 ) -> None:
-    """Redo a declared study: print its figures beside published ones, and write them as one page."""
+    """Redo a declared study: print its figures beside published ones, and write them as one page.
+
+    With --rows, each answer is kept as it comes, and --resume goes on with a study that was cut short.
+    """
+    if resume and rows is None:
+        raise UsageError("--resume goes with --rows FOLDER")
     output_files.require_output(output, PAGE_FORMATS)
     if output is not None and importlib.util.find_spec("matplotlib") is None:
         raise Failure("figures need matplotlib: pip install matplotlib")
@@ -141,8 +154,29 @@ def declared(
         raise Failure(f"{error.filename}: {error.strerror}") from error
     except InvalidArgument as error:
         raise Failure(f"{error.field_violations[0].field}: {error.message}") from error
-    with server.connect(timeout) as client, studying() as show:
-        result = run_study(client, definition, questions, model=model, baseline=baseline, timeout=timeout, on_stage=show)
+    asked = False
+
+    def how() -> str:
+        return f"; {rows} keeps the answers so far: {GOES_ON}" if asked and rows is not None else ""
+
+    with server.connect(timeout) as client, stopped_in_one_line(rows, how), studying() as show:
+
+        def on_stage(stage: str, done: int, total: int | None) -> None:
+            nonlocal asked
+            asked = True
+            show(stage, done, total)
+
+        result = run_study(
+            client,
+            definition,
+            questions,
+            model=model,
+            baseline=baseline,
+            rows=rows,
+            resume=resume,
+            timeout=timeout,
+            on_stage=on_stage,
+        )
     screen = console()
     print_study(screen, result)
     if output is not None:

@@ -22,11 +22,15 @@ from bertscope.errors import BertscopeError, InvalidArgument
 from bertscope.files import ItemKind
 from bertscope.items.row_file import ROW_FORMATS
 from bertscope.items.run import PATIENCE_SECONDS, Answer, RowsProgress, WrittenItems, write_items
-from bertscope.items.sources import Item, ItemFile
+from bertscope.items.sources import Item, ItemFile, Items
 from bertscope.table_rows import Broken
 
 T = TypeVar("T")
 
+
+Place = Callable[[Item[Any]], str]
+"""Names an item's place: "FILE, line 3"."""
+GOES_ON = "the same command with --resume goes on"
 
 Resume = Annotated[bool, typer.Option("--resume", help="Go on where the file of rows ends; begin if there is none.")]
 SkipBroken = Annotated[
@@ -135,9 +139,9 @@ class LeftOut:
         """Notes a line that can't be read."""
         self._print(str(error))
 
-    def rejected(self, path: Path) -> Callable[[Item[Any], InvalidArgument], None]:
-        """Returns the function that notes an item that the server rejected."""
-        return lambda item, error: self._print(f"{path}, line {item.number}: {why_rejected(error)}")
+    def rejected(self, place: Place) -> Callable[[Item[Any], InvalidArgument], None]:
+        """Returns the function that notes an item that the server rejected; `place` names it."""
+        return lambda item, error: self._print(f"{place(item)}: {why_rejected(error)}")
 
     def _print(self, line: str) -> None:
         self.number += 1
@@ -183,18 +187,39 @@ def write_rows(
 
     However it ends before, the file has a whole row for each answer; the error is one line that says how to go on.
     """
-    assert out.file is not None  # noqa: S101  # the command has seen to it
     left_out = LeftOut()
     items = source.read(left_out.broken if out.skip_broken else None)
-    rejected = left_out.rejected(source.path) if out.skip_broken else None
+    written = write_known_rows(items, lambda item: f"{source.path}, line {item.number}", left_out, out, ask, options, doing)
+    report(written, left_out)
+
+
+def write_known_rows(
+    items: Items[T],
+    place: Place,
+    left_out: LeftOut,
+    out: RowsTo,
+    ask: Callable[..., Generator[Answer, None, None]],
+    options: Mapping[str, Any],
+    doing: str,
+) -> WrittenItems:
+    """Does the same for items that were read before, and says nothing; `left_out` has those that could not be read."""
+    assert out.file is not None  # noqa: S101  # the command has seen to it
+    rejected = left_out.rejected(place) if out.skip_broken else None
     counted = _Counted()
-    with _stopped_in_one_line(out.file, counted, items), answering(doing) as show:
+
+    def how() -> str:
+        if counted.rows is None:
+            return ""
+        of = "" if items.total is None else f" of {items.total}"
+        return f"; {out.file} has {counted.rows}{of} {'row' if items.total == 1 else 'rows'}: {GOES_ON}"
+
+    with stopped_in_one_line(out.file, how), answering(doing) as show:
 
         def progress(event: RowsProgress) -> None:
             counted.rows = event.rows
             show(event)
 
-        written = write_items(
+        return write_items(
             out.file,
             items,
             ask,
@@ -204,7 +229,6 @@ def write_rows(
             on_progress=progress,
             patience=PATIENCE_SECONDS if out.patience is None else out.patience,
         )
-    _report(written, left_out.number)
 
 
 class _Counted:
@@ -212,21 +236,16 @@ class _Counted:
     """The rows of the file; None before the first answer."""
 
 
-def _report(written: WrittenItems, left_out: int) -> None:
+def report(written: WrittenItems, left_out: LeftOut) -> None:
+    """Says how many rows a file has, and how many items have none."""
     before = f", {written.resumed} of them before" if written.resumed else ""
-    without = f"; left out {plural(left_out, 'item')}" if left_out else ""
+    without = f"; left out {plural(left_out.number, 'item')}" if left_out.number else ""
     console().print(f"wrote {written.path}: {plural(written.rows, 'row')}{before}{without}", soft_wrap=True)
 
 
 @contextmanager
-def _stopped_in_one_line(output: Path, counted: _Counted, items: ItemFile[Any]) -> Iterator[None]:
-    """Turns the end of a run before its time into a line that says how to go on."""
-
-    def how() -> str:
-        if counted.rows is None:
-            return ""
-        return f"; {output} has {counted.rows} of {plural(items.total, 'row')}: the same command with --resume goes on"
-
+def stopped_in_one_line(output: Path | None, how: Callable[[], str]) -> Iterator[None]:
+    """Turns the end of a run before its time into a line; `how` says how to go on, or nothing if there is nothing to keep."""
     try:
         with _ended_by_signals():
             yield
@@ -235,9 +254,9 @@ def _stopped_in_one_line(output: Path, counted: _Counted, items: ItemFile[Any]) 
     except _Ended as error:
         raise Terminated(f"ended by {error}{how()}") from None
     except OSError as error:
-        raise Failure(f"cannot write {output}: {error.strerror or error}{how()}") from error
+        raise Failure(f"cannot write {output or 'rows'}: {error.strerror or error}{how()}") from error
     except BertscopeError as error:
-        if counted.rows is None:
+        if not how():
             raise
         error.message = f"{error}{how()}"
         error.field_violations = ()

@@ -1,0 +1,207 @@
+"""Facts and studies that are disturbed in every way end with the rows, figures and page of undisturbed ones, byte for byte."""
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import bertscope
+import pytest
+
+from tests.support.disturbance import COMMAND, during, rows_of
+from tests.support.process import Process
+from tests.support.tiny import write_checkpoint
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+FLAGS = ("--batch-tokens", "1")
+"""Every text runs alone: what shares a batch with it moves its seventh digit."""
+COUNT = 600
+STUDY = """
+title = "Mine"
+paper = "None"
+
+[[part]]
+name = "forms"
+title = "Forms"
+asked = "Which form?"
+definition = "The likelier one."
+reader = "table"
+files = ["forms.csv"]
+ask = "choice"
+
+[[part]]
+name = "facts"
+title = "Facts"
+asked = "Which object?"
+definition = "Its rank."
+reader = "facts"
+files = ["facts.csv"]
+relations = {facts = ["[X] is [Y] ."]}
+ask = "fact"
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes rows into a folder of its own."""
+
+    words: tuple[str, ...]
+    grows: str
+    """The file that grows first."""
+
+    def run(self, target: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.command(target, *more), cwd=folder, capture_output=True, text=True, timeout=300)
+
+    def begin(self, target: str, folder: Path, *more: str) -> subprocess.Popen[str]:
+        command = self.command(target, *more)
+        return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def command(self, target: str, *more: str) -> list[str]:
+        return [*COMMAND, *self.words, "--target", target, *more]
+
+
+JOBS = {
+    "facts": Job(("facts", "facts.csv", "--template", "[X] is [Y] .", "--rows", "rows.csv"), "rows.csv"),
+    "study": Job(("study", "mine.toml", "--data", ".", "--rows", "rows", "--output", "page.html"), "rows/forms.tiny.jsonl"),
+}
+
+
+@pytest.fixture(params=JOBS)
+def job(request: pytest.FixtureRequest) -> Job:
+    return JOBS[request.param]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
+    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}", *FLAGS) as process:
+        process.wait_until_serving()
+        yield process
+
+
+def folder_of(path: Path) -> Path:
+    """A folder with all that is asked about."""
+    path.mkdir()
+    forms = "".join(f"the {number} [MASK] .,of,{'the' if number % 9 else 'unheard'}\n" for number in range(COUNT))
+    (path / "forms.csv").write_text("text,right,wrong\n" + forms)
+    facts = "".join(f"{number} cats,{'the' if number % 9 else 'unheard'}\n" for number in range(COUNT))
+    (path / "facts.csv").write_text("subject,object\n" + facts)
+    (path / "mine.toml").write_text(STUDY)
+    return path
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    """All that a job has written."""
+    found = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("forms.csv", "facts.csv", "mine.toml")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, steady: Process) -> dict[str, dict[str, bytes]]:
+    found = {}
+    for name, job in JOBS.items():
+        folder = folder_of(tmp_path_factory.mktemp("whole") / name)
+        done = job.run(steady.target, folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        found[job.grows] = written(folder)
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "job")
+
+
+@pytest.fixture
+def whole(undisturbed: dict[str, dict[str, bytes]], job: Job) -> dict[str, bytes]:
+    return undisturbed[job.grows]
+
+
+def test_a_killed_server_of_two_costs_nothing(
+    steady: Process, launch: Callable[..., Process], checkpoint: Path, job: Job, folder: Path, whole: dict[str, bytes]
+) -> None:
+    victim = launch("--model", f"tiny={checkpoint}", *FLAGS)
+    victim.wait_until_serving()
+    with job.begin(f"{steady.target},{victim.target}", folder) as client:
+        during(folder / job.grows, COUNT // 4, victim.popen.kill).join()
+        _, err = client.communicate(timeout=300)
+    assert (client.returncode, err) == (0, "")
+    assert written(folder) == whole
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_client_that_is_ended_goes_on(
+    steady: Process, job: Job, folder: Path, whole: dict[str, bytes], number: signal.Signals
+) -> None:
+    with job.begin(steady.target, folder) as client:
+        during(folder / job.grows, COUNT // 4, lambda: client.send_signal(number)).join()
+        _, err = client.communicate(timeout=60)
+    assert COUNT // 4 <= rows_of(folder / job.grows) < COUNT
+    if number == signal.SIGTERM:
+        assert (client.returncode, len(err.splitlines())) == (143, 1)
+        assert err.startswith("bertscope: ended by SIGTERM; ") and err.endswith("with --resume goes on\n")
+    assert job.run(steady.target, folder).returncode == 1  # nothing is overwritten
+    done = job.run(steady.target, folder, "--resume")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert written(folder) == whole
+
+
+def test_a_full_disk_leaves_whole_rows(steady: Process, job: Job, folder: Path, whole: dict[str, bytes]) -> None:
+    """A limit of the shell stands for the disk: the write that crosses it is cut in the middle of a row."""
+    command = ["bash", "-c", 'ulimit -f 60; exec "$@"', "bash", *job.command(steady.target)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.startswith("bertscope: cannot write rows") and "File too large" in done.stderr
+    kept = (folder / job.grows).read_bytes()
+    assert whole[job.grows].startswith(kept) and kept.endswith(b"\n")
+    assert job.run(steady.target, folder, "--resume").returncode == 0
+    assert written(folder) == whole
+
+
+def test_a_replaced_model_is_refused(
+    launch: Callable[..., Process], checkpoint: Path, job: Job, folder: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    other = write_checkpoint("roberta", tmp_path / "other")
+    server = launch("--model", f"tiny={checkpoint}", *FLAGS)
+    server.wait_until_serving()
+    with bertscope.Client(server.target) as client:
+
+        def load(source: Path) -> None:
+            client.load_model("tiny", source=str(source), replace=True, timeout=90)
+
+        with job.begin(server.target, folder) as running:
+            during(folder / job.grows, 1, lambda: load(other)).join()
+            _, err = running.communicate(timeout=300)
+        assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
+        kept = written(folder)
+        assert 0 < rows_of(folder / job.grows) < COUNT
+        done = job.run(server.target, folder, "--resume")
+        assert done.returncode == 1 and "the digest of the weights was sha256:" in done.stderr
+        assert written(folder) == kept
+        load(checkpoint)
+        assert job.run(server.target, folder, "--resume").returncode == 0
+        assert written(folder) == whole
+        load(other)  # Nothing is left to ask: the rows are still not those of this model.
+        if job.words[0] == "study":
+            done = job.run(server.target, folder, "--resume")
+            assert done.returncode == 1 and "the digest of the weights was sha256:" in done.stderr
+            assert written(folder) == whole
+
+
+def test_broken_facts_are_named_and_the_rest_kept(
+    steady: Process, folder: Path, undisturbed: dict[str, dict[str, bytes]]
+) -> None:
+    job, path = JOBS["facts"], folder / "facts.csv"
+    path.write_text(path.read_text() + "one cell\na [MASK],the\n")
+    done = job.run(steady.target, folder)
+    assert done.returncode == 1 and f"facts.csv, line {COUNT + 2}: has 1 columns" in done.stderr and not written(folder)
+    done = job.run(steady.target, folder, "--skip-broken")
+    assert done.returncode == 0 and done.stdout.endswith(f"wrote rows.csv: {COUNT} rows; left out 2 items\n")
+    assert f"facts.csv, line {COUNT + 2}: has 1 columns" in done.stderr and f"facts.csv, line {COUNT + 3}: " in done.stderr
+    assert written(folder) == undisturbed[job.grows]
