@@ -126,6 +126,13 @@ class Attend:
         return Answer(digest, arrays=maps)
 
 
+async def hidden_states(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ExtractHiddenStates, of all layers."""
+    texts = texts_of_lengths([12, 20, 9, 16], mask=False)
+    found = [text async for text in caller.client.extract_hidden_states(texts, model=model, timeout=seconds)]
+    return Answer(found[0].provenance.weights_digest, arrays=[text.states for text in found])
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Calls SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so it is not
@@ -283,6 +290,7 @@ REDUCTIONS: dict[str, Ask] = {
     "ScoreTexts": score_texts,
     "CompareTexts": compare_texts,
     "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),
+    "ExtractHiddenStates": hidden_states,
     "QueryFacts, candidates": Facts(facts.OBJECT_SCORING_CANDIDATES),
 }
 

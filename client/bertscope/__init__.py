@@ -131,6 +131,7 @@ from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
+from bertscope.representations.states import HiddenStates
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
 from bertscope.scores.inputs import ScoredInput, conditional
@@ -204,6 +205,7 @@ __all__ = [
     "HeadSums",
     "HeadSweep",
     "Health",
+    "HiddenStates",
     "InternalError",
     "Interval",
     "InvalidArgument",

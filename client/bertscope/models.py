@@ -104,7 +104,8 @@ class Model:
     weight_bytes: int
     """Size of the weight files, bytes."""
     capabilities: tuple[str, ...]
-    """Its capabilities: "attention", "cloze", "classification", "interventions", "ranking", "pruning"."""
+    """Its capabilities: "attention", "cloze", "classification", "interventions", "ranking", "pruning",
+    "hidden_states"."""
     state: str
     """Its state: "loading", "ready" or "unloading"."""
     weights_digest: str

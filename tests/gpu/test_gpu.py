@@ -169,9 +169,9 @@ def test_server_fills_masks(bert: Subject) -> None:
 @pytest.mark.parametrize("step_bytes", [1, 1 << 24])
 def test_server_streams_maps(bert: Subject, monkeypatch: pytest.MonkeyPatch, step_bytes: int) -> None:
     """All layers in one step, and one after the other from states kept on the device."""
-    from bertscope_service.analyses import attention
+    from bertscope_service.analyses import layer_steps
 
-    monkeypatch.setattr(attention, "STEP_BYTES", step_bytes)
+    monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
 
     async def run() -> list[NDArray[np.float32]]:
         async with serving(bert.folder) as channel:

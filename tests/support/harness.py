@@ -64,6 +64,7 @@ class Host:
         self.channel = self.connect()
         self.cloze = cloze_pb2_grpc.ClozeServiceStub(self.channel)
         self.attention = attention_pb2_grpc.AttentionServiceStub(self.channel)
+        self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
         self.models = model_pb2_grpc.ModelServiceStub(self.channel)
         self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
         self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
@@ -223,16 +224,17 @@ def refused(code: grpc.StatusCode) -> Iterator[list[Failure]]:
 
 
 class Maps:
-    """The attention of one text, put together from its header and chunks, which must cover its tensor exactly once."""
+    """The tensor of one text, put together from its header and chunks, which must cover it exactly once."""
 
-    def __init__(self, header: attention.AttentionHeader) -> None:
+    def __init__(self, header: Any) -> None:
         self.header = header
-        kind = {common_pb2.DATA_TYPE_FLOAT32: "<f4", common_pb2.DATA_TYPE_FLOAT16: "<f2"}[header.attention.dtype]
-        self.values: NDArray[Any] = np.zeros(header.attention.shape, dtype=kind)
+        tensor = announced(header)
+        kind = {common_pb2.DATA_TYPE_FLOAT32: "<f4", common_pb2.DATA_TYPE_FLOAT16: "<f2"}[tensor.dtype]
+        self.values: NDArray[Any] = np.zeros(tensor.shape, dtype=kind)
         self._bytes = self.values.reshape(-1).view(np.uint8)
         self._written = np.zeros(self._bytes.shape, dtype=np.int32)
 
-    def write(self, chunk: attention.AttentionChunk) -> None:
+    def write(self, chunk: Any) -> None:
         assert 1 <= len(chunk.data) <= 1024 * 1024
         place = slice(chunk.offset, chunk.offset + len(chunk.data))
         assert place.stop <= len(self._bytes)
@@ -243,13 +245,18 @@ class Maps:
         assert (self._written == 1).all()
 
 
+def announced(header: Any) -> common_pb2.Tensor:
+    """The tensor that a header announces."""
+    return header.attention if isinstance(header, attention.AttentionHeader) else header.states
+
+
 def read_maps(responses: Sequence[Any] | Iterator[Any]) -> list[Maps]:
     """All texts of a stream: headers in order, each before its chunks."""
     texts: list[Maps] = []
     for response in responses:
         if response.WhichOneof("event") == "header":
             assert response.header.input_index == len(texts)
-            assert not response.header.attention.data
+            assert not announced(response.header).data
             texts.append(Maps(response.header))
         else:
             texts[response.chunk.input_index].write(response.chunk)

@@ -14,6 +14,7 @@ from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope.v1 import representation_states_pb2 as states
 from google.protobuf.message import Message
 
 WORD = "tirilirilirili"
@@ -64,6 +65,7 @@ def good(folder: Path) -> dict[str, Message]:
         "CompareTexts": scores.CompareTextsRequest(sets=[SET]),
         "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
+        "ExtractHiddenStates": states.ExtractHiddenStatesRequest(inputs=[INPUT]),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
         "CompareAttention": attention_statistics.CompareAttentionRequest(other_model="models/headless", inputs=[INPUT]),
@@ -120,6 +122,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[facts.Fact(relation=1, subject=WORD, objects=[WORD])])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], scoring=facts.OBJECT_SCORING_CANDIDATES)),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
+    ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED], features=["[CLS]"], special_tokens=True)),
     ("ScoreRelations", relations.ScoreRelationsRequest(texts=[OVERLAPPING], relations=[WORD])),

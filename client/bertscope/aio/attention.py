@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
 from functools import partial
 
 from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
-from bertscope._rpc.channel import deadline
-from bertscope._rpc.splitting import OnRejected, Parts
-from bertscope._rpc.tasks import sleep
-from bertscope.aio.many_texts import AsyncManyTexts, OnTexts
+from bertscope._rpc.splitting import OnRejected
+from bertscope.aio.extraction import AsyncTensorStreams
+from bertscope.aio.many_texts import OnTexts
+from bertscope.attention.assembly import AttentionAssembler
 from bertscope.attention.description import AttentionDescription, describe_attention_request, read_description
 from bertscope.attention.maps import AttentionMaps, extract_attention_request
-from bertscope.attention.resumption import Extractions
 from bertscope.choices import DataType, Quantity
-from bertscope.errors import BertscopeError
 from bertscope.models import Model
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 
 
-class AsyncAttentionCalls(AsyncManyTexts):
+class AsyncAttentionCalls(AsyncTensorStreams):
     """The methods of `AsyncClient` that extract and describe attention."""
 
     def extract_attention(
@@ -114,23 +111,12 @@ class AsyncAttentionCalls(AsyncManyTexts):
         )
         return await self._sum(answers, AttentionDescription.merge, asked.total, on_progress)
 
-    async def _extract_attention(
+    def _extract_attention(
         self,
         request: attention_pb2.ExtractAttentionRequest,
         asked: Asked[common_pb2.TextInput],
         timeout: float | None,
         on_rejected: OnRejected | None = None,
     ) -> AsyncGenerator[AttentionMaps, None]:
-        parts = Parts(asked.items, asked.total, self._limit, large=True, on_rejected=on_rejected)
-        extractions = Extractions(request, parts, deadline(timeout, None), self._retries.attempts)
-        while (stream := extractions.next()) is not None:
-            messages = self._stream(stream.request, attention_pb2.ExtractAttentionResponse, stream.timeout)
-            try:
-                async with aclosing(messages):
-                    async for message in messages:
-                        maps = extractions.add(message)
-                        if maps is not None:
-                            yield maps
-                stream.end()
-            except BertscopeError as error:
-                await sleep(extractions.failed(error))
+        response = attention_pb2.ExtractAttentionResponse
+        return self._extract(request, response, AttentionAssembler, asked, timeout, on_rejected)

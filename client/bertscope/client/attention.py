@@ -4,24 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import closing
 from functools import partial
 
 from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
-from bertscope._rpc.channel import deadline
-from bertscope._rpc.splitting import OnRejected, Parts
-from bertscope._rpc.threads import sleep
+from bertscope._rpc.splitting import OnRejected
+from bertscope.attention.assembly import AttentionAssembler
 from bertscope.attention.description import AttentionDescription, describe_attention_request, read_description
 from bertscope.attention.maps import AttentionMaps, extract_attention_request
-from bertscope.attention.resumption import Extractions
 from bertscope.choices import DataType, Quantity
-from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.errors import BertscopeError
+from bertscope.client.extraction import TensorStreams
+from bertscope.client.many_texts import OnTexts
 from bertscope.models import Model
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 
 
-class AttentionCalls(ManyTexts):
+class AttentionCalls(TensorStreams):
     """The methods of `Client` that extract and describe attention."""
 
     def extract_attention(
@@ -122,16 +119,5 @@ class AttentionCalls(ManyTexts):
         timeout: float | None,
         on_rejected: OnRejected | None = None,
     ) -> Generator[AttentionMaps, None, None]:
-        parts = Parts(asked.items, asked.total, self._limit, large=True, on_rejected=on_rejected)
-        extractions = Extractions(request, parts, deadline(timeout, None), self._retries.attempts)
-        while (stream := extractions.next()) is not None:
-            messages = self._stream(stream.request, attention_pb2.ExtractAttentionResponse, stream.timeout)
-            try:
-                with closing(messages):
-                    for message in messages:
-                        maps = extractions.add(message)
-                        if maps is not None:
-                            yield maps
-                stream.end()
-            except BertscopeError as error:
-                sleep(extractions.failed(error))
+        response = attention_pb2.ExtractAttentionResponse
+        return self._extract(request, response, AttentionAssembler, asked, timeout, on_rejected)

@@ -44,6 +44,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """AblationService.PruneHeads: its heads can be removed from the weights."""
     CAPABILITY_NEXT_SENTENCE: _Capability.ValueType  # 7
     """ClozeService.FillMask with next_sentence: the model has the next-sentence head that it was pre-trained with."""
+    CAPABILITY_HIDDEN_STATES: _Capability.ValueType  # 8
+    """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """A kind of question that a model can answer."""
@@ -64,6 +66,8 @@ CAPABILITY_PRUNING: Capability.ValueType  # 6
 """AblationService.PruneHeads: its heads can be removed from the weights."""
 CAPABILITY_NEXT_SENTENCE: Capability.ValueType  # 7
 """ClozeService.FillMask with next_sentence: the model has the next-sentence head that it was pre-trained with."""
+CAPABILITY_HIDDEN_STATES: Capability.ValueType  # 8
+"""RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
+from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -35,6 +36,11 @@ class RepresentationServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.ExtractHiddenStates = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/ExtractHiddenStates',
+                request_serializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.FromString,
+                _registered_method=True)
         self.ReadLayers = channel.unary_unary(
                 '/bertscope.v1.RepresentationService/ReadLayers',
                 request_serializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.SerializeToString,
@@ -45,6 +51,21 @@ class RepresentationServiceStub(object):
 class RepresentationServiceServicer(object):
     """Answers questions about the hidden states of a model.
     """
+
+    def ExtractHiddenStates(self, request, context):
+        """Streams the hidden states of texts: for each text a header, then its states in chunks of at most 1 MiB.
+
+        Layer 0 is the embeddings, after their normalisation: what the first layer reads. Layer k is the output of layer k - 1; the last
+        one is what the masked-LM head reads, after the final normalisation where the architecture has one. Padding is never part of a
+        text's states.
+        A slow reader pauses the server between layers; it holds at most 48 MiB of finished states (or one step of a text, if that is
+        more) and never the device while it does.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+        hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ReadLayers(self, request, context):
         """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
@@ -63,6 +84,11 @@ class RepresentationServiceServicer(object):
 
 def add_RepresentationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ExtractHiddenStates': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExtractHiddenStates,
+                    request_deserializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.SerializeToString,
+            ),
             'ReadLayers': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadLayers,
                     request_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.FromString,
@@ -79,6 +105,33 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
 class RepresentationService(object):
     """Answers questions about the hidden states of a model.
     """
+
+    @staticmethod
+    def ExtractHiddenStates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/ExtractHiddenStates',
+            bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ReadLayers(request,

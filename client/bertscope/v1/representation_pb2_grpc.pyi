@@ -4,6 +4,7 @@ isort:skip_file
 What the layers of a hosted model hold."""
 
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
+from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 import abc as _abc_1
@@ -33,6 +34,17 @@ class RepresentationServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RepresentationServiceAsyncStub: ...
+    ExtractHiddenStates: _grpc.UnaryStreamMultiCallable[_representation_states_pb2.ExtractHiddenStatesRequest, _representation_states_pb2.ExtractHiddenStatesResponse]
+    """Streams the hidden states of texts: for each text a header, then its states in chunks of at most 1 MiB.
+
+    Layer 0 is the embeddings, after their normalisation: what the first layer reads. Layer k is the output of layer k - 1; the last
+    one is what the masked-LM head reads, after the final normalisation where the architecture has one. Padding is never part of a
+    text's states.
+    A slow reader pauses the server between layers; it holds at most 48 MiB of finished states (or one step of a text, if that is
+    more) and never the device while it does.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+    hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     ReadLayers: _grpc.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
     before all layers have run.
@@ -49,6 +61,17 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     """Answers questions about the hidden states of a model."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ExtractHiddenStates: _aio.UnaryStreamMultiCallable[_representation_states_pb2.ExtractHiddenStatesRequest, _representation_states_pb2.ExtractHiddenStatesResponse]  # type: ignore[assignment]
+    """Streams the hidden states of texts: for each text a header, then its states in chunks of at most 1 MiB.
+
+    Layer 0 is the embeddings, after their normalisation: what the first layer reads. Layer k is the output of layer k - 1; the last
+    one is what the masked-LM head reads, after the final normalisation where the architecture has one. Padding is never part of a
+    text's states.
+    A slow reader pauses the server between layers; it holds at most 48 MiB of finished states (or one step of a text, if that is
+    more) and never the device while it does.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+    hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     ReadLayers: _aio.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]  # type: ignore[assignment]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
     before all layers have run.
@@ -62,6 +85,23 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
 
 class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
     """Answers questions about the hidden states of a model."""
+
+    @_abc_1.abstractmethod
+    def ExtractHiddenStates(
+        self,
+        request: _representation_states_pb2.ExtractHiddenStatesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_states_pb2.ExtractHiddenStatesResponse], _abc.AsyncIterator[_representation_states_pb2.ExtractHiddenStatesResponse]]:
+        """Streams the hidden states of texts: for each text a header, then its states in chunks of at most 1 MiB.
+
+        Layer 0 is the embeddings, after their normalisation: what the first layer reads. Layer k is the output of layer k - 1; the last
+        one is what the masked-LM head reads, after the final normalisation where the architecture has one. Padding is never part of a
+        text's states.
+        A slow reader pauses the server between layers; it holds at most 48 MiB of finished states (or one step of a text, if that is
+        more) and never the device while it does.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+        hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
 
     @_abc_1.abstractmethod
     def ReadLayers(

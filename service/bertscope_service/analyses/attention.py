@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor
 from bertscope_service.analyses.observers.contributions import shares_of_rows
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity, zero_values
 from bertscope_service.analyses.observers.rollout import stack_products
@@ -20,42 +21,22 @@ from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
 
-STEP_BYTES = 16 * 1024 * 1024
-"""Consecutive layers run in one step while their maps stay below this size, so that a long text pauses between layers."""
-
 ZEROING_TOKENS = 8192
 """Tokens of one layer that a step of value zeroing runs: less than a second of a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """An ExtractAttention request; `layers` and `heads` are in the requested order, never empty; `itemsize` is 4 or 2 bytes.
-    `heads` is (0,) for a quantity that a layer has once."""
+    """An ExtractAttention request; `layers` and `heads` are in the requested order, never empty. `heads` is
+    (0,) for a quantity that a layer has once."""
 
     inputs: tuple[tuple[str, str | None], ...]
     layers: tuple[int, ...]
     heads: tuple[int, ...]
-    itemsize: int
+    dtype: torch.dtype
     words: bool
     truncate: bool
     quantity: Quantity = Quantity.WEIGHTS
-
-
-Maps = NDArray[np.float32] | NDArray[np.float16]
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionStep:
-    """The maps of the requested layers in [start, stop), and the row's state after them (None after the last step).
-
-    maps: [layers, heads, tokens, tokens], layers in ascending order; rows of weights sum to 1. product: of a rollout so far, or
-    the distances of value zeroing in a layer so far, float32 [length, length] on the device; None if there is nothing to
-    continue.
-    """
-
-    maps: Maps
-    state: State | None
-    product: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +45,8 @@ class AttentionObserver:
     `last`.
 
     words: number of the word of each token [tokens], to read maps by word (Clark et al. 2019, section 4.1); None for pieces.
-    product: as in `AttentionStep`, after the step before. tokens: those whose values value zeroing sets to zero in layer
+    product: of a rollout so far, or the distances of value zeroing in a layer so far, float32 [length, length] on the device,
+    after the step before; None if there is nothing to continue. tokens: those whose values value zeroing sets to zero in layer
     `stop` - 1; `layers` is empty until they are the last ones.
     """
 
@@ -110,8 +92,8 @@ class AttentionObserver:
                 states[row] = state.row(row)
                 products[row] = None if rollout is None else rollout.row(row, read.length)
 
-        def deal(arrays: tuple[NDArray[Any], ...]) -> list[AttentionStep]:
-            return [AttentionStep(*parts) for parts in zip(arrays, states, products, strict=True)]
+        def deal(arrays: tuple[NDArray[Any], ...]) -> list[LayerStep]:
+            return [LayerStep(*parts) for parts in zip(arrays, states, products, strict=True)]
 
         return Readout(tuple(read.maps for read in reads), deal)
 
@@ -123,7 +105,7 @@ class AttentionObserver:
             read.take(self.stop - 1, shares_of_rows(distances)[None])
         kept = None if self.last else (after if self.layers else state).row(0)
         step = kept, None if self.layers else distances
-        return Readout((read.maps,), lambda arrays: [AttentionStep(arrays[0], *step)])
+        return Readout((read.maps,), lambda arrays: [LayerStep(arrays[0], *step)])
 
 
 class _Read:
@@ -156,7 +138,7 @@ class _Read:
         self.maps[self.observer.layers.index(layer)] = chosen
 
 
-class TextPlan:
+class TextPlan(LayerTensor):
     """The plan to read one text's maps: its tokens, the shape of its tensor, and the steps in their order.
 
     Raises InvalidArgument for a text that is too long or holds no token.
@@ -165,7 +147,6 @@ class TextPlan:
     def __init__(self, query: AttentionQuery, index: int, tokenizer: TextTokenizer) -> None:
         tokenized = read_input(tokenizer, *query.inputs[index], f"inputs[{index}]", truncate=query.truncate)
         self.query = query
-        self.sequence = tokenized.sequence
         self.truncated = tokenized.truncated
         self.tokens: list[Piece] | list[Word] = tokenized.pieces(tokenizer)
         self._membership: NDArray[np.int64] | None = None
@@ -173,45 +154,27 @@ class TextPlan:
             self._membership, self.tokens = words_of(self.tokens, tokenized)
         size = len(self.tokens)
         self.shape = (len(query.layers), len(query.heads), size, size)
-        self.steps = tuple(self._steps())
-
-    @property
-    def bytes(self) -> int:
-        """Size of the tensor in the reply."""
-        return self.shape[0] * self.layer_bytes
-
-    @property
-    def step_bytes(self) -> int:
-        """Size of the largest step."""
-        return max((len(step.layers) for step in self.steps), default=0) * self.layer_bytes
-
-    @property
-    def layer_bytes(self) -> int:
-        """Size of one layer's maps in the reply."""
-        return self.query.itemsize * self.shape[1] * self.shape[2] ** 2
+        super().__init__(tokenized.sequence, query.layers, query.dtype.itemsize * len(query.heads) * size**2)
+        self.steps: tuple[AttentionObserver, ...] = tuple(self._steps())
 
     def _steps(self) -> Iterator[AttentionObserver]:
         """Yields the observer of each step; every step continues from the state that the one before left."""
-        layers = sorted(self.query.layers)
         if self.query.quantity is Quantity.VALUE_ZEROING:
             yield from self._zeroing_steps()
             return
-        many = max(1, STEP_BYTES // self.layer_bytes)
-        parts = [tuple(layers[begin : begin + many]) for begin in range(0, len(layers), many)]
-        dtype = torch.float32 if self.query.itemsize == 4 else torch.float16
+        parts = self.parts()
         start = 0
         for part in parts:
             stop = part[-1] + 1
             last = part is parts[-1]
             words, quantity = self._membership, self.query.quantity
-            yield AttentionObserver(start, stop, part, self.query.heads, dtype, words, last, quantity)
+            yield AttentionObserver(start, stop, part, self.query.heads, self.query.dtype, words, last, quantity)
             start = stop
 
     def _zeroing_steps(self) -> Iterator[AttentionObserver]:
         """Yields the observers of value zeroing, one or more for each layer."""
         layers, length = sorted(self.query.layers), len(self.sequence)
         many = max(1, ZEROING_TOKENS // length)
-        dtype = torch.float32 if self.query.itemsize == 4 else torch.float16
         start = 0
         for layer in layers:
             for begin in range(0, length, many):
@@ -222,7 +185,7 @@ class TextPlan:
                     layer + 1,
                     (layer,) if whole else (),
                     self.query.heads,
-                    dtype,
+                    self.query.dtype,
                     self._membership,
                     whole and layer == layers[-1],
                     self.query.quantity,
@@ -230,22 +193,12 @@ class TextPlan:
                 )
                 start = layer + 1 if whole else layer
 
-    def offset(self, layer: int) -> int:
-        """Returns where a layer's maps begin in the tensor, bytes."""
-        return self.query.layers.index(layer) * self.layer_bytes
 
-
-class AttentionPlan:
-    """The plan to read the maps of all texts of a query; its rows are the first steps.
+class AttentionPlan(LayerPlan[TextPlan]):
+    """The plan to read the maps of all texts of a query.
 
     Raises InvalidArgument for a text that is too long or holds no token.
     """
 
     def __init__(self, query: AttentionQuery, tokenizer: TextTokenizer) -> None:
-        self.texts = [TextPlan(query, index, tokenizer) for index in range(len(query.inputs))]
-        self.rows = [(text.sequence, text.steps[0]) for text in self.texts]
-
-    @property
-    def reply_bytes(self) -> int:
-        """Size of the largest step, bytes: the most that waits in memory for a client that reads slowly."""
-        return max((text.step_bytes for text in self.texts), default=0)
+        super().__init__([TextPlan(query, index, tokenizer) for index in range(len(query.inputs))])

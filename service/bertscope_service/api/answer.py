@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +24,7 @@ from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.api.checks import check_texts, check_tokens
 from bertscope_service.api.interventions import check_reference_texts, read_interventions, read_references
 from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -77,6 +78,7 @@ class Backend:
     limits: RequestLimits
     policy: SourcePolicy
     reply_memory: ReplyMemory
+    read_ahead: ReadAhead = field(default_factory=ReadAhead)
 
 
 @dataclass(frozen=True, slots=True)

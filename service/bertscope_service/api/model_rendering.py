@@ -37,6 +37,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
         model_pb2.CAPABILITY_RANKING: has.differentiable,
         model_pb2.CAPABILITY_PRUNING: has.prunable,
         model_pb2.CAPABILITY_NEXT_SENTENCE: has.next_sentence,
+        model_pb2.CAPABILITY_HIDDEN_STATES: has.hidden_states and not has.drops_tokens,
     }
     capabilities = [capability for capability, there in found.items() if there]
     ready_time = Timestamp()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_pb2_grpc
+from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_lens import plan_lens, render_lens
+from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
+from bertscope_service.api.tensor_streams import stream_tensors
 
 
 class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServicer):
@@ -14,6 +20,13 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+
+    async def ExtractHiddenStates(  # type: ignore[override]  # the interceptor sends bytes as they are
+        self, request: states_pb2.ExtractHiddenStatesRequest, context: Context
+    ) -> AsyncIterator[states_pb2.ExtractHiddenStatesResponse | bytes]:
+        async with aclosing(stream_tensors(self._backend, request, context, plan_extract_hidden_states, STATES)) as responses:
+            async for response in responses:
+                yield response
 
     async def ReadLayers(self, request: lens_pb2.ReadLayersRequest, context: Context) -> lens_pb2.ReadLayersResponse:
         return await answer(self._backend, request, context, plan_lens, render_lens, model=request.model)

@@ -8,6 +8,11 @@ from bertscope_service.analyses.word_maps import Word
 from bertscope_service.checkpoints.tokenizer import Piece
 
 
+def render_token(token: Piece | Word) -> common_pb2.Token:
+    """Renders a piece, or a word with its pieces."""
+    return render_word(token) if isinstance(token, Word) else render_piece(token)
+
+
 def render_piece(piece: Piece) -> common_pb2.Token:
     return common_pb2.Token(
         text=piece.text,

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from dataclasses import replace
 
+import torch
+
 from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
@@ -79,7 +81,7 @@ def _inputs(model: LoadedModel) -> Inputs:
     if capabilities.next_sentence:
         inputs += next_sentence_rows(tokenizer.encode_all([(text, text) for text in texts], truncate=True))
     if capabilities.observable:
-        query = AttentionQuery(pairs, (0,), (0,), 4, words=False, truncate=True)
+        query = AttentionQuery(pairs, (0,), (0,), torch.float32, words=False, truncate=True)
         inputs += AttentionPlan(query, tokenizer).rows
     return inputs
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import attention
-from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
+from bertscope_service.analyses import layer_steps
+from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
+from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.word_maps import Word
 from bertscope_service.encoders.base import Gates
@@ -27,9 +28,14 @@ INPUTS: tuple[tuple[str, str | None], ...] = (
 
 
 def query_of(
-    layers: Sequence[int], heads: Sequence[int], *, itemsize: int = 4, words: bool = False, truncate: bool = False
+    layers: Sequence[int],
+    heads: Sequence[int],
+    *,
+    dtype: torch.dtype = torch.float32,
+    words: bool = False,
+    truncate: bool = False,
 ) -> AttentionQuery:
-    return AttentionQuery(INPUTS, tuple(layers), tuple(heads), itemsize, words, truncate)
+    return AttentionQuery(INPUTS, tuple(layers), tuple(heads), dtype, words, truncate)
 
 
 def plans_of(subject: Subject, query: AttentionQuery) -> list[TextPlan]:
@@ -39,28 +45,28 @@ def plans_of(subject: Subject, query: AttentionQuery) -> list[TextPlan]:
 @torch.inference_mode()
 def run_step(
     subject: Subject, rows: Sequence[tuple[TextPlan, AttentionObserver, State | None]], gates: Gates | None = None
-) -> list[AttentionStep]:
+) -> list[LayerStep]:
     """One step of some plans in one batch."""
     encoder = subject.encoder
     states = [state for _, _, state in rows if state is not None]
     state = State.stack(states) if states else encoder.begin([plan.sequence for plan, _, _ in rows])
     placed = encoder.place_gates([gates] * len(rows))
     readout = AttentionObserver.run(encoder, state, placed, [observer for _, observer, _ in rows])
-    steps: list[AttentionStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
+    steps: list[LayerStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
     return steps
 
 
 def assemble(subject: Subject, plan: TextPlan, gates: Gates | None = None) -> NDArray[np.float32]:
     """All maps of a text, each written where the plan says that it belongs."""
-    dtype = np.dtype(np.float32 if plan.query.itemsize == 4 else np.float16)
+    dtype = np.dtype(np.float32 if plan.query.dtype is torch.float32 else np.float16)
     buffer = np.zeros(plan.bytes, dtype=np.uint8)
     state: State | None = None
     for observer in plan.steps:
         (step,) = run_step(subject, [(plan, observer, state)], gates)
         state = step.state
         assert (state is None) == (observer is plan.steps[-1])
-        assert step.maps.dtype == dtype
-        for layer, maps in zip(observer.layers, step.maps, strict=True):
+        assert step.values.dtype == dtype
+        for layer, maps in zip(observer.layers, step.values, strict=True):
             place = plan.offset(layer)
             assert maps.nbytes == plan.layer_bytes
             buffer[place : place + maps.nbytes] = np.ascontiguousarray(maps).view(np.uint8).reshape(-1)
@@ -126,7 +132,7 @@ def test_steps_cover_exactly_the_asked_layers(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, layers: list[int], heads: list[int]
 ) -> None:
     for step_bytes in (1, 4 * 30 * 30 * len(heads) * 2, 1 << 30):
-        monkeypatch.setattr(attention, "STEP_BYTES", step_bytes)
+        monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
         for plan in plans_of(subject, query_of(layers, heads)):
             assert [layer for step in plan.steps for layer in step.layers] == sorted(layers)
             assert [step.start for step in plan.steps] == [0, *(step.stop for step in plan.steps[:-1])]
@@ -144,7 +150,7 @@ def test_many_steps_give_the_same_maps(
     subject: Subject, monkeypatch: pytest.MonkeyPatch, layers: list[int], heads: list[int], words: bool
 ) -> None:
     whole = [assemble(subject, plan) for plan in plans_of(subject, query_of(layers, heads, words=words))]
-    monkeypatch.setattr(attention, "STEP_BYTES", 1)
+    monkeypatch.setattr(layer_steps, "STEP_BYTES", 1)
     plans = plans_of(subject, query_of(layers, heads, words=words))
     assert {len(plan.steps) for plan in plans} == {len(layers)}
     for plan, expected in zip(plans, whole, strict=True):
@@ -179,7 +185,7 @@ def test_words_have_their_text_and_pieces(subject: Subject) -> None:
 
 @on_three
 def test_float16_is_float32_rounded(subject: Subject) -> None:
-    wide, narrow = (plans_of(subject, query_of([0, 2], [1, 0], itemsize=itemsize)) for itemsize in (4, 2))
+    wide, narrow = (plans_of(subject, query_of([0, 2], [1, 0], dtype=dtype)) for dtype in (torch.float32, torch.float16))
     for one, other in zip(wide, narrow, strict=True):
         assert other.bytes * 2 == one.bytes
         found = assemble(subject, other)
@@ -191,11 +197,11 @@ def test_float16_is_float32_rounded(subject: Subject) -> None:
 @on_three
 def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that ask for other layers, heads, formats and words share a batch if they run the same layers."""
-    monkeypatch.setattr(attention, "STEP_BYTES", 1 << 30)
+    monkeypatch.setattr(layer_steps, "STEP_BYTES", 1 << 30)
     asked = [
         query_of([0, 2], [1, 0]),
         query_of([2], [3], words=True),
-        query_of([2, 1], [0, 1, 2, 3], itemsize=2),
+        query_of([2, 1], [0, 1, 2, 3], dtype=torch.float16),
         query_of([2, 1, 0], [2]),
     ]
     plans = [TextPlan(query, index, subject.tokenizer) for index, query in enumerate(asked)]
@@ -205,12 +211,12 @@ def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.Mo
         order = [plan.steps[0].layers.index(layer) for layer in plan.query.layers]
         alone = assemble(subject, plan)
         assert step.state is None
-        np.testing.assert_allclose(step.maps[order].astype(np.float32), alone.astype(np.float32), rtol=0, atol=1e-3)
+        np.testing.assert_allclose(step.values[order].astype(np.float32), alone.astype(np.float32), rtol=0, atol=1e-3)
 
 
 @on_three
 def test_states_go_on_in_a_shared_batch(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "STEP_BYTES", 1)
+    monkeypatch.setattr(layer_steps, "STEP_BYTES", 1)
     plans = plans_of(subject, query_of([0, 2], [1, 0]))
     states: list[State | None] = [None] * len(plans)
     maps: list[list[NDArray[np.float32]]] = [[] for _ in plans]
@@ -219,7 +225,7 @@ def test_states_go_on_in_a_shared_batch(subject: Subject, monkeypatch: pytest.Mo
         steps = run_step(subject, rows)
         states = [step.state for step in steps]
         for gathered, step in zip(maps, steps, strict=True):
-            gathered.append(step.maps[0].astype(np.float32))
+            gathered.append(step.values[0].astype(np.float32))
     for plan, found in zip(plans, maps, strict=True):
         np.testing.assert_allclose(np.stack(found), expected_maps(subject, plan), rtol=0, atol=1e-5)
 
@@ -238,7 +244,9 @@ def test_gates_below_change_the_maps_above(subject: Subject) -> None:
 
 @on_three
 def test_text_that_is_too_long(subject: Subject) -> None:
-    query = AttentionQuery((("The cat sat.", None), ("cat " * 100, None)), (0,), (0,), 4, words=False, truncate=False)
+    query = AttentionQuery(
+        (("The cat sat.", None), ("cat " * 100, None)), (0,), (0,), torch.float32, words=False, truncate=False
+    )
     with pytest.raises(InvalidArgument) as caught:
         TextPlan(query, 1, subject.tokenizer)
     assert (caught.value.field, caught.value.reason) == ("inputs[1]", "TEXT_TOO_LONG")
@@ -246,7 +254,7 @@ def test_text_that_is_too_long(subject: Subject) -> None:
 
 @on_three
 def test_truncated_text_has_the_maps_of_what_is_left(subject: Subject) -> None:
-    query = AttentionQuery((("cat " * 100, None),), (0, 1), (0,), 4, words=False, truncate=True)
+    query = AttentionQuery((("cat " * 100, None),), (0, 1), (0,), torch.float32, words=False, truncate=True)
     plan = TextPlan(query, 0, subject.tokenizer)
     assert plan.truncated == len(subject.tokenizer.encode("cat " * 100)) - 64
     assert plan.shape == (2, 1, 64, 64)
@@ -256,7 +264,7 @@ def test_truncated_text_has_the_maps_of_what_is_left(subject: Subject) -> None:
 @on_three
 def test_text_without_a_token(subject: Subject) -> None:
     """Control characters are dropped by WordPiece; the other vocabularies write them."""
-    query = AttentionQuery((("\x00", None),), (0,), (0,), 4, words=False, truncate=False)
+    query = AttentionQuery((("\x00", None),), (0,), (0,), torch.float32, words=False, truncate=False)
     if not any(not piece.special for piece in subject.tokenizer.encode("\x00").pieces(subject.tokenizer)):
         with pytest.raises(InvalidArgument) as caught:
             TextPlan(query, 0, subject.tokenizer)

@@ -300,11 +300,11 @@ def test_other_quantities_are_described_alike(subject: Subject, quantity: Quanti
     plan = plan_of(subject, layers=layers)
     asked = DescriptionPlan(replace(plan.query, quantity=quantity), subject.tokenizer, shape)
     assert asked.heads == len(heads)
-    extracted = AttentionPlan(AttentionQuery(INPUTS, layers, heads, 4, False, True, quantity), subject.tokenizer)
+    extracted = AttentionPlan(AttentionQuery(INPUTS, layers, heads, torch.float32, False, True, quantity), subject.tokenizer)
     maps = []
     for row in extracted.rows:
         (step,) = run_rows(subject.encoder, [row], None, batch=1)
-        wide = step.maps.astype(np.float64)
+        wide = step.values.astype(np.float64)
         maps.append(wide / wide.sum(axis=-1, keepdims=True))
     check(described(asked, subject.encoder), expected(subject, asked, maps))
     check(described(asked, subject.encoder, batch=1), expected(subject, asked, maps))

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import attention
-from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, AttentionStep, TextPlan
+from bertscope_service.analyses import attention, layer_steps
+from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
+from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import Quantity, refusal, run_quantity
 from bertscope_service.checkpoints.steps import Int8
 from bertscope_service.encoders.base import Encoder, Gates
@@ -49,7 +50,7 @@ def onnx(subject: Subject, export_cache: Path) -> OnnxEncoder:
 def plans_of(subject: Subject, quantity: Quantity, *, words: bool = False) -> list[TextPlan]:
     shape = subject.encoder.shape
     heads = tuple(range(shape.heads)) if quantity.by_head else (0,)
-    query = AttentionQuery(INPUTS, tuple(range(shape.layers)), heads, 4, words, truncate=False, quantity=quantity)
+    query = AttentionQuery(INPUTS, tuple(range(shape.layers)), heads, torch.float32, words, truncate=False, quantity=quantity)
     return AttentionPlan(query, subject.tokenizer).texts
 
 
@@ -70,9 +71,9 @@ def extract(encoder: Encoder, plans: list[TextPlan], gates: Gates | None = None)
         kept = [state for state in states if state is not None]
         state = State.stack(kept) if kept else encoder.begin([plan.sequence for plan in plans])
         readout = AttentionObserver.run(encoder, state, encoder.place_gates([gates] * len(plans)), observers)
-        steps: list[AttentionStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
+        steps: list[LayerStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
         for gathered, step in zip(maps, steps, strict=True):
-            gathered.append(np.asarray(step.maps, dtype=np.float32))
+            gathered.append(np.asarray(step.values, dtype=np.float32))
         states, products = [step.state for step in steps], [step.product for step in steps]
     return [np.concatenate(gathered) for gathered in maps]
 
@@ -162,7 +163,7 @@ def test_many_steps_give_the_same_numbers(subject: Subject, monkeypatch: pytest.
     if refusal(quantity, subject.encoder) is not None:
         return
     whole = extract(subject.encoder, plans_of(subject, quantity))
-    monkeypatch.setattr(attention, "STEP_BYTES", 1)
+    monkeypatch.setattr(layer_steps, "STEP_BYTES", 1)
     monkeypatch.setattr(attention, "ZEROING_TOKENS", 40)
     plans = plans_of(subject, quantity)
     layers = subject.encoder.shape.layers

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import bertscope_service.analyses.attention
+import bertscope_service.analyses.layer_steps
 import numpy as np
 import pytest
 import torch
@@ -144,9 +144,9 @@ def test_tokens_say_what_rows_and_columns_stand_for(host: Host, model: str, refe
 def test_a_text_of_many_chunks_arrives_whole_and_stepwise(
     host: Host, model: str, reference: Reference, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bertscope_service.api.attention_chunks.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("bertscope_service.api.tensor_chunks.CHUNK_BYTES", 1000)
     # One layer a step, each continued from the one before.
-    monkeypatch.setattr(bertscope_service.analyses.attention, "STEP_BYTES", 1)
+    monkeypatch.setattr(bertscope_service.analyses.layer_steps, "STEP_BYTES", 1)
     responses = list(
         host.attention.ExtractAttention(
             attention.ExtractAttentionRequest(model=f"models/{model}", inputs=inputs(TEXTS), layers=[2, 0, 3]),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import bertscope_service.analyses.attention
+import bertscope_service.analyses.layer_steps
 import grpc
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_each_head_has_its_own(host: Host, quantity: int) -> None:
 
 @pytest.mark.parametrize("step_bytes", [1, 1 << 24])
 def test_a_rollout_goes_on_from_step_to_step(host: Host, monkeypatch: pytest.MonkeyPatch, step_bytes: int) -> None:
-    monkeypatch.setattr(bertscope_service.analyses.attention, "STEP_BYTES", step_bytes)
+    monkeypatch.setattr(bertscope_service.analyses.layer_steps, "STEP_BYTES", step_bytes)
     found = extract(host, quantity=statistics.ATTENTION_QUANTITY_ROLLOUT)
     for maps, weights in zip(found, extract(host), strict=True):
         np.testing.assert_allclose(maps.values, rolled_out(weights.values), rtol=0, atol=1e-5)

@@ -152,6 +152,7 @@ def test_a_model_says_its_labels_and_what_it_can(zoo: Host, lab: Host, name: str
     assert found.architecture == name
     assert list(found.labels) == list(LABELS[:3])
     everything = {model.CAPABILITY_ATTENTION, model.CAPABILITY_INTERVENTIONS, model.CAPABILITY_CLASSIFICATION}
+    everything |= {model.CAPABILITY_HIDDEN_STATES}
     everything |= {model.CAPABILITY_RANKING} | ({model.CAPABILITY_PRUNING} if name != "albert" else set())
     assert set(found.capabilities) == everything
     masked_lm = lab.models.GetModel(model.GetModelRequest(name="models/bert"), timeout=CALL_SECONDS).model

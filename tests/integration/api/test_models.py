@@ -114,7 +114,7 @@ def test_a_model_says_all_about_itself(host: Host, checkpoints: dict[str, Path])
     assert bert.parameters > 10_000
     assert bert.ready_time.seconds > 1_700_000_000
     everything = {model.CAPABILITY_ATTENTION, model.CAPABILITY_CLOZE, model.CAPABILITY_INTERVENTIONS}
-    everything |= {model.CAPABILITY_RANKING, model.CAPABILITY_PRUNING}
+    everything |= {model.CAPABILITY_RANKING, model.CAPABILITY_PRUNING, model.CAPABILITY_HIDDEN_STATES}
     assert set(bert.capabilities) == set(roberta.capabilities) == everything
     assert set(headless.capabilities) == everything - {model.CAPABILITY_CLOZE}
 

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import bertscope_service.analyses.attention
+import bertscope_service.analyses.layer_steps
 import grpc
 import huggingface_hub
 import pytest
@@ -197,7 +197,7 @@ def test_a_health_watch_does_not_hold_up_the_stop(launch: Callable[..., Host], l
 
 
 def test_a_stream_that_began_is_not_turned_away(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bertscope_service.analyses.attention, "STEP_BYTES", 1)
+    monkeypatch.setattr(bertscope_service.analyses.layer_steps, "STEP_BYTES", 1)
     host = launch(queue_tokens=40, batch_tokens=1)
     text = common_pb2.TextInput(text="the cat sat on the mat and the dog ran to the old house " * 2)
     with held(host) as gate:

@@ -20,6 +20,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
@@ -99,6 +100,12 @@ def maps(host: Host, name: str) -> Values:
     request = attention.ExtractAttentionRequest(model=f"models/{name}", inputs=[text_input(TEXTS[2])])
     (found,) = read_maps(host.attention.ExtractAttention(request, timeout=SECONDS))
     return found.values.astype(np.float64)
+
+
+def hidden_states(host: Host, name: str) -> Values:
+    request = states.ExtractHiddenStatesRequest(model=f"models/{name}", inputs=[text_input(text) for text in TEXTS])
+    found = read_maps(host.representation.ExtractHiddenStates(request, timeout=SECONDS))
+    return np.concatenate([one.values.reshape(-1) for one in found])
 
 
 def tensors(host: Host, name: str) -> Values:
@@ -193,6 +200,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
     "facts": known,
     "maps": maps,
+    "states": hidden_states,
     "tensors": tensors,
     "relations": linked,
     "features": marked,

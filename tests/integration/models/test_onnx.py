@@ -23,6 +23,7 @@ from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.checkpoints.steps import KeepLayers
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx.sessions import check_provider, providers
@@ -388,6 +389,10 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
             request = attention.ExtractAttentionRequest(model=filler.name, inputs=[text_input("The cat sat.")])
             read_maps(twins.attention.ExtractAttention(request, timeout=20))
         assert failures[0].info.reason == "NOT_OBSERVABLE"
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            extract = states.ExtractHiddenStatesRequest(model=filler.name, inputs=[text_input("The cat sat.")])
+            read_maps(twins.representation.ExtractHiddenStates(extract, timeout=20))
+        assert failures[0].info.reason == "NO_STATES"
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
             fill(twins, filler.name, interventions=interventions({(0, 0): (UNIFORM, 1.0)}))
         assert failures[0].info.reason == "NOT_OBSERVABLE"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import bertscope_service.api.attention
+import bertscope_service.api.read_ahead
 import grpc
 import numpy as np
 import pytest
@@ -297,7 +297,7 @@ def test_streams_that_run_finish_on_the_old_weights_whose_memory_goes_with_the_l
     red_digest, blue_digest = truths
     expected_sweep = Sweep(list(paints.ablation.SweepHeads(SWEEP, timeout=CALL_SECONDS)))
     (expected_maps,) = read_maps(paints.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
-    monkeypatch.setattr(bertscope_service.api.attention, "WINDOW_BYTES", expected_maps.values.nbytes)
+    monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", expected_maps.values.nbytes)
     loaded = paints.server.registry.find(NAME).loaded
     assert loaded is not None
     gone = threading.Event()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import bertscope_service.api.attention
+import bertscope_service.api.read_ahead
 import grpc
 import pytest
 import torch
@@ -75,7 +75,7 @@ def test_a_reader_who_pauses_pauses_the_server_and_still_gets_everything(
     host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, (alone,) = 250, read_maps(host.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
-    monkeypatch.setattr(bertscope_service.api.attention, "WINDOW_BYTES", 4 * alone.values.nbytes)
+    monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", 4 * alone.values.nbytes)
     begun = rows(host)
     with host.connect() as channel:
         stub = type(host.attention)(channel)
@@ -96,7 +96,7 @@ def test_a_reader_who_pauses_pauses_the_server_and_still_gets_everything(
 
 
 def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bertscope_service.api.attention, "WINDOW_BYTES", 1_000_000)
+    monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", 1_000_000)
     cancelled = host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED")
     channels = [host.connect() for _ in range(5)]
     calls = [type(host.attention)(channel).ExtractAttention(maps_of(250)) for channel in channels]

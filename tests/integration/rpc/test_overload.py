@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import bertscope_service.api.attention
+import bertscope_service.api.read_ahead
 import bertscope_service.engine.runs
 import grpc
 import pytest
@@ -331,7 +331,7 @@ def test_all_readers_who_pause_share_a_window(
 ) -> None:
     """Texts are computed ahead of them until it is full, and it is empty again when they are gone."""
     (alone,) = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=[LONG_TEXT])))
-    monkeypatch.setattr(bertscope_service.api.attention, "ALL_WINDOWS_BYTES", 10 * alone.values.nbytes)
+    monkeypatch.setattr(bertscope_service.api.read_ahead, "ALL_WINDOWS_BYTES", 10 * alone.values.nbytes)
     checks = [0]
 
     def check() -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.api.attention import parse_extract_attention
-from bertscope_service.api.attention_chunks import CHUNK_BYTES, render_chunks
 from bertscope_service.api.checks import check_texts
 from bertscope_service.api.cloze import parse_fill_mask
 from bertscope_service.api.interventions import check_reference_texts, parse_interventions
@@ -22,6 +23,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.model_rendering import render_model, render_page, render_progress
 from bertscope_service.api.models import load_spec, parse_load, parse_unload
 from bertscope_service.api.pages import parse_page
+from bertscope_service.api.tensor_chunks import CHUNK_BYTES, render_chunks
 from bertscope_service.checkpoints.sources import Progress, Stage
 from bertscope_service.checkpoints.steps import Applied
 from bertscope_service.encoders.base import Capabilities, Shape
@@ -92,9 +94,9 @@ def test_bad_fill_mask(fields: dict[str, Any], field: str, words: str) -> None:
 def test_extract_attention() -> None:
     query = extract(inputs=[common_pb2.TextInput(text="a", text_pair="b"), common_pb2.TextInput(text="c")])
     assert query.inputs == (("a", "b"), ("c", None))
-    assert (query.layers, query.heads, query.itemsize, query.words) == ((0, 1, 2), (0, 1), 4, False)
+    assert (query.layers, query.heads, query.dtype, query.words) == ((0, 1, 2), (0, 1), torch.float32, False)
     query = extract(layers=[2, 0], heads=[1], dtype=common_pb2.DATA_TYPE_FLOAT16, level=attention.ATTENTION_LEVEL_WORD)
-    assert (query.layers, query.heads, query.itemsize, query.words) == ((2, 0), (1,), 2, True)
+    assert (query.layers, query.heads, query.dtype, query.words) == ((2, 0), (1,), torch.float16, True)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_bad_interventions(interventions: list[dict[str, Any]], field: str, word
 
 def test_maps_become_chunks_of_at_most_a_mebibyte_that_cover_them_once() -> None:
     maps = np.random.default_rng(0).random((2, 500, 500), dtype=np.float32)
-    rendered = list(render_chunks(5, 4000, maps))
+    rendered = list(render_chunks(attention.AttentionChunk, 5, 4000, maps))
     responses = list(map(attention.ExtractAttentionResponse.FromString, rendered))
     assert [response.SerializeToString() for response in responses] == rendered
     chunks = [response.chunk for response in responses]
@@ -205,15 +207,18 @@ def test_maps_become_chunks_of_at_most_a_mebibyte_that_cover_them_once() -> None
 
 @pytest.mark.parametrize("size", [1, 31, 32, 1000, 4095, 4096, CHUNK_BYTES // 4])
 @pytest.mark.parametrize(("index", "offset"), [(0, 0), (255, 2**40)])
-def test_a_chunk_is_written_as_protobuf_writes_it(size: int, index: int, offset: int) -> None:
-    maps = np.arange(size, dtype=np.float32)
-    chunk = attention.AttentionChunk(input_index=index, offset=offset, data=maps.tobytes())
-    expected = attention.ExtractAttentionResponse(chunk=chunk).SerializeToString()
-    assert list(render_chunks(index, offset, maps)) == [expected]
+@pytest.mark.parametrize(
+    ("kind", "response"),
+    [(attention.AttentionChunk, attention.ExtractAttentionResponse), (states.StatesChunk, states.ExtractHiddenStatesResponse)],
+)
+def test_a_chunk_is_written_as_protobuf_writes_it(kind: Any, response: Any, size: int, index: int, offset: int) -> None:
+    values = np.arange(size, dtype=np.float32)
+    expected = response(chunk=kind(input_index=index, offset=offset, data=values.tobytes())).SerializeToString()
+    assert list(render_chunks(kind, index, offset, values)) == [expected]
 
 
 def test_chunks_are_little_endian_whatever_the_maps_are() -> None:
-    (rendered,) = render_chunks(0, 0, np.array([1.0, 2.0], dtype=">f4"))
+    (rendered,) = render_chunks(attention.AttentionChunk, 0, 0, np.array([1.0, 2.0], dtype=">f4"))
     response = attention.ExtractAttentionResponse.FromString(rendered)
     np.testing.assert_array_equal(np.frombuffer(response.chunk.data, "<f4"), [1, 2])
 
@@ -335,7 +340,7 @@ def test_a_model_that_loads_shows_what_is_known() -> None:
 
 @pytest.mark.parametrize(
     ("has_head", "mask", "capabilities"),
-    [(True, ("[MASK]", 4), [1, 2, 3]), (False, ("[MASK]", 4), [1, 3]), (True, (None, None), [1, 3])],
+    [(True, ("[MASK]", 4), [1, 2, 3, 8]), (False, ("[MASK]", 4), [1, 3, 8]), (True, (None, None), [1, 3, 8])],
 )
 def test_a_ready_model_shows_everything(has_head: bool, mask: tuple[Any, Any], capabilities: list[int]) -> None:
     (entry,) = entries("a")

@@ -6,7 +6,8 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.assembly import AttentionAssembler, Coverage
+from bertscope.attention.assembly import AttentionAssembler
+from bertscope.extraction.assembly import Coverage
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -141,7 +142,7 @@ def test_a_chunk_is_copied_to_its_place_without_another_array():
     array = example(4)
     assembler = AttentionAssembler(request(1))
     assembler.add(header(0, array))
-    allocated = assembler._arriving[0].attention
+    allocated = assembler._arriving[0].values
     maps = assembler.add(chunk(0, 0, array.tobytes()))
     assert maps is not None
     assert maps.attention is allocated

@@ -1,4 +1,4 @@
-"""Resumes an ExtractAttention stream that broke off: requests the missing texts again. Pure: messages in, maps out.
+"""Resumes a stream of tensors that broke off: requests the missing texts again. Pure: messages in, results out.
 
 gRPC itself retries until a stream has brought its first message, and never after it. Texts do not depend on each other, so
 received texts stay valid when the server that sent them is gone.
@@ -6,18 +6,18 @@ received texts stay valid when the server that sent them is gone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
+from typing import Any, Generic
 
 import grpc
 
 from bertscope._messages import with_items
 from bertscope._rpc.logs import logger
 from bertscope._rpc.splitting import Part, Parts, located
-from bertscope.attention.assembly import AttentionAssembler
-from bertscope.attention.maps import AttentionMaps
 from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, Unavailable
-from bertscope.v1.attention_pb2 import ExtractAttentionRequest, ExtractAttentionResponse
+from bertscope.extraction.assembly import Assembler, ExtractRequest, ExtractResponse, Tensors
 from bertscope.v1.common_pb2 import TextInput
 
 MAX_BREAKS = 3
@@ -25,33 +25,35 @@ MAX_BREAKS = 3
 of them."""
 
 
-class Extraction:
-    """The state of one `extract_attention`, over as many streams as needed."""
+class Extraction(Generic[Tensors]):
+    """The state of one call, over as many streams as needed."""
 
-    def __init__(self, request: ExtractAttentionRequest, seconds: float | None) -> None:
-        """`seconds` is the time limit of all streams together; None means no limit."""
+    def __init__(
+        self, request: ExtractRequest, assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]], seconds: float | None
+    ) -> None:
+        """`assembler` begins a stream. `seconds` is the time limit of all streams together; None means no limit."""
         self.request = request
         """The request to send now."""
         self.timeout = seconds
         """The remaining seconds."""
         self.complete = False
-        self._whole = request
+        self._whole, self._start = request, assembler
         self._missing = list(range(len(request.inputs)))
         self._end = None if seconds is None else monotonic() + seconds
         self._breaks = 0
         self._weights = ""
         self._begin()
 
-    def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
-        """Processes one message and returns the maps of the text that it completes, if any.
+    def add(self, message: ExtractResponse) -> Tensors | None:
+        """Processes one message and returns the result of the text that it completes, if any.
 
         Raises InvalidReply, and FailedPrecondition if another model replaces the first one.
         """
         self.begun = True
-        maps = self._assembler.add(message)
-        if maps is None:
+        found = self._assembler.add(message)
+        if found is None:
             return None
-        weights = maps.provenance.weights_digest
+        weights = found.provenance.weights_digest
         if self._weights and weights != self._weights:
             raise FailedPrecondition(
                 "the stream broke off, and the model that goes on has other weights; ask for all texts again",
@@ -60,9 +62,9 @@ class Extraction:
             )
         self._weights = weights
         self._breaks = 0
-        number = self.asked[maps.input_index]
+        number = self.asked[found.input_index]
         self._missing.remove(number)
-        return replace(maps, input_index=number)
+        return replace(found, input_index=number)
 
     def end(self) -> None:
         """Ends the stream. Raises InvalidReply if it was too early."""
@@ -78,32 +80,41 @@ class Extraction:
             self.complete = True
             return
         logger.info("a stream broke off (%s) and is resumed: %d texts are missing", error.code.name, len(self._missing))
-        self.request = ExtractAttentionRequest()
-        self.request.CopyFrom(self._whole)
-        del self.request.inputs[:]
-        self.request.inputs.extend(self._whole.inputs[number] for number in self._missing)
+        missing = [self._whole.inputs[number] for number in self._missing]
+        whole: Any = self._whole
+        self.request = type(self._whole)()
+        self.request.CopyFrom(whole)
+        self.request.ClearField("inputs")
+        self.request.inputs.extend(missing)
         self.timeout = None if self._end is None else self._end - monotonic()
         self._begin()
 
     def _begin(self) -> None:
         self.asked = tuple(self._missing)
         """The texts that the current stream was asked for, by their index in the whole request."""
-        self._assembler = AttentionAssembler(self.request)
+        self._assembler = self._start(self.request)
         self.begun = False
         """True if the current stream has brought a message."""
 
 
-class Extractions:
-    """The state of one `extract_attention` of any number of texts: an `Extraction` for each part, one after the other."""
+class Extractions(Generic[Tensors]):
+    """The state of one method of any number of texts: an `Extraction` for each part, one after the other."""
 
-    def __init__(self, request: ExtractAttentionRequest, parts: Parts[TextInput], seconds: float | None, attempts: int) -> None:
-        """`seconds` is the time limit of all of them together; None means no limit."""
-        self._template, self._parts, self._attempts = request, parts, attempts
+    def __init__(
+        self,
+        request: ExtractRequest,
+        assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]],
+        parts: Parts[TextInput],
+        seconds: float | None,
+        attempts: int,
+    ) -> None:
+        """`assembler` begins a stream. `seconds` is the time limit of all of them together; None means no limit."""
+        self._template, self._start, self._parts, self._attempts = request, assembler, parts, attempts
         self._seconds, self._end = seconds, None if seconds is None else monotonic() + seconds
         self._part: Part[TextInput] | None = None
-        self._now = Extraction(request, None)
+        self._now = Extraction(request, assembler, None)
 
-    def next(self) -> Extraction | None:
+    def next(self) -> Extraction[Tensors] | None:
         """Returns the state of the next stream, of its `request` within its `timeout`; None at the end."""
         if self._part is None or self._now.complete:
             self._part = self._parts.take()
@@ -111,17 +122,17 @@ class Extractions:
                 self._parts.end()
                 return None
             seconds = self._seconds if self._end is None or self._part.start == 0 else self._end - monotonic()
-            self._now = Extraction(with_items(self._template, "inputs", self._part.items), seconds)
+            self._now = Extraction(with_items(self._template, "inputs", self._part.items), self._start, seconds)
         return self._now
 
-    def add(self, message: ExtractAttentionResponse) -> AttentionMaps | None:
-        """Processes one message and returns the maps of the text that it completes, if any."""
-        maps = self._now.add(message)
-        if maps is None or self._part is None:
+    def add(self, message: ExtractResponse) -> Tensors | None:
+        """Processes one message and returns the result of the text that it completes, if any."""
+        found = self._now.add(message)
+        if found is None or self._part is None:
             return None
-        number = self._part.start + maps.input_index
-        self._parts.check_weights(number, maps.provenance.weights_digest)
-        return replace(maps, input_index=number)
+        number = self._part.start + found.input_index
+        self._parts.check_weights(number, found.provenance.weights_digest)
+        return replace(found, input_index=number)
 
     def failed(self, error: BertscopeError) -> float:
         """Returns the seconds after which to request the missing texts. Raises the error if that does not help."""

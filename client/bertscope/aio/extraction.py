@@ -1,0 +1,46 @@
+"""Streams of tensors of any number of texts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from bertscope._messages import Asked
+from bertscope._rpc.channel import deadline
+from bertscope._rpc.splitting import OnRejected, Parts
+from bertscope._rpc.tasks import sleep
+from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.errors import BertscopeError
+from bertscope.extraction.assembly import Assembler, ExtractRequest, ExtractResponse, Tensors
+from bertscope.extraction.resumption import Extractions
+from bertscope.v1 import common_pb2
+
+
+class AsyncTensorStreams(AsyncManyTexts):
+    """Calls that stream a tensor for each text."""
+
+    async def _extract(
+        self,
+        request: ExtractRequest,
+        response: type[ExtractResponse],
+        assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]],
+        asked: Asked[common_pb2.TextInput],
+        timeout: float | None,
+        on_rejected: OnRejected | None = None,
+    ) -> AsyncGenerator[Tensors, None]:
+        """Yields the tensor of each text as soon as it is complete. If the server goes away meanwhile, the missing texts are
+        requested again, from another server if there is one."""
+        parts = Parts(asked.items, asked.total, self._limit, large=True, on_rejected=on_rejected)
+        extractions = Extractions(request, assembler, parts, deadline(timeout, None), self._retries.attempts)
+        while (stream := extractions.next()) is not None:
+            messages = self._stream(stream.request, response, stream.timeout)
+            try:
+                async with aclosing(messages):
+                    async for message in messages:
+                        found = extractions.add(message)
+                        if found is not None:
+                            yield found
+                stream.end()
+            except BertscopeError as error:
+                await sleep(extractions.failed(error))

@@ -1,0 +1,47 @@
+# Generated from bertscope/aio/extraction.py. Do not edit: change that file, and run `make client`.
+"""Streams of tensors of any number of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any
+
+from bertscope._messages import Asked
+from bertscope._rpc.channel import deadline
+from bertscope._rpc.splitting import OnRejected, Parts
+from bertscope._rpc.threads import sleep
+from bertscope.client.many_texts import ManyTexts
+from bertscope.errors import BertscopeError
+from bertscope.extraction.assembly import Assembler, ExtractRequest, ExtractResponse, Tensors
+from bertscope.extraction.resumption import Extractions
+from bertscope.v1 import common_pb2
+
+
+class TensorStreams(ManyTexts):
+    """Calls that stream a tensor for each text."""
+
+    def _extract(
+        self,
+        request: ExtractRequest,
+        response: type[ExtractResponse],
+        assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]],
+        asked: Asked[common_pb2.TextInput],
+        timeout: float | None,
+        on_rejected: OnRejected | None = None,
+    ) -> Generator[Tensors, None, None]:
+        """Yields the tensor of each text as soon as it is complete. If the server goes away meanwhile, the missing texts are
+        requested again, from another server if there is one."""
+        parts = Parts(asked.items, asked.total, self._limit, large=True, on_rejected=on_rejected)
+        extractions = Extractions(request, assembler, parts, deadline(timeout, None), self._retries.attempts)
+        while (stream := extractions.next()) is not None:
+            messages = self._stream(stream.request, response, stream.timeout)
+            try:
+                with closing(messages):
+                    for message in messages:
+                        found = extractions.add(message)
+                        if found is not None:
+                            yield found
+                stream.end()
+            except BertscopeError as error:
+                sleep(extractions.failed(error))

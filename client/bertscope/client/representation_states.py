@@ -1,0 +1,54 @@
+# Generated from bertscope/aio/representation_states.py. Do not edit: change that file, and run `make client`.
+"""Calls for what layers hold: `extract_hidden_states`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from bertscope._messages import Inputs, Interventions, Numbers, asked_inputs
+from bertscope._rpc.splitting import OnRejected
+from bertscope.choices import DataType
+from bertscope.client.extraction import TensorStreams
+from bertscope.models import Model
+from bertscope.representations.states import HiddenStates, StatesAssembler, extract_hidden_states_request
+from bertscope.v1 import representation_states_pb2
+
+
+class StatesCalls(TensorStreams):
+    """The methods of `Client` about hidden states."""
+
+    def extract_hidden_states(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        dtype: DataType = "float32",
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> Generator[HiddenStates, None, None]:
+        """Streams the hidden states of texts, each as soon as it is complete.
+
+        A tuple of two strings is one pair of texts; a list or a generator is any number of texts or pairs. `layers` choose and
+        order the slices, all unless set: 0 is the embeddings, k the output of layer k - 1, up to the number of layers. `dtype`
+        is "float32" or "float16" (half the bytes). States are [layers, tokens, hidden_size], one array for each text and no
+        more memory than that.
+
+        A text that the server rejects (too long, empty) is an error, unless `on_rejected` takes its index and the error: then
+        it is left out. The call begins when the first states are requested; more texts than a call takes go in one after the
+        other, within one `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are
+        requested again, from another server if there is one.
+        """
+        request = extract_hidden_states_request(
+            model=model,
+            layers=layers,
+            dtype=dtype,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        response = representation_states_pb2.ExtractHiddenStatesResponse
+        return self._extract(request, response, StatesAssembler, asked_inputs(inputs), timeout, on_rejected)

@@ -1,0 +1,1 @@
+"""Tensors of texts that arrive in chunks: attention maps, hidden states."""

@@ -1,0 +1,135 @@
+"""Hidden states, put together from their steps, against transformers' own `output_hidden_states`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.analyses import layer_steps
+from bertscope_service.analyses.layer_steps import LayerStep
+from bertscope_service.analyses.states import StatesObserver, StatesPlan, StatesQuery, TextStates
+from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.state import State
+from numpy.typing import NDArray
+
+from tests.support.exports import load_exported
+from tests.support.reference import EDITS, Reference, Subject
+from tests.support.subjects import on_three
+from tests.support.tiny import SENTENCES
+
+INPUTS: tuple[tuple[str, str | None], ...] = (
+    (SENTENCES[0], None),
+    ("The unplayable café recorded the unplayable song.", None),
+    ("The unplayable song was recorded.", SENTENCES[1]),
+    (SENTENCES[-1], None),
+)
+CLOSE = 1e-4
+"""Tolerance, as a share of the largest number, of packed weights and of ONNX Runtime."""
+
+
+def plan_of(subject: Subject, layers: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> StatesPlan:
+    shape = subject.encoder.shape
+    asked = tuple(layers) or tuple(range(shape.layers + 1))
+    return StatesPlan(StatesQuery(INPUTS, asked, dtype, truncate=False), subject.tokenizer, shape.hidden_size)
+
+
+@torch.inference_mode()
+def extract(encoder: Encoder, texts: Sequence[TextStates], gates: Gates | None = None) -> list[NDArray[np.floating]]:
+    """All states of some texts, which share the batch of each step."""
+    found: list[list[NDArray[np.floating]]] = [[] for _ in texts]
+    states: list[State | None] = [None] * len(texts)
+    for number, _ in enumerate(texts[0].steps):
+        observers: list[StatesObserver] = [text.steps[number] for text in texts]
+        assert len({observer.group for observer in observers}) == 1
+        kept = [state for state in states if state is not None]
+        state = State.stack(kept) if kept else encoder.begin([text.sequence for text in texts])
+        readout = StatesObserver.run(encoder, state, encoder.place_gates([gates] * len(texts)), observers)
+        steps: list[LayerStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
+        states = [step.state for step in steps]
+        for gathered, step in zip(found, steps, strict=True):
+            assert step.finite
+            gathered.extend(step.values)
+    assert states == [None] * len(texts)
+    order = [sorted(texts[0].layers).index(layer) for layer in texts[0].layers]
+    return [np.stack(layers)[order] for layers in found]
+
+
+def expected(reference: Reference, text: TextStates) -> NDArray[np.float32]:
+    """[layers, tokens, hidden_size] as requested, from transformers, which runs the text alone."""
+    hidden = reference.run([text.sequence]).hidden
+    return torch.cat([hidden[layer] for layer in text.layers]).numpy()
+
+
+def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> None:
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("layers", [(), (2, 0), (3,), (0,)])
+def test_states_equal_those_of_transformers_to_the_bit(
+    subject: Subject, layers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without packed weights, with the same attention kernel; each text alone, in one step and in a step for each layer."""
+    subject.reference.model.set_attn_implementation("sdpa")
+    for step_bytes in (1 << 30, 1):
+        monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
+        for text in plan_of(subject, layers).texts:
+            assert len(text.steps) == (1 if step_bytes > 1 else len(text.layers))
+            (found,) = extract(subject.encoder, [text])
+            assert found.shape == text.shape
+            assert found.nbytes == text.bytes
+            np.testing.assert_array_equal(found, expected(subject.reference, text))
+    subject.reference.model.set_attn_implementation("eager")
+
+
+def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, export_cache: Path) -> None:
+    texts = plan_of(subject).texts
+    for encoder in (subject.encoder, subject.load(pack=True), load_exported(subject.folder, export_cache)):
+        batch = extract(encoder, texts)
+        for text, together in zip(texts, batch, strict=True):
+            wanted = expected(subject.reference, text)
+            assert_near(together, wanted)
+            assert_near(extract(encoder, [text])[0], wanted)
+
+
+@on_three
+def test_layers_of_texts_that_share_a_batch_may_differ(subject: Subject) -> None:
+    texts = [plan_of(subject, layers).texts[row] for row, layers in enumerate([(3, 1), (3,), (0, 3)])]
+    for text in texts:
+        (alone,) = extract(subject.encoder, [text])
+        assert_near(alone, expected(subject.reference, text))
+    observers = [text.steps[0] for text in texts]
+    with torch.inference_mode():
+        readout = StatesObserver.run(subject.encoder, subject.encoder.begin([text.sequence for text in texts]), None, observers)
+        for text, step in zip(texts, readout.deal(tuple(tensor.numpy() for tensor in readout.tensors)), strict=True):
+            order = [sorted(text.layers).index(layer) for layer in text.layers]
+            assert_near(step.values[order], expected(subject.reference, text))
+
+
+@on_three
+def test_interventions_change_the_states_above_them(subject: Subject, export_cache: Path) -> None:
+    text = plan_of(subject).texts[1]
+    edited = torch.cat(subject.reference.run_edited(text.sequence, EDITS["mixed"]).hidden).numpy()
+    assert np.abs(edited[1:] - expected(subject.reference, text)[1:]).max() > 0.01
+    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
+        assert_near(extract(encoder, [text], subject.gates(EDITS["mixed"]))[0], edited)
+
+
+@on_three
+def test_float16_is_float32_rounded(subject: Subject) -> None:
+    for wide, narrow in zip(plan_of(subject).texts, plan_of(subject, dtype=torch.float16).texts, strict=True):
+        assert narrow.bytes * 2 == wide.bytes
+        (found,) = extract(subject.encoder, [narrow])
+        np.testing.assert_array_equal(found, extract(subject.encoder, [wide])[0].astype(np.float16))
+
+
+@on_three
+def test_states_that_are_not_finite_are_noticed(subject: Subject) -> None:
+    """A state beyond float16 is one, and spoils no other text of its batch."""
+    texts = [plan_of(subject, (0,), dtype).texts[0] for dtype in (torch.float32, torch.float16)]
+    with torch.inference_mode():
+        state = subject.encoder.begin([text.sequence for text in texts])
+        state.hidden = state.hidden + 1e6
+        readout = StatesObserver.run(subject.encoder, state, None, [text.steps[0] for text in texts])
+        steps = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
+    assert [step.finite for step in steps] == [True, False]
