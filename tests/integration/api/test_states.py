@@ -15,12 +15,14 @@ from bertscope_service.checkpoints.steps import EliminateTokens
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
-from tests.integration.api.test_attention import PAIR, TEXTS, inputs
 from tests.support.compressed import made
 from tests.support.harness import CALL_SECONDS, Host, Maps, read_maps, refused
+from tests.support.sweeps import text_input
 
 Intervention = common_pb2.HeadIntervention
 CLOSE = 1e-4
+TEXTS = ("The cat sat.", "The nurse told the doctor that her patient had been waiting since 7:45 a.m.", "The café in Zürich.")
+PAIR = ("The unhappy player sat.", "The children replayed the song, unrecognizably.")
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -38,6 +40,10 @@ def reference(model: str, checkpoints: dict[str, Path]) -> Callable[..., NDArray
         return torch.cat(network(**tokenizer(*texts, return_tensors="pt"), output_hidden_states=True).hidden_states).numpy()
 
     return hidden
+
+
+def inputs(texts: Sequence[str | tuple[str, str]]) -> list[common_pb2.TextInput]:
+    return [text_input(text) if isinstance(text, str) else text_input(*text) for text in texts]
 
 
 def extract(host: Host, model: str, texts: Sequence[str | tuple[str, str]], **fields: Any) -> list[Maps]:
