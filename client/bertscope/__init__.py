@@ -121,6 +121,7 @@ from bertscope.items.sources import Item, ItemFile
 from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
+from bertscope.plots.attribution import plot_attribution, save_attribution
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.facts import plot_facts, save_facts
@@ -130,6 +131,7 @@ from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
+from bertscope.representations.attribution import LogitAttribution, LogitAttributions
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.states import HiddenStates
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
@@ -222,6 +224,8 @@ __all__ = [
     "LensText",
     "LensTexts",
     "LoadProgress",
+    "LogitAttribution",
+    "LogitAttributions",
     "Machine",
     "MaskedLmLoss",
     "Metric",
@@ -296,6 +300,7 @@ __all__ = [
     "onnx",
     "plot_accuracy",
     "plot_attention",
+    "plot_attribution",
     "plot_benchmark",
     "plot_comparison",
     "plot_description",
@@ -327,6 +332,7 @@ __all__ = [
     "remove_heads",
     "save_accuracy",
     "save_attention",
+    "save_attribution",
     "save_benchmark",
     "save_comparison",
     "save_description",

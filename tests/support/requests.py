@@ -42,6 +42,7 @@ TWICE_SCORED = scores.ScoredInput(text=SAID, spans=[SPANS[0], SPANS[0]])
 ABOUT = facts.FactRelation(name=WORD, templates=[facts.FactTemplate(text=f"{WORD}: [X] is in the [Y].")])
 KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
 LENS = lens.LensInput(text=SAID, text_pair=WORD)
+TAKEN_APART = lens.AttributedInput(text=SAID, answer="the", other_answer="cat")
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -73,6 +74,7 @@ def good(folder: Path) -> dict[str, Message]:
         "ReadLayers": lens.ReadLayersRequest(
             inputs=[LENS, lens.LensInput(text=SAID, spans=SPANS)], candidates=["the"], top_k=2
         ),
+        "AttributeLogits": lens.AttributeLogitsRequest(inputs=[TAKEN_APART], ablate=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
@@ -135,6 +137,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS, lens.LensInput(text=SAID, spans=[SPANS[0], SPANS[0]])])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], candidates=["the", WORD])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], layers=[99])),
+    ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[TAKEN_APART, lens.AttributedInput(text=WORD)])),
+    ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[lens.AttributedInput(text=SAID, answer="the", other_answer=WORD)])),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
     ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),

@@ -1,5 +1,5 @@
 # Generated from bertscope/aio/representation_lens.py. Do not edit: change that file, and run `make client`.
-"""Calls that read predictions between layers: `read_layers`."""
+"""Calls that read predictions between layers and take them apart: `read_layers`, `attribute_logits`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from typing import SupportsIndex
 
 from bertscope._messages import Interventions, Numbers, with_items
 from bertscope._rpc.splitting import OnRejected
+from bertscope._validation import TextOrPair
 from bertscope.choices import LensNormalisation
 from bertscope.client.many_texts import ManyTexts
 from bertscope.models import Model
+from bertscope.representations.attribution import (
+    Answers,
+    LogitAttributions,
+    asked_attributions,
+    attribute_logits_request,
+    read_attributions,
+    text_of_attributed,
+)
 from bertscope.representations.lens import (
     LensText,
     LensTexts,
@@ -26,7 +35,7 @@ from bertscope.v1 import representation_lens_pb2
 
 
 class LensCalls(ManyTexts):
-    """The methods of `Client` that read predictions between layers."""
+    """The methods of `Client` that read predictions between layers and take them apart."""
 
     def read_layers(
         self,
@@ -115,3 +124,42 @@ class LensCalls(ManyTexts):
             pace=self._pace(text_of_input, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
+
+    def attribute_logits(
+        self,
+        texts: TextOrPair | Iterable[TextOrPair],
+        answers: Answers | Iterable[Answers],
+        *,
+        mask: SupportsIndex | None = None,
+        ablate: bool = False,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> LogitAttributions:
+        """Attributes the difference of two answers' logits at a mask to heads, feed-forward blocks, biases and the embeddings.
+
+        `answers` is a tuple (answer, other answer) for all texts, or one for each; each answer is a single entry of the
+        vocabulary. Texts have one mask, or `mask` is the number of theirs, from 0. The terms sum to the difference: layer
+        normalisations are frozen at the statistics that they had, and the masked-LM head's activation at its factor. A term is
+        what a part adds at the mask itself. With `ablate`, also how much the difference falls when each head is zeroed; that
+        runs a text once for each head.
+
+        One answer for each text, in order; `timeout` and `on_rejected` are as in `read_layers`.
+        """
+        request = attribute_logits_request(
+            model=model, ablate=ablate, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        stream = self._answers(
+            asked_attributions(texts, answers, mask),
+            partial(with_items, request, "inputs"),
+            representation_lens_pb2.AttributeLogitsResponse,
+            read_attributions,
+            timeout,
+            pace=self._pace(text_of_attributed, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        with closing(stream) as found:
+            return LogitAttributions([one for one in found])

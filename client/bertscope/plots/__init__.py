@@ -6,6 +6,7 @@ matplotlib, the extra `plot`, is imported only when a figure is drawn.
 from bertscope.attention.page import attention_page
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
+from bertscope.plots.attribution import plot_attribution, save_attribution
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.lens import plot_lens, save_lens
@@ -16,6 +17,7 @@ from bertscope.plots.trees import plot_trees, save_trees
 __all__ = [
     "attention_page",
     "plot_attention",
+    "plot_attribution",
     "plot_benchmark",
     "plot_comparison",
     "plot_description",
@@ -26,6 +28,7 @@ __all__ = [
     "plot_sweep",
     "plot_trees",
     "save_attention",
+    "save_attribution",
     "save_benchmark",
     "save_comparison",
     "save_description",

@@ -1,4 +1,4 @@
-"""Draws the predictions of the masked-LM head at every layer, and what heads and feed-forward blocks add to one.
+"""Draws the predictions of the masked-LM head at every layer.
 
 Needs the extra "plot", and imports matplotlib only when a figure is drawn.
 """

@@ -409,3 +409,222 @@ class ReadLayersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReadLayersResponse: _TypeAlias = ReadLayersResponse  # noqa: Y015
+
+@_typing.final
+class AttributedInput(_message.Message):
+    """A text or pair with a mask, and the two answers whose logits are compared."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TEXT_PAIR_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    OTHER_ANSWER_FIELD_NUMBER: _builtins.int
+    MASK_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text, or the first of the pair; not empty, at most 100,000 code points (or as the server is set). It has one mask, or several
+    of which `mask` names one.
+    """
+    text_pair: _builtins.str
+    """The second text of a pair; unset for a single text, else within the same limits."""
+    answer: _builtins.str
+    """The answer whose logit counts, a single entry of the vocabulary as it is written in place of the mask; not empty, at most 1000
+    characters.
+    """
+    other_answer: _builtins.str
+    """The answer whose logit is subtracted, likewise; another entry."""
+    mask: _builtins.int
+    """Number of the mask among those of the text, from 0; required if there are several."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        text_pair: _builtins.str | None = ...,
+        answer: _builtins.str = ...,
+        other_answer: _builtins.str = ...,
+        mask: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_mask", b"_mask", "_text_pair", b"_text_pair", "mask", b"mask", "text_pair", b"text_pair"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mask", b"_mask", "_text_pair", b"_text_pair", "answer", b"answer", "mask", b"mask", "other_answer", b"other_answer", "text", b"text", "text_pair", b"text_pair"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__mask: _TypeAlias = _typing.Literal["mask"]  # noqa: Y015
+    _WhichOneofArgType__mask: _TypeAlias = _typing.Literal["_mask", b"_mask"]  # noqa: Y015
+    _WhichOneofReturnType__text_pair: _TypeAlias = _typing.Literal["text_pair"]  # noqa: Y015
+    _WhichOneofArgType__text_pair: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__mask) -> _WhichOneofReturnType__mask | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__text_pair) -> _WhichOneofReturnType__text_pair | None: ...
+
+Global___AttributedInput: _TypeAlias = AttributedInput  # noqa: Y015
+
+@_typing.final
+class AttributeLogitsRequest(_message.Message):
+    """Request of AttributeLogits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    ABLATE_FIELD_NUMBER: _builtins.int
+    INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    TRUNCATE_FIELD_NUMBER: _builtins.int
+    REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Resource name, "models/{id}"; empty means the server's default model."""
+    ablate: _builtins.bool
+    """True: also measure how the difference changes when each head is zeroed."""
+    truncate: _builtins.bool
+    """True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an error, and so is one whose
+    mask would be cut away.
+    """
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttributedInput]:
+        """Texts or pairs, 1 to the server's limit (256 unless set otherwise)."""
+
+    @_builtins.property
+    def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
+        """Interventions on heads while the model runs; empty means it runs untouched. Heads that are zeroed with `ablate` are zeroed on top
+        of them.
+        """
+
+    @_builtins.property
+    def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
+        rejected without it. Each may be of as many tokens as the model reads.
+        """
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        inputs: _abc.Iterable[Global___AttributedInput] | None = ...,
+        ablate: _builtins.bool = ...,
+        interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        truncate: _builtins.bool = ...,
+        reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ablate", b"ablate", "inputs", b"inputs", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttributeLogitsRequest: _TypeAlias = AttributeLogitsRequest  # noqa: Y015
+
+@_typing.final
+class LogitAttribution(_message.Message):
+    """The terms of one text, in logits (nats). Their sum is `difference`, but for rounding."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_INDEX_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    OTHER_ANSWER_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    HEADS_FIELD_NUMBER: _builtins.int
+    FEED_FORWARD_FIELD_NUMBER: _builtins.int
+    ATTENTION_BIASES_FIELD_NUMBER: _builtins.int
+    NORMALISATION_SHIFTS_FIELD_NUMBER: _builtins.int
+    EMBEDDINGS_FIELD_NUMBER: _builtins.int
+    HEAD_BIASES_FIELD_NUMBER: _builtins.int
+    ABLATED_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
+    token_index: _builtins.int
+    """Position of the mask among the tokens the model read, from 0."""
+    difference: _builtins.float
+    """Logit of the answer minus that of the other, as the model gives them."""
+    embeddings: _builtins.float
+    """What the embeddings, after their normalisation, add."""
+    head_biases: _builtins.float
+    """What the masked-LM head adds by itself: the bias of its dense layer, the shift of its normalisation, and the bias of each answer."""
+    tokens: _builtins.int
+    """Number of tokens the model read, special tokens included."""
+    truncated_tokens: _builtins.int
+    """Number of the text's tokens that were cut away, 0 if it was read whole."""
+    @_builtins.property
+    def answer(self) -> Global___VocabularyEntry:
+        """The answer."""
+
+    @_builtins.property
+    def other_answer(self) -> Global___VocabularyEntry:
+        """The other answer."""
+
+    @_builtins.property
+    def heads(self) -> _common_pb2.Tensor:
+        """What each head adds, through the output projection without its bias: float32 [layers, heads]. 0 for a head that was pruned."""
+
+    @_builtins.property
+    def feed_forward(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """What the feed-forward block of each layer adds, with its biases."""
+
+    @_builtins.property
+    def attention_biases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """What the bias of each layer's output projection adds."""
+
+    @_builtins.property
+    def normalisation_shifts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """What the shifts of each layer's normalisations add."""
+
+    @_builtins.property
+    def ablated(self) -> _common_pb2.Tensor:
+        """By how much the difference falls when each head is zeroed, the only change: the difference untouched minus that without the head,
+        float32 [layers, heads]. Unset unless requested.
+        """
+
+    def __init__(
+        self,
+        *,
+        token_index: _builtins.int = ...,
+        answer: Global___VocabularyEntry | None = ...,
+        other_answer: Global___VocabularyEntry | None = ...,
+        difference: _builtins.float = ...,
+        heads: _common_pb2.Tensor | None = ...,
+        feed_forward: _abc.Iterable[_builtins.float] | None = ...,
+        attention_biases: _abc.Iterable[_builtins.float] | None = ...,
+        normalisation_shifts: _abc.Iterable[_builtins.float] | None = ...,
+        embeddings: _builtins.float = ...,
+        head_biases: _builtins.float = ...,
+        ablated: _common_pb2.Tensor | None = ...,
+        tokens: _builtins.int = ...,
+        truncated_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ablated", b"ablated", "answer", b"answer", "heads", b"heads", "other_answer", b"other_answer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ablated", b"ablated", "answer", b"answer", "attention_biases", b"attention_biases", "difference", b"difference", "embeddings", b"embeddings", "feed_forward", b"feed_forward", "head_biases", b"head_biases", "heads", b"heads", "normalisation_shifts", b"normalisation_shifts", "other_answer", b"other_answer", "token_index", b"token_index", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LogitAttribution: _TypeAlias = LogitAttribution  # noqa: Y015
+
+@_typing.final
+class AttributeLogitsResponse(_message.Message):
+    """Reply of AttributeLogits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___LogitAttribution]:
+        """One for each input, in order."""
+
+    @_builtins.property
+    def provenance(self) -> _common_pb2.Provenance:
+        """Where the numbers come from."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___LogitAttribution] | None = ...,
+        provenance: _common_pb2.Provenance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttributeLogitsResponse: _TypeAlias = AttributeLogitsResponse  # noqa: Y015

@@ -46,6 +46,11 @@ class RepresentationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersResponse.FromString,
                 _registered_method=True)
+        self.AttributeLogits = channel.unary_unary(
+                '/bertscope.v1.RepresentationService/AttributeLogits',
+                request_serializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsResponse.FromString,
+                _registered_method=True)
 
 
 class RepresentationServiceServicer(object):
@@ -81,6 +86,23 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AttributeLogits(self, request, context):
+        """Attributes the difference of two answers' logits at a mask to the heads, feed-forward blocks, biases and the embeddings that
+        the model adds up there ("direct logit attribution", Elhage et al. 2021).
+
+        The difference is exactly the sum of the terms: every layer normalisation is frozen at the statistics that it had (Kobayashi et
+        al. 2021), and the activation of the masked-LM head at the factor by which it multiplied its input. A term is what a part adds at
+        the mask itself; what it does through other positions and later layers is counted where that arrives. Rows run behind
+        interactive calls. With `ablate` a text runs once for each head as well, from the layer of that head on; the work of a call is at
+        most 1,000,000 tokens in all rows, unless the server is set otherwise.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
+        precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RepresentationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +115,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.ReadLayers,
                     request_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersResponse.SerializeToString,
+            ),
+            'AttributeLogits': grpc.unary_unary_rpc_method_handler(
+                    servicer.AttributeLogits,
+                    request_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -150,6 +177,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/ReadLayers',
             bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AttributeLogits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/AttributeLogits',
+            bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

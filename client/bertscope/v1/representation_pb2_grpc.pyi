@@ -55,6 +55,19 @@ class RepresentationServiceStub:
     UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
     RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    AttributeLogits: _grpc.UnaryUnaryMultiCallable[_representation_lens_pb2.AttributeLogitsRequest, _representation_lens_pb2.AttributeLogitsResponse]
+    """Attributes the difference of two answers' logits at a mask to the heads, feed-forward blocks, biases and the embeddings that
+    the model adds up there ("direct logit attribution", Elhage et al. 2021).
+
+    The difference is exactly the sum of the terms: every layer normalisation is frozen at the statistics that it had (Kobayashi et
+    al. 2021), and the activation of the masked-LM head at the factor by which it multiplied its input. A term is what a part adds at
+    the mask itself; what it does through other positions and later layers is counted where that arrives. Rows run behind
+    interactive calls. With `ablate` a text runs once for each head as well, from the layer of that head on; the work of a call is at
+    most 1,000,000 tokens in all rows, unless the server is set otherwise.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
+    precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class RepresentationServiceAsyncStub(RepresentationServiceStub):
@@ -81,6 +94,19 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
     RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    AttributeLogits: _aio.UnaryUnaryMultiCallable[_representation_lens_pb2.AttributeLogitsRequest, _representation_lens_pb2.AttributeLogitsResponse]  # type: ignore[assignment]
+    """Attributes the difference of two answers' logits at a mask to the heads, feed-forward blocks, biases and the embeddings that
+    the model adds up there ("direct logit attribution", Elhage et al. 2021).
+
+    The difference is exactly the sum of the terms: every layer normalisation is frozen at the statistics that it had (Kobayashi et
+    al. 2021), and the activation of the masked-LM head at the factor by which it multiplied its input. A term is what a part adds at
+    the mask itself; what it does through other positions and later layers is counted where that arrives. Rows run behind
+    interactive calls. With `ablate` a text runs once for each head as well, from the layer of that head on; the work of a call is at
+    most 1,000,000 tokens in all rows, unless the server is set otherwise.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
+    precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
 
 class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -117,6 +143,25 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
         RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def AttributeLogits(
+        self,
+        request: _representation_lens_pb2.AttributeLogitsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_representation_lens_pb2.AttributeLogitsResponse, _abc.Awaitable[_representation_lens_pb2.AttributeLogitsResponse]]:
+        """Attributes the difference of two answers' logits at a mask to the heads, feed-forward blocks, biases and the embeddings that
+        the model adds up there ("direct logit attribution", Elhage et al. 2021).
+
+        The difference is exactly the sum of the terms: every layer normalisation is frozen at the statistics that it had (Kobayashi et
+        al. 2021), and the activation of the masked-LM head at the factor by which it multiplied its input. A term is what a part adds at
+        the mask itself; what it does through other positions and later layers is counted where that arrives. Rows run behind
+        interactive calls. With `ablate` a text runs once for each head as well, from the layer of that head on; the work of a call is at
+        most 1,000,000 tokens in all rows, unless the server is set otherwise.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
+        precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
 def add_RepresentationServiceServicer_to_server(servicer: RepresentationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

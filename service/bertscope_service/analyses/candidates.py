@@ -44,6 +44,15 @@ class Spelling:
         return cls(words, {length: np.array(chosen) for length, chosen in members.items()}, asked)
 
 
+def spell(word: str, tokenizer: TextTokenizer, before: str, field: str) -> tuple[int, ...]:
+    """Returns the ids of a word's pieces after a character. Raises InvalidArgument for one that the vocabulary can't write."""
+    pieces = tokenizer.pieces_in_context(word, before)
+    if not pieces or tokenizer.unknown_id in pieces:
+        message = f"{field} can't be written with this model's vocabulary; leave it out or write it differently"
+        raise InvalidArgument(field, message, "CANDIDATE_UNTOKENIZABLE")
+    return pieces
+
+
 class Candidates:
     """A list of words. Their pieces depend on the character before a mask, and on nothing else."""
 
@@ -62,17 +71,10 @@ class Candidates:
         """
         found = self._spellings.get(before)
         if found is None:
-            words = [Word(word, self._pieces(index, word, before)) for index, word in enumerate(self._words)]
+            named = ((word, f"{self._field}[{index}]") for index, word in enumerate(self._words))
+            words = [Word(word, spell(word, self._tokenizer, before, field)) for word, field in named]
             found = self._spellings[before] = Spelling.of(words)
         return found
-
-    def _pieces(self, index: int, word: str, before: str) -> tuple[int, ...]:
-        pieces = self._tokenizer.pieces_in_context(word, before)
-        if not pieces or self._tokenizer.unknown_id in pieces:
-            field = f"{self._field}[{index}]"
-            message = f"{field} can't be written with this model's vocabulary; leave it out or write it differently"
-            raise InvalidArgument(field, message, "CANDIDATE_UNTOKENIZABLE")
-        return pieces
 
 
 class EntryCandidates(Candidates):

@@ -63,7 +63,9 @@ def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: Request
         raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=limits.tokens)
 
 
-def check_input(entry: common_pb2.TextInput | lens_pb2.LensInput, field: str, limits: RequestLimits) -> tuple[str, str | None]:
+def check_input(
+    entry: common_pb2.TextInput | lens_pb2.LensInput | lens_pb2.AttributedInput, field: str, limits: RequestLimits
+) -> tuple[str, str | None]:
     """Checks a text, and the second one of a pair. Returns both."""
     text = check_text(entry.text, f"{field}.text", limits)
     return text, check_text(entry.text_pair, f"{field}.text_pair", limits) if entry.HasField("text_pair") else None

@@ -59,15 +59,20 @@ def _lists(request: cloze_pb2.FillMaskRequest, limits: RequestLimits) -> tuple[t
     return tuple(check_words(one.words, f"text_candidates[{index}].words", limits) for index, one in enumerate(given))
 
 
+def check_candidate(word: str, field: str, limits: RequestLimits) -> str:
+    """Checks that a word is neither empty nor too long. Returns it."""
+    if len(word) > MAX_CANDIDATE_CHARACTERS:
+        message = f"{field} has {len(word)} characters; a candidate may have {MAX_CANDIDATE_CHARACTERS}"
+        raise InvalidArgument(field, message, "CANDIDATE_TOO_LARGE")
+    return check_text(word, field, limits)
+
+
 def check_words(candidates: Sequence[str], field: str, limits: RequestLimits) -> tuple[str, ...]:
     """Checks the words to score: not too many, none empty or too long, none twice. Returns them."""
     _check_count(candidates, field, limits)
     seen: set[str] = set()
     for index, word in enumerate(candidates):
-        if len(word) > MAX_CANDIDATE_CHARACTERS:
-            message = f"{field}[{index}] has {len(word)} characters; a candidate may have {MAX_CANDIDATE_CHARACTERS}"
-            raise InvalidArgument(f"{field}[{index}]", message, "CANDIDATE_TOO_LARGE")
-        check_text(word, f"{field}[{index}]", limits)
+        check_candidate(word, f"{field}[{index}]", limits)
         _check_new(word, seen, f"{field}[{index}]")
     return tuple(candidates)
 

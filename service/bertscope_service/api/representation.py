@@ -10,6 +10,7 @@ from bertscope.v1 import representation_pb2_grpc
 from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
+from bertscope_service.api.representation_attribution import attribute_logits
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
 from bertscope_service.api.tensor_streams import stream_tensors
@@ -18,8 +19,15 @@ from bertscope_service.api.tensor_streams import stream_tensors
 class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServicer):
     """Serves RepresentationService: answers questions about the states between layers."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, memory_bytes: int) -> None:
+        """Keeps the backend. `memory_bytes`: maximum memory for the states that ablations of one call share."""
         self._backend = backend
+        self._memory_bytes = memory_bytes
+
+    async def AttributeLogits(
+        self, request: lens_pb2.AttributeLogitsRequest, context: Context
+    ) -> lens_pb2.AttributeLogitsResponse:
+        return await attribute_logits(self._backend, request, context, self._memory_bytes)
 
     async def ExtractHiddenStates(  # type: ignore[override]  # the interceptor sends bytes as they are
         self, request: states_pb2.ExtractHiddenStatesRequest, context: Context

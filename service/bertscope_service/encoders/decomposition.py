@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -19,12 +20,14 @@ class Part(Enum):
     """A part of a model that a `Decomposition` may lack.
 
     CONTRIBUTIONS: `take_apart` and `projection`. NORMALISATION: `normalisation`. RERUN: `finish`. LAST: `normalise_last`.
+    STREAM: `stream` and `masked_lm_head`.
     """
 
     CONTRIBUTIONS = "contributions"
     NORMALISATION = "normalisation"
     RERUN = "rerun"
     LAST = "last"
+    STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +83,79 @@ class Normalisation:
     deviation: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FrozenNorm:
+    """A layer normalisation at n positions with its statistics frozen, which makes it affine (Kobayashi et al. 2021, section
+    3.2): v becomes (v - mean(v)) / deviation * scale + shift.
+
+    scale, shift: float32 [size], shift None for zeros. deviation: float32 [n].
+    """
+
+    scale: torch.Tensor
+    shift: torch.Tensor | None
+    deviation: torch.Tensor
+
+    @staticmethod
+    def of(scale: torch.Tensor, shift: torch.Tensor | None, epsilon: float, read: torch.Tensor) -> FrozenNorm:
+        """Returns the normalisation of vectors [n, size]."""
+        variance = read.float().var(dim=-1, correction=0)
+        return FrozenNorm(scale.float(), None if shift is None else shift.float(), torch.sqrt(variance + epsilon))
+
+    def linear(self, terms: torch.Tensor) -> torch.Tensor:
+        """Applies all but the shift to terms of a sum, [n, terms, size]."""
+        return (terms - terms.mean(dim=-1, keepdim=True)) / self.deviation[:, None, None] * self.scale
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerStream:
+    """The vectors that a layer adds to its input at n positions, float32: second(first(x + heads + bias) + feed_forward).
+
+    heads: [n, heads, hidden_size], of the heads that its weights have. bias: that of the output projection, [hidden_size], None
+    for zeros. first, second: the normalisations after each sum, None without one. feed_forward: [n, hidden_size].
+    """
+
+    heads: torch.Tensor
+    bias: torch.Tensor | None
+    first: FrozenNorm | None
+    feed_forward: torch.Tensor
+    second: FrozenNorm | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadStream:
+    """The masked-LM head at n positions, float32: decoder(norm(factor * (dense(x) + dense_bias))).
+
+    dense: the linear map without its bias, [m, hidden_size] to [m, size]. dense_bias: [size]. factor: the activation's output
+    divided by its input, [n, size]: for GELU(z) = z P(z), it is P(z), frozen. rows, bias: the decoder's rows [n, C, size] and
+    biases [n, C] of the asked entries.
+    """
+
+    dense: Callable[[torch.Tensor], torch.Tensor]
+    dense_bias: torch.Tensor
+    factor: torch.Tensor
+    norm: FrozenNorm
+    rows: torch.Tensor
+    bias: torch.Tensor
+
+
+SMALL = 1e-4
+"""Inputs of an activation that are closer to 0 have the factor of this one: 0 / 0 is none."""
+
+
+def activation_factor(read: torch.Tensor, activation: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Returns activation(z) / z, for an activation that is 0 at 0."""
+    apart = torch.where(read.abs() < SMALL, torch.full_like(read, SMALL), read)
+    return activation(apart) / apart
+
+
+def contexts_at(parts: LayerParts, positions: torch.Tensor) -> torch.Tensor:
+    """Returns the input of the output projection at one position of each row, int64 [rows]: [rows, heads, head_size]."""
+    rows = torch.arange(len(positions), dtype=torch.int64, device=positions.device)
+    weights = parts.weights[rows, :, positions].to(parts.values.dtype)
+    contexts = (weights[:, :, None] @ parts.values)[:, :, 0]
+    return contexts if parts.constant is None else contexts + parts.constant
+
+
 class Decomposition(Protocol):
     """Takes the layers of one encoder apart; on the thread of the device's worker."""
 
@@ -98,6 +174,12 @@ class Decomposition(Protocol):
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """Runs the rest of a layer for other contexts of one text, [n, length, heads * head_size]: [n, length, hidden_size].
         `before` is [length, hidden_size]."""
+
+    def stream(self, parts: LayerParts, positions: torch.Tensor) -> LayerStream:
+        """Returns what a layer adds at one position of each row, int64 [rows]."""
+
+    def masked_lm_head(self, hidden: torch.Tensor, ids: torch.Tensor) -> HeadStream:
+        """Returns the masked-LM head for states [n, hidden_size] and the scores of some entries, int64 [n, C]."""
 
     def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the last normalisation of the model to states [n, hidden_size]."""

@@ -25,7 +25,7 @@ def make_servicers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, 
     return {
         "bertscope.v1.ModelService": ModelServicer(backend, settings),
         "bertscope.v1.AttentionService": AttentionServicer(backend),
-        "bertscope.v1.RepresentationService": RepresentationServicer(backend),
+        "bertscope.v1.RepresentationService": RepresentationServicer(backend, settings.sweep_memory_bytes),
         "bertscope.v1.ClozeService": ClozeServicer(backend),
         "bertscope.v1.ClassificationService": ClassificationServicer(backend),
         "bertscope.v1.AblationService": AblationServicer(backend, settings.sweep_memory_bytes),

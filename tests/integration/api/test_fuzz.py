@@ -327,6 +327,27 @@ LENSES = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+ATTRIBUTIONS = st.builds(
+    lens.AttributeLogitsRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=mostly(
+        some(
+            st.builds(
+                lens.AttributedInput,
+                text=mostly(MASKED, TEXTS),
+                text_pair=maybe(PLAIN),
+                answer=mostly(st.just("the"), TEXTS),
+                other_answer=mostly(st.just("cat"), TEXTS),
+                mask=mostly(st.none() | st.just(0), NUMBERS),
+            )
+        ),
+        st.just([]),
+    ),
+    ablate=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
 
 
@@ -553,6 +574,7 @@ RICH = {
     "DescribeAttention": DESCRIPTIONS,
     "CompareAttention": COMPARISONS,
     "ReadLayers": LENSES,
+    "AttributeLogits": ATTRIBUTIONS,
     "ListModels": LISTS,
     "GetModel": GETS,
     "UnloadModel": UNLOADS,

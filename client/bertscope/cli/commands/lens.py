@@ -1,9 +1,10 @@
 """`bertscope lens`: what a model would predict at every layer."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
 from bertscope.choices import LensNormalisation
 from bertscope.cli import options
@@ -12,10 +13,14 @@ from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
+from bertscope.cli.views.attribution import attribution_document, print_attribution
 from bertscope.cli.views.lens import document, print_lens
 from bertscope.cli.views.output import UsageError, console, print_json
+from bertscope.cli.views.progress import waiting
 from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.plots.attribution import save_attribution
 from bertscope.plots.lens import save_lens
+from bertscope.representations.attribution import attribution_columns
 from bertscope.representations.lens import lens_columns
 
 
@@ -45,9 +50,23 @@ def lens(
         Literal["none", "final"] | None,
         typer.Option("--normalisation", help="Read states as they are, or after the model's last normalisation."),
     ] = None,
+    attribute: Annotated[
+        str | None,
+        typer.Option(
+            "--attribute",
+            metavar="A,B",
+            help="Instead, show what each head and feed-forward block adds to the logit of A minus that of B.",
+        ),
+    ] = None,
+    mask: Annotated[
+        int | None, typer.Option("--mask", min=0, help="With --attribute: which mask, from 0, if there are several.")
+    ] = None,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="With --attribute: also zero each head, and see how the difference falls.")
+    ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="Write a row for each position and layer: .csv, .tsv, .jsonl, .parquet."),
+        typer.Option("--output", metavar="FILE", help="Write a row for each number: .csv, .tsv, .jsonl, .parquet."),
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
@@ -56,25 +75,47 @@ def lens(
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
-    """Show what a model would predict at every layer: "Paris is the capital of [MASK]." """
+    """Show what a model would predict at every layer, or with --attribute which of its parts favour an answer."""
     if dark and plot is None:
         raise UsageError("--dark goes with --plot")
     output_files.require_plot(plot)
     require_table(output)
+    asked: dict[str, Any] = {
+        "model": model,
+        "interventions": base.interventions(),
+        "reference_texts": base.reference_texts(),
+        "truncate": truncate,
+        "timeout": timeout,
+    }
+    given = text if pair is None else (text, pair)
+    if attribute is not None:
+        lens_alone = {"--layer": layer, "--top-k": top_k, "--candidates": candidates, "--all-pieces": all_pieces}
+        _refuse({**lens_alone, "--normalisation": normalisation}, "does not go with --attribute")
+        words = specifications.words("--attribute", attribute)
+        if len(words) != 2:
+            raise UsageError(f"--attribute {attribute!r}: name two answers, A,B")
+        with server.connect(timeout) as client, waiting("attributing"):
+            (added,) = client.attribute_logits(given, (words[0], words[1]), mask=mask, ablate=ablate, **asked)
+        columns = attribution_columns([added])
+        written = write_files(columns, output, plot, lambda path: save_attribution(added, path, dark=dark))
+        if json:
+            print_json(attribution_document(added))
+            return
+        screen = console()
+        print_attribution(screen, added)
+        _print_written(screen, written)
+        return
+    _refuse({"--mask": mask, "--ablate": ablate}, "goes with --attribute")
     chosen: LensNormalisation | None = normalisation
     with server.connect(timeout) as client:
         found = client.read_layers(
-            text if pair is None else (text, pair),
-            model=model,
+            given,
             layers=specifications.numbers("--layer", layer),
             top_k=top_k,
             candidates=None if candidates is None else specifications.words("--candidates", candidates),
             all_pieces=all_pieces,
             normalisation=chosen,
-            interventions=base.interventions(),
-            reference_texts=base.reference_texts(),
-            truncate=truncate,
-            timeout=timeout,
+            **asked,
         )
     written = write_files(lens_columns(found), output, plot, lambda path: save_lens(found[0], path, dark=dark))
     if json:
@@ -82,5 +123,16 @@ def lens(
         return
     screen = console()
     print_lens(screen, found[0])
+    _print_written(screen, written)
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    """Rejects options that are set."""
+    for option, value in given.items():
+        if value is not None and value is not False:
+            raise UsageError(f"{option} {why}")
+
+
+def _print_written(screen: Console, written: list[Path]) -> None:
     for path in written:
         screen.print(f"wrote {path}", soft_wrap=True)

@@ -15,10 +15,21 @@ import onnx
 import torch
 
 from bertscope_service.encoders.base import BatchGates
-from bertscope_service.encoders.decomposition import LayerParts, Normalisation, Part, RowParts
+from bertscope_service.encoders.decomposition import (
+    FrozenNorm,
+    HeadStream,
+    LayerParts,
+    LayerStream,
+    Normalisation,
+    Part,
+    RowParts,
+    activation_factor,
+    contexts_at,
+)
 from bertscope_service.encoders.gating import gated_weights
 from bertscope_service.encoders.onnx.parts import Parts
-from bertscope_service.encoders.onnx.values import ANALYSIS, GATED, HIDDEN, OWN, VALID, at
+from bertscope_service.encoders.onnx.streams import NormValues, find_head, find_streams
+from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, GATED, HIDDEN, LAST, OWN, VALID, at
 from bertscope_service.encoders.state import State, to_device
 
 if TYPE_CHECKING:
@@ -30,7 +41,8 @@ class LayerValues:
     """Names of values of a layer that has heads.
 
     values: V, [rows, length, heads * head_size]. projected: the output of the output projection. summed: its sum with the
-    residual connection. scale, epsilon: of the layer normalisation of x + attention(x); None and 0 without one.
+    residual connection. scale, epsilon: of the layer normalisation of x + attention(x); None and 0 without one. adds_input:
+    whether the residual connection is that of the layer's own input.
     """
 
     values: str
@@ -38,6 +50,7 @@ class LayerValues:
     summed: str
     scale: str | None
     epsilon: float
+    adds_input: bool
 
 
 class OnnxDecomposition:
@@ -51,22 +64,28 @@ class OnnxDecomposition:
         self._head_size = head_size
         self._weights = weights
         self._projections: dict[int, torch.Tensor] = {}
-        self._scales: dict[int, torch.Tensor] = {}
+        self._biases: dict[int, torch.Tensor] = {}
+        self._constants: dict[str, torch.Tensor] = {}
         graph = parts.graph(ANALYSIS).graph
         layers = [layer for layer in range(encoder.shape.layers) if encoder.shape.heads_of(layer)]
         self._named = find_values(graph, layers)
         self._before_last = normalised_in(graph, at(HIDDEN, encoder.shape.layers))
+        own = {layer: one.summed for layer, one in self._named.items() if one.adds_input}
+        self._streams = find_streams(graph, own, encoder.shape.layers)
+        fast = parts.graph(FAST).graph
+        self._head = find_head(fast) if encoder.capabilities.masked_lm else None
+        if self._head is not None:
+            declare(fast, {self._head.dense, self._head.norm.read})
         # A graph can be cut only at values whose type it declares.
-        declared = {value.name for value in graph.value_info}
         names = {name for one in self._named.values() for name in (one.values, one.projected, one.summed)}
-        names = (names | ({self._before_last} if self._before_last else set())) - declared
-        float32 = onnx.TensorProto.FLOAT
-        graph.value_info.extend(onnx.helper.make_tensor_value_info(name, float32, None) for name in sorted(names))
+        for norm in (norm for one in self._streams.values() for norm in (one.first, one.second) if norm is not None):
+            names |= {norm.read, norm.written}
+        declare(graph, names | ({self._before_last} if self._before_last else set()))
 
     @property
     def bytes(self) -> int:
         """The memory of the copies of weights made so far."""
-        return sum(tensor.nbytes for tensor in (*self._projections.values(), *self._scales.values()))
+        return sum(tensor.nbytes for tensor in (*self._projections.values(), *self._biases.values(), *self._constants.values()))
 
     def refusal(self, part: Part) -> str | None:
         encoder, layers = self._encoder, range(self._encoder.shape.layers)
@@ -78,6 +97,8 @@ class OnnxDecomposition:
         with_heads = [layer for layer in layers if encoder.shape.heads_of(layer)]
         if encoder.precision not in ("fp32", "weight_only"):
             return f"it rounds to {encoder.precision} inside its graph; load the model that it was made from"
+        if part is Part.STREAM and (self._head is None or any(layer not in self._streams for layer in layers)):
+            return "its graph is no sum of heads and feed-forward blocks, or has other weights; load it with runtime torch"
         if any(layer not in self._named for layer in with_heads):
             return "its graph is of a form in which layers can't be taken apart; load it with runtime torch"
         if part is Part.NORMALISATION and any(layer not in self._named or not self._named[layer].scale for layer in layers):
@@ -115,6 +136,7 @@ class OnnxDecomposition:
         session = self._parts.get(ANALYSIS, (at(GATED, layer),), (projected,))
         (found,) = session.run({at(GATED, layer): contexts}, {projected: (1, inputs + 1, size)})[projected]
         # The last input is zero: what is left is the bias.
+        self._biases[layer] = found[-1]
         by_head: torch.Tensor = (found[:-1] - found[-1]).unflatten(0, (heads, self._head_size))
         return by_head
 
@@ -123,15 +145,18 @@ class OnnxDecomposition:
         session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (named.summed,))
         feeds = {at(GATED, layer): self._by_head(row.contexts()[None]), at(HIDDEN, layer): row.before[None]}
         summed = session.run(feeds, {named.summed: (1, *row.before.shape)})[named.summed][0]
-        return Normalisation(self._scale(layer), torch.sqrt(summed.var(dim=-1, correction=0) + named.epsilon))
+        return Normalisation(self._constant(named.scale or ""), torch.sqrt(summed.var(dim=-1, correction=0) + named.epsilon))
 
-    def _scale(self, layer: int) -> torch.Tensor:
-        if layer not in self._scales:
-            name = self._named[layer].scale
-            (tensor,) = [one for one in self._parts.graph(ANALYSIS).graph.initializer if one.name == name]
-            array = onnx.numpy_helper.to_array(tensor, base_dir=str(self._weights)).astype("float32")
-            self._scales[layer] = to_device(torch.from_numpy(array), self._encoder.device)
-        return self._scales[layer]
+    def _constant(self, name: str) -> torch.Tensor:
+        """Returns a small weight, and keeps it."""
+        if name not in self._constants:
+            self._constants[name] = to_device(self._read(name), self._encoder.device)
+        return self._constants[name]
+
+    def _read(self, name: str) -> torch.Tensor:
+        both = (one for graph in (ANALYSIS, FAST) for one in self._parts.graph(graph).graph.initializer)
+        tensor = next(one for one in both if one.name == name)
+        return torch.from_numpy(onnx.numpy_helper.to_array(tensor, base_dir=str(self._weights)).astype("float32"))
 
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         after, whole = at(HIDDEN, layer + 1), before.expand(len(contexts), *before.shape)
@@ -142,6 +167,57 @@ class OnnxDecomposition:
             inputs = (at(HIDDEN, layer), VALID)
             feeds[VALID] = torch.ones(whole.shape[:2], dtype=torch.bool, device=whole.device)
         return self._parts.get(ANALYSIS, inputs, (after,)).run(feeds, {after: whole.shape})[after]
+
+    def stream(self, parts: LayerParts, positions: torch.Tensor) -> LayerStream:
+        layer, named = parts.layer, self._streams[parts.layer]
+        rows = torch.arange(len(positions), dtype=torch.int64, device=positions.device)
+        contexts, before = contexts_at(parts, positions), parts.before[rows, positions]
+        after = named.second.read if named.second is not None else at(HIDDEN, layer + 1)
+        read = named.first.written if named.first is not None else named.summed
+        wanted = tuple(dict.fromkeys((named.summed, read, after)))
+        session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), wanted)
+        feeds = {at(GATED, layer): contexts[None], at(HIDDEN, layer): before[None]}
+        found = {name: value[0] for name, value in session.run(feeds, dict.fromkeys(wanted, (1, *before.shape))).items()}
+        return LayerStream(
+            torch.einsum("nhs,hsd->nhd", contexts, self.projection(layer)),
+            self._biases[layer],
+            self._frozen(named.first, found[named.summed]),
+            found[after] - found[read],
+            self._frozen(named.second, found[after]),
+        )
+
+    def _frozen(self, norm: NormValues | None, read: torch.Tensor) -> FrozenNorm | None:
+        if norm is None:
+            return None
+        shift = self._constant(norm.shift) if norm.shift else None
+        return FrozenNorm.of(self._constant(norm.scale), shift, norm.epsilon, read)
+
+    def masked_lm_head(self, hidden: torch.Tensor, ids: torch.Tensor) -> HeadStream:
+        head = self._head
+        if head is None:
+            raise ValueError("the masked-LM head can't be taken apart")
+        size = self._constant(head.norm.scale).shape[0]
+
+        def dense(states: torch.Tensor) -> torch.Tensor:
+            session = self._parts.get(FAST, (LAST,), (head.dense,))
+            return session.run({LAST: states[None]}, {head.dense: (len(states), size)})[head.dense]
+
+        def activation(read: torch.Tensor) -> torch.Tensor:
+            session = self._parts.get(FAST, (head.dense,), (head.norm.read,))
+            return session.run({head.dense: read}, {head.norm.read: tuple(read.shape)})[head.norm.read]
+
+        read, bias = dense(hidden), dense(torch.zeros_like(hidden[:1]))[0]
+        weight = self._read(head.weight)
+        rows = (weight if head.transposed else weight.T)[ids.cpu()].to(hidden.device)
+        biases = self._read(head.bias)[ids.cpu()].to(hidden.device) if head.bias else torch.zeros_like(rows[..., 0])
+        frozen = self._frozen(head.norm, activation(read))
+        if frozen is None:
+            raise ValueError("the masked-LM head has no normalisation")
+
+        def linear(terms: torch.Tensor) -> torch.Tensor:
+            return dense(terms) - bias
+
+        return HeadStream(linear, bias, activation_factor(read, activation), frozen, rows, biases)
 
     def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
         if self._before_last is None:
@@ -173,6 +249,13 @@ def find_values(graph: onnx.GraphProto, layers: Sequence[int]) -> dict[int, Laye
     return {layer: values for layer, values in found.items() if values is not None}
 
 
+def declare(graph: onnx.GraphProto, names: set[str]) -> None:
+    """Declares values, float32, that a graph does not declare, so that it can be cut there."""
+    missing = names - {value.name for value in (*graph.value_info, *graph.output)}
+    float32 = onnx.TensorProto.FLOAT
+    graph.value_info.extend(onnx.helper.make_tensor_value_info(name, float32, None) for name in sorted(missing))
+
+
 def normalised_in(graph: onnx.GraphProto, name: str) -> str | None:
     """Returns the name of the value that a layer normalisation makes `name` of; None if nothing of the kind makes it."""
     makers = [node for node in graph.node if name in node.output]
@@ -196,8 +279,8 @@ def _values_of(nodes: Sequence[_Node], makers: Mapping[str, _Node], known: set[s
     if residual == at(HIDDEN, layer) and [node.kind for node in readers] == ["LayerNormalization"]:
         (norm,) = readers
         if norm.inputs[1] in known:
-            return LayerValues(attention.inputs[2], projected, summed, norm.inputs[1], norm.epsilon)
-    return LayerValues(attention.inputs[2], projected, summed, None, 0.0)
+            return LayerValues(attention.inputs[2], projected, summed, norm.inputs[1], norm.epsilon, adds_input=True)
+    return LayerValues(attention.inputs[2], projected, summed, None, 0.0, adds_input=residual == at(HIDDEN, layer))
 
 
 def _residual(nodes: Sequence[_Node], gated: str, known: set[str]) -> tuple[str, str, str] | None:

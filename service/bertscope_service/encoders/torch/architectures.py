@@ -24,10 +24,10 @@ class Architecture:
 
     `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
     `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` is true if `projections` and
-    `finish` exist, so that a layer can be run in two parts. `output` and `norm` are the paths, below a layer, of its output
-    projection and of the layer normalisation of x + attention(x), None without one; `end_norm` is that of the normalisation at
-    its end. `kept` names the remaining heads of layers that lost some. `pooler` is the class
-    of the pooler below a next-sentence head, for architectures that are pre-trained with one.
+    `finish` exist, so that a layer can be run in two parts; `in_stream` if `feed_forward` and `head_modules` do. `output` and
+    `norm` are the paths, below a layer, of its output projection and of the layer normalisation of x + attention(x), None
+    without one; `end_norm` is that of the normalisation at its end. `kept` names the remaining heads of layers that lost some.
+    `pooler` is the class of the pooler below a next-sentence head, for architectures that are pre-trained with one.
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
@@ -37,6 +37,7 @@ class Architecture:
     reads_segments = True
     reads_weights: frozenset[str] = frozenset()
     in_parts = True
+    in_stream = True
     output = "attention.output.dense"
     norm: str | None = "attention.output.LayerNorm"
     end_norm = "output.LayerNorm"
@@ -93,6 +94,16 @@ class Architecture:
         """Returns the layer normalisation of x + attention(x), if the architecture has one."""
         return self.layers[index].get_submodule(self.norm)
 
+    def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
+        """Returns what the feed-forward block of a layer adds to the states after its heads."""
+        layer = self.layers[index]
+        return layer.output.dense(layer.intermediate(attended))
+
+    def head_modules(self) -> tuple[Any, Any, Any, Any]:
+        """Returns the masked-LM head's dense layer, activation, normalisation and decoder."""
+        head = getattr(self.model, self.head).predictions
+        return head.transform.dense, head.transform.transform_act_fn, head.transform.LayerNorm, head.decoder
+
     def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
         """Returns the layer normalisation at the end of a layer, None without one."""
         found = self.layers[index].get_submodule(self.end_norm)
@@ -138,6 +149,10 @@ class Roberta(Architecture):
     def max_tokens(self) -> int:
         return int(self.model.config.max_position_embeddings) - int(self.model.config.pad_token_id) - 1
 
+    def head_modules(self) -> tuple[Any, Any, Any, Any]:
+        head = self.model.lm_head
+        return head.dense, torch.nn.functional.gelu, head.layer_norm, head.decoder
+
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         return self.model.classifier(hidden)
 
@@ -171,6 +186,14 @@ class DistilBert(Architecture):
         layer = self.layers[index]
         attended = layer.sa_layer_norm(layer.attention.out_lin(context) + hidden)
         return layer.output_layer_norm(layer.ffn(attended) + attended)
+
+    def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.layers[index].ffn(attended)
+        return added
+
+    def head_modules(self) -> tuple[Any, Any, Any, Any]:
+        model = self.model
+        return model.vocab_transform, model.activation, model.vocab_layer_norm, model.vocab_projector
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         model = self.model
@@ -208,6 +231,14 @@ class Albert(Architecture):
         attended = layer.attention.LayerNorm(hidden + layer.attention.dense(context))
         return layer.full_layer_layer_norm(layer.ff_chunk(attended) + attended)
 
+    def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.layers[index].ff_chunk(attended)
+        return added
+
+    def head_modules(self) -> tuple[Any, Any, Any, Any]:
+        head = self.model.predictions
+        return head.dense, head.activation, head.LayerNorm, head.decoder
+
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         return self.model.classifier(self.encoder.pooler_activation(self.encoder.pooler(hidden[:, 0])))
 
@@ -222,6 +253,10 @@ class Electra(Architecture):
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         hidden = super().embed(ids, segments, valid)
         return self.encoder.embeddings_project(hidden) if hasattr(self.encoder, "embeddings_project") else hidden
+
+    def head_modules(self) -> tuple[Any, Any, Any, Any]:
+        head = self.model.generator_predictions
+        return head.dense, head.activation, head.LayerNorm, self.model.generator_lm_head
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.generator_lm_head(self.model.generator_predictions(hidden))
@@ -239,6 +274,7 @@ class MobileBert(Architecture):
     pooler = MobileBertPooler
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
     in_parts = False
+    in_stream = False
     norm = None
 
     @property
@@ -293,6 +329,15 @@ class ModernBert(Architecture):
     def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
         last: torch.nn.LayerNorm | None = self.encoder.final_norm if index == len(self.layers) - 1 else None
         return last
+
+    def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
+        layer = self.layers[index]
+        added: torch.Tensor = layer.mlp(layer.mlp_norm(attended))
+        return added
+
+    def head_modules(self) -> tuple[Any, Any, Any, Any]:
+        head = self.model.head
+        return head.dense, head.act, head.norm, self.model.decoder
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.decoder(self.model.head(hidden))

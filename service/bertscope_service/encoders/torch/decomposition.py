@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bertscope_service.encoders.base import BatchGates
-from bertscope_service.encoders.decomposition import LayerParts, Normalisation, Part, RowParts
+from bertscope_service.encoders.decomposition import (
+    FrozenNorm,
+    HeadStream,
+    LayerParts,
+    LayerStream,
+    Normalisation,
+    Part,
+    RowParts,
+    activation_factor,
+    contexts_at,
+)
 from bertscope_service.encoders.gating import LayerRun, gated_weights
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.packing import PackedLinear
@@ -28,6 +38,8 @@ class TorchDecomposition:
             return f"{self._encoder.shape.architecture} models don't normalise x + attention(x); ask for layer norms"
         if part is Part.RERUN and self._encoder.precision not in ("fp32", "weight_only"):
             return f"the effect of one token drowns in the rounding of {self._encoder.precision}; load it in fp32"
+        if part is Part.STREAM and (why := self._no_stream()):
+            return why
         if part is Part.LAST and self._last_norm is None:
             name = self._encoder.shape.architecture
             return f"layers of this {name} model end without a layer normalisation; read states as they are"
@@ -68,6 +80,42 @@ class TorchDecomposition:
         output: torch.Tensor = architecture.run_layer(layer, whole, None, LayerRun(given=by_head))
         return output
 
+    def _no_stream(self) -> str | None:
+        if not self._architecture.in_stream:
+            return (
+                f"layers of {self._encoder.shape.architecture} models are no sum of heads and a feed-forward block; sweep heads"
+            )
+        if self._encoder.precision not in ("fp32", "weight_only"):
+            return f"the parts of a sum drown in the rounding of {self._encoder.precision}; load it in fp32"
+        return None
+
+    def stream(self, parts: LayerParts, positions: torch.Tensor) -> LayerStream:
+        architecture, layer = self._architecture, parts.layer
+        before = parts.before[torch.arange(len(positions), dtype=torch.int64, device=positions.device), positions].float()
+        output, contexts = architecture.output_projection(layer), contexts_at(parts, positions)
+        attended = before + output(contexts.flatten(1)[:, None])[:, 0]
+        norm = None if architecture.norm is None else architecture.norm_after_heads(layer)
+        read = attended if norm is None else norm(attended)
+        feed_forward = architecture.feed_forward(layer, read[:, None])[:, 0]
+        return LayerStream(
+            torch.einsum("nhs,hsd->nhd", contexts.float(), self.projection(layer)) if parts.heads else before[:, None][:, :0],
+            output.bias,
+            _frozen(norm, attended),
+            feed_forward.float(),
+            _frozen(architecture.norm_at_end(layer), read + feed_forward),
+        )
+
+    def masked_lm_head(self, hidden: torch.Tensor, ids: torch.Tensor) -> HeadStream:
+        dense, activation, norm, decoder = self._architecture.head_modules()
+        read = dense(hidden)
+        no_input = torch.zeros_like(hidden[:1])
+        bias = dense(no_input)[0]
+        weight = weight_of(decoder, norm.weight.shape[0], self._encoder.device)
+        biases = ids.new_zeros(ids.shape, dtype=torch.float32) if decoder.bias is None else decoder.bias[ids].float()
+        frozen = FrozenNorm.of(norm.weight, norm.bias, norm.eps, activation(read))
+        factor = activation_factor(read, activation)
+        return HeadStream(lambda terms: dense(terms) - bias, bias, factor, frozen, weight[ids].float(), biases)
+
     @property
     def _last_norm(self) -> torch.nn.LayerNorm | None:
         return self._architecture.norm_at_end(self._encoder.shape.layers - 1)
@@ -78,6 +126,10 @@ class TorchDecomposition:
             raise ValueError("the model has no last normalisation")
         normalised: torch.Tensor = norm(hidden)
         return normalised
+
+
+def _frozen(norm: Any, read: torch.Tensor) -> FrozenNorm | None:
+    return None if norm is None else FrozenNorm.of(norm.weight, norm.bias, norm.eps, read)
 
 
 def weight_of(linear: Any, inputs: int, device: torch.device) -> torch.Tensor:
