@@ -12,8 +12,9 @@ from bertscope.choices import Scoring
 from bertscope.models import Model
 from bertscope.scores.comparison import ComparedSet, TextComparison, read_compared_sets
 from bertscope.scores.inputs import Section, ToScore, asked_sections
+from bertscope.scores.replies import Assembly, read_sections, score_texts_request
 from bertscope.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
-from bertscope.scores.texts import Assembly, ScoredText, ScoredTexts, read_sections, score_texts_request
+from bertscope.scores.texts import ScoredText, ScoredTexts
 from bertscope.v1 import cloze_scores_pb2
 
 

@@ -11,7 +11,8 @@ import pytest
 from bertscope.cli.options.scoring import SCORINGS, Name
 from bertscope.plots.scores import MAX_ROWS, WORDS_IN_ROW
 from bertscope.scores.inputs import EAGER_TEXTS, Section, asked_sections, sections_of
-from bertscope.scores.texts import Assembly, read_sections, score_columns
+from bertscope.scores.replies import Assembly, read_sections
+from bertscope.scores.texts import score_columns
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 
 from tests.support.descriptions import PROVENANCE
