@@ -170,6 +170,12 @@ def held(host: Host, model: str = "") -> Iterator[Held]:
         gate.let_through()
 
 
+def interactive_rows_wait(host: Host) -> bool:
+    """Whether an interactive row waits for a device."""
+    worker = next(iter(host.server.engine._workers.values()))
+    return bool(next(iter(worker._queue._queues.values())))
+
+
 def wait_until(condition: Callable[[], object], what: str, timeout: float = 15) -> None:
     """Come back as soon as the condition holds; fail if it does not in time."""
     limit = time.monotonic() + timeout

@@ -23,7 +23,18 @@ from bertscope_service.api import ablation as servicer
 from bertscope_service.api import answer
 from safetensors.torch import load_file, save_file
 
-from tests.support.harness import CALL_SECONDS, Failure, Held, Host, LoopThread, held, launched, refused, wait_until
+from tests.support.harness import (
+    CALL_SECONDS,
+    Failure,
+    Held,
+    Host,
+    LoopThread,
+    held,
+    interactive_rows_wait,
+    launched,
+    refused,
+    wait_until,
+)
 from tests.support.sweeps import (
     MEAN,
     ZERO,
@@ -280,7 +291,7 @@ def test_cloze_calls_go_before_the_rows_of_a_sweep(small: Host) -> None:
         for _ in range(5):
             wait_until(lambda: steps.held and waiting(small) > 5, "a batch of the sweep runs, others wait")
             answer = small.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
-            wait_until(lambda: has_arrived(small), "the call waits")
+            wait_until(lambda: interactive_rows_wait(small), "the call waits")
             done = rows(small)
             steps.let_through(2)  # the batch that runs, and the next one: the call's
             assert len(answer.result().results) == 1
@@ -288,12 +299,6 @@ def test_cloze_calls_go_before_the_rows_of_a_sweep(small: Host) -> None:
         assert in_flight(small) == 1
         gate.let_through()
         assert len(Sweep(list(call)).effects) == 40
-
-
-def has_arrived(host: Host) -> bool:
-    """Whether an interactive row waits."""
-    worker = next(iter(host.server.engine._workers.values()))
-    return bool(next(iter(worker._queue._queues.values())))
 
 
 def test_two_clients_that_sweep_share_the_worker(small: Host) -> None:

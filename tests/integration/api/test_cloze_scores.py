@@ -1,5 +1,6 @@
 """ScoreTexts through gRPC: the scores of a loop over masked copies, and what can't be scored is refused by its field."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import grpc
 import pytest
 import torch
+from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.support.exports import load_exported
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, interactive_rows_wait, launched, refused, wait_until
 from tests.support.tiny import SENTENCES
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -204,3 +206,44 @@ def test_a_model_without_a_head_can_not_score(host: Host) -> None:
     with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
         score(host, [GOOD], model="models/headless")
     assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
+
+
+def test_masks_are_filled_beside_a_long_scoring(launch: Callable[..., Host]) -> None:
+    """A query of masks needs the batch that runs, its own, and at most one that bulk rows get for their patience. Neither
+    changes the other's answer."""
+    host = launch(batch_tokens=64)
+    request = scores.ScoreTextsRequest(inputs=map(given, SENTENCES), pieces=True)
+    texts = ["The [MASK] sat.", "Paris is the capital of [MASK]."]
+
+    def fill(stub: Any, text: str) -> Any:
+        return stub.FillMask.future(cloze.FillMaskRequest(texts=[text], top_k=3), timeout=CALL_SECONDS)
+
+    with host.connect() as channel:
+        others = type(host.cloze)(channel)
+        stubs = (host.cloze, others)
+        with held(host) as gate:
+            scoring: Any = host.cloze.ScoreTexts.future(request, timeout=3 * CALL_SECONDS)
+            beside = []
+            for number in range(6):
+                wait_until(lambda ran=3 * number: gate.arrived > ran, "a batch of the scoring runs")
+                answer = fill(stubs[number % 2], texts[number % 2])
+                wait_until(lambda: interactive_rows_wait(host), "the query waits")
+                gate.let_through(3)
+                beside.append(answer.result())
+                assert not scoring.done()
+            gate.let_through()
+            scored = scoring.result()
+        alone = [fill(stub, text).result() for stub, text in zip(stubs, texts, strict=True)]
+    for number, reply in enumerate(beside):
+        assert_same(reply, alone[number % 2])
+    assert_same(scored, host.cloze.ScoreTexts(request, timeout=CALL_SECONDS))
+
+
+NUMBER = re.compile(r"-?\d+\.\d+(?:e-\d+)?")
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Replies are the same, their numbers as far as the batch that a row shared leaves them alone."""
+    assert NUMBER.sub("", str(one)) == NUMBER.sub("", str(other))
+    values = [[float(value) for value in NUMBER.findall(str(each))] for each in (one, other)]
+    assert values[0] == pytest.approx(values[1], rel=1e-4)
