@@ -167,15 +167,11 @@ def _input(row: Row) -> TextOrPair:
     return (text, _text(row, "text_pair")) if "text_pair" in row else text
 
 
-def _answers(value: object) -> tuple[str, ...]:
-    answers = value.split(ANSWER_SEPARATOR) if isinstance(value, str) else value
-    if (
-        not isinstance(answers, list)
-        or not answers
-        or not all(isinstance(answer, str) and answer.strip() for answer in answers)
-    ):
-        raise invalid_argument("answer", 'must be a text, or several with "|" between them, none of them empty')
-    return tuple(answer.strip() for answer in answers)
+def _several(name: str, value: object) -> tuple[str, ...]:
+    found = value.split(ANSWER_SEPARATOR) if isinstance(value, str) else value
+    if not isinstance(found, list) or not found or not all(isinstance(each, str) and each.strip() for each in found):
+        raise invalid_argument(name, 'must be a text, or several with "|" between them, none of them empty')
+    return tuple(each.strip() for each in found)
 
 
 def _label(value: object) -> str | int:
@@ -193,10 +189,14 @@ def _label(value: object) -> str | int:
     return value if isinstance(value, int) else _text({"label": value}, "label")
 
 
-PROMPTS = ItemKind(("text", "answer"), (), lambda row: (_text(row, "text"), _answers(row["answer"])))
+PROMPTS = ItemKind(("text", "answer"), (), lambda row: (_text(row, "text"), _several("answer", row["answer"])))
 """A prompt and its gold answers: columns "text" and "answer"."""
 TEXTS = ItemKind(("text",), (), lambda row: _text(row, "text"))
 """A text: column "text"."""
+CANDIDATES = ItemKind(
+    ("text", "candidates"), ("text_pair",), lambda row: (_input(row), _several("candidates", row["candidates"]))
+)
+"""A text or a pair, and its own candidates: columns "text", "candidates", and "text_pair" if there is one."""
 INPUTS = ItemKind(("text",), ("text_pair",), _input)
 """A text or a pair of texts: column "text", and "text_pair" if there is one."""
 PAIRS = ItemKind(("good", "bad"), (), lambda row: (_text(row, "good"), _text(row, "bad")))

@@ -8,7 +8,6 @@ is refused by name.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -40,6 +39,7 @@ from bertscope.items.identity import (
     provenance_columns,
     question,
 )
+from bertscope.items.naming import with_places
 from bertscope.items.row_file import RowFile
 from bertscope.items.sources import Item, Items, items_of
 from bertscope.results import Provenance, TextsProgress
@@ -51,8 +51,6 @@ PATIENCE_SECONDS = 300.0
 WAIT_SECONDS = 1.0
 """Wait before a call is repeated when no server could be reached."""
 PROVENANCE_COLUMNS = ("model", "weights", "runtime", "precision", "versions", "options", "bertscope")
-ITEM_FIELD = re.compile(r"(?<![\w.])(?:texts|text_pairs|inputs|sets|pairs|facts|items)\[(\d+)\](?:\.input\b)?(?:\.text\b)?")
-"""The name of an item in a server's error."""
 PASSING = (Unavailable, Cancelled, DeadlineExceeded, ResourceExhausted)
 """Errors of a server that is not there now, or too busy."""
 LOADING = ("MODEL_NOT_READY", "MODEL_NOT_FOUND")
@@ -288,12 +286,7 @@ class _Run(Generic[T]):
 
 def named(error: InvalidArgument, key: str, numbers: Mapping[int, int]) -> InvalidArgument:
     """Returns the error about an item with the item's number in the place of its index among those that were sent."""
-
-    def place(found: re.Match[str]) -> str:
-        index = int(found[1])
-        return f"{key} {numbers[index]}" if index in numbers else found[0]
-
-    error.message = ITEM_FIELD.sub(place, str(error))
+    error.message = with_places(str(error), lambda index: f"{key} {numbers[index]}" if index in numbers else None)
     error.field_violations = ()
     error.args = (error.message,)
     return error

@@ -35,7 +35,8 @@ class ScoredInput:
 
 @dataclass(frozen=True, slots=True)
 class ScoreQuery:
-    """A ScoreTexts request. `field` names its texts; `max_row_tokens` is the maximum number of tokens in all rows."""
+    """A ScoreTexts request. `max_row_tokens` is the maximum number of tokens in all rows; `field` names what is too much for
+    it, and `remedy` says what to do then."""
 
     inputs: tuple[ScoredInput, ...]
     scoring: Scoring
@@ -43,6 +44,7 @@ class ScoreQuery:
     max_row_tokens: int
     pieces: bool = False
     field: str = "inputs"
+    remedy: str = "send fewer texts at a time, or score a long one in parts, with skip_words and max_words"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,11 +83,9 @@ class ScorePlan:
     def _check_work(self) -> None:
         most = self.query.max_row_tokens
         if self.masked.tokens > most:
-            message = (
-                f"these texts make more than {most} tokens of work, as a text of n tokens is run about n times; send fewer of "
-                "them at a time, or score a long one in parts, with skip_words and max_words"
-            )
-            raise InvalidArgument(self.query.field, message, "TOO_MANY_TOKENS", limit=most)
+            field, remedy = self.query.field, self.query.remedy
+            message = f"{field}: more than {most} tokens of work, as a text of n tokens is run about n times; {remedy}"
+            raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=most)
 
     @property
     def reply_bytes(self) -> int:

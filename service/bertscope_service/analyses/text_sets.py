@@ -14,6 +14,12 @@ from bertscope_service.analyses.observers.probes import GoldScores
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
+ALONE = (
+    "mark the words that differ with spans, so that they alone are scored, or score its texts with ScoreTexts, which takes long "
+    "ones in parts, and compare the sums"
+)
+"""The remedy for a single set that is too much work."""
+
 
 class Outcome(Enum):
     """The result of a comparison; see bertscope.v1.ComparedSet.Outcome."""
@@ -83,8 +89,9 @@ class ComparisonPlan:
     def __init__(self, query: CompareQuery, tokenizer: TextTokenizer) -> None:
         self.query = query
         inputs = tuple(text for one in query.sets for text in one.texts)
+        field, remedy = ("sets[0]", ALONE) if len(query.sets) == 1 else ("sets", "send fewer sets at a time")
         self.scores = ScorePlan(
-            ScoreQuery(inputs, query.scoring, query.truncate, query.max_row_tokens, field="sets"), tokenizer
+            ScoreQuery(inputs, query.scoring, query.truncate, query.max_row_tokens, field=field, remedy=remedy), tokenizer
         )
 
     @property

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import bertscope
 import grpc
+import pandas
 import pytest
 from bertscope.cli.app import run
 from bertscope.v1 import common_pb2
 from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.fake_server import PROVENANCE, FakeServer, start
+from tests.support.harness import Host
 
 Command = Callable[..., tuple[int, str, str]]
 COUNT = 1000
@@ -179,11 +181,11 @@ def test_broken_lines_and_rejected_items_are_named(
 
 def test_wrong_use(command: Command, texts: Path, tmp_path: Path) -> None:
     for arguments, problem in [
-        (("--texts", texts), "--texts goes with --output FILE"),
+        (("--texts", texts, "A [MASK]."), "takes no TEXT"),
         (("--output", tmp_path / "o.csv", "A [MASK]."), "--output goes with --texts FILE"),
         (("--texts", texts, "--output", tmp_path / "o.xlsx"), "--output"),
         (("--texts", texts, "--output", tmp_path / "o.csv", "A [MASK]."), "takes no TEXT"),
-        (("--texts", texts, "--output", tmp_path / "o.csv", "--json"), "takes no --json"),
+        (("--texts", texts, "--output", tmp_path / "o.csv", "--json"), "--json prints the answers"),
         (("--resume", "A [MASK]."), "--resume goes with --output FILE"),
         (("--skip-broken", "A [MASK]."), "--skip-broken goes with --output FILE"),
         (("--patience", "5", "A [MASK]."), "--patience goes with --output FILE"),
@@ -191,6 +193,60 @@ def test_wrong_use(command: Command, texts: Path, tmp_path: Path) -> None:
     ]:
         code, out, err = command("fill", *arguments)
         assert (code, out) == (2, "") and problem in err, err
+
+
+WORDS = [["cat", "dog"], ["Paris", "France", "Berlin"]]
+
+
+@pytest.fixture(params=[".tsv", ".csv", ".jsonl", ".parquet"])
+def prompts(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Texts with candidates of their own: a list where the format has lists."""
+    path = tmp_path / f"prompts{request.param}"
+    rows: list[dict[str, object]] = [
+        {"text": text, "words": words}
+        for text, words in zip(["The [MASK] sat.", "[MASK] is the capital of France."], WORDS, strict=True)
+    ]
+    if request.param == ".parquet":
+        pandas.DataFrame(rows).to_parquet(path)
+    elif request.param == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        between = "," if request.param == ".csv" else "\t"
+        lines = [["text", "words"], *([str(row["text"]), " | ".join(words)] for row, words in zip(rows, WORDS, strict=True))]
+        path.write_text("".join(between.join(cells) + "\n" for cells in lines))
+    return path
+
+
+def test_each_text_of_a_file_has_its_own_candidates(host: Host, command: Command, prompts: Path, tmp_path: Path) -> None:
+    asked = ("fill", "--texts", prompts, "--candidates-per-text", "--columns", "candidates=words", "--target", host.target)
+    code, out, err = command(*asked, "--json")
+    assert (code, err) == (0, "")
+    shown = [[each["token"] for each in result["masks"][0]["predictions"]] for result in json.loads(out)["results"]]
+    output = tmp_path / "out.jsonl"
+    assert command(*asked, "--output", output) == (0, f"wrote {output}: 2 rows\n", "")
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [row["tokens"][0] for row in rows] == shown
+    assert [sorted(words) for words in shown] == [sorted(words) for words in WORDS]
+    with bertscope.Client(host.target) as client:
+        alone = [client.fill_mask(row["text"], candidates=words)[0] for row, words in zip(rows, WORDS, strict=True)]
+    for row, answer in zip(rows, alone, strict=True):
+        assert row["probabilities"][0] == pytest.approx([each.probability for each in answer.masks[0].predictions], rel=1e-4)
+    code, _, err = command(*asked[:3], "--target", host.target, "--output", output, "--resume")
+    assert code == 1 and "the option candidates_per_text was true and is null now" in err
+
+
+def test_a_rejected_candidate_of_a_file_is_named(host: Host, command: Command, tmp_path: Path) -> None:
+    path, output = tmp_path / "in.tsv", tmp_path / "out.csv"
+    path.write_text("text\tcandidates\nOne [MASK].\ta|b\nTwo [MASK].\ta|a\nThree [MASK].\t|\n")
+    asked = ("fill", "--texts", path, "--candidates-per-text", "--target", host.target)
+    assert "line 4: candidates: must be a text, or several" in command(*asked)[2]
+    assert "the name must end with .tsv" in command("fill", "--texts", tmp_path / "in.txt", "--candidates-per-text")[2]
+    path.write_text(path.read_text().rsplit("Three", 1)[0])
+    assert "candidate 2 of line 3 " in command(*asked)[2]
+    assert "candidate 2 of line 3 " in command(*asked, "--output", output)[2]
+    code, out, err = command(*asked, "--output", output, "--skip-broken", "--resume")
+    assert code == 0 and out.startswith(f"wrote {output}: 1 row") and out.endswith("; left out 1 item\n")
+    assert f"left out: {path}, line 3: candidate 2 " in err
 
 
 @pytest.fixture

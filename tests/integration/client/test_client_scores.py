@@ -188,6 +188,18 @@ def test_a_rejected_set_is_named_or_left_out(host: Host) -> None:
     assert len(found.sets) == 2
 
 
+def test_a_set_of_too_much_work_is_named_or_left_out(launch: Any) -> None:
+    sets, rejected = [PAIRS[0], ("cat " * 50, "dog " * 50), PAIRS[1]], list[tuple[int, str | None]]()
+    with bertscope.Client(launch(max_request_tokens=4000).target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match=r"^sets\[1\]: more than 4000 tokens .* score its texts") as caught:
+            client.compare_texts(sets)
+        assert caught.value.reason == "TOO_MANY_TOKENS"
+        found = client.compare_texts(sets, on_rejected=lambda index, error: rejected.append((index, error.reason)))
+        assert len(client.score_texts(list(sets[1]))) == 2  # The remedy.
+    assert rejected == [(1, "TOO_MANY_TOKENS")]
+    assert [one.texts for one in found.sets] == [PAIRS[0], PAIRS[1]]
+
+
 def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any, tmp_path: Path) -> None:
     path, table, figure = tmp_path / "pairs.jsonl", tmp_path / "sets.jsonl", tmp_path / "accuracy.svg"
     rows = [

@@ -5,9 +5,9 @@ import io
 import bertscope
 import pytest
 from bertscope.candidates import ClozeItem, asked_cloze, with_cloze_items
-from bertscope.cli.options.texts import with_places
 from bertscope.cli.views.cloze import print_answer
 from bertscope.cloze import fill_mask_request, read_cloze, read_filled_texts
+from bertscope.items.naming import with_places
 from bertscope.v1 import cloze_pb2
 from rich.console import Console
 
@@ -101,7 +101,8 @@ def test_tables_have_logits_if_there_are_any():
         assert ("logit" in screen.getvalue(), "-2.5000" in screen.getvalue()) == (shown, shown)
 
 
-def test_the_command_names_a_rejected_candidate_by_its_line():
-    message = "text_candidates[1].words[0] can't be written"
-    assert with_places(message, [2, 5]) == "candidate 1 of line 5 can't be written"
-    assert with_places("text_pairs[1] is empty", [2, 5]) == "the second text of line 5 is empty"
+def test_a_rejected_candidate_is_named_by_its_place():
+    message = "text_candidates[1].words[0] can't be written; texts[7].text, too"
+    found = with_places(message, lambda index: f"line {index + 4}" if index < 2 else None)
+    assert found == "candidate 1 of line 5 can't be written; texts[7].text, too"
+    assert with_places("text_pairs[1] is empty", lambda index: f"line {index + 4}") == "the second text of line 5 is empty"

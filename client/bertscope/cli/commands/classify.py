@@ -1,6 +1,6 @@
 """`bertscope classify`: labels of texts by a fine-tuned model."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import ItemOptions, ItemSource, check_file, write_rows
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.options.texts import answer_texts
+from bertscope.cli.options.texts import answer_texts, read_texts
 from bertscope.cli.views.classification import document, print_answer
 from bertscope.cli.views.output import UsageError, console
 
@@ -57,15 +57,16 @@ def classify(
         "truncate": truncate,
     }
     given = {"--columns": columns, "--limit": limit}
-    check_file(file, out, given, alone=None if not (texts or json) else "TEXT" if texts else "--json")
+    check_file(file, out, given, texts=texts, json=json)
+    source = None if file is None else ItemSource(file, files.INPUTS, columns, limit)
     with server.connect(timeout) as client:
-        if file is not None:
-            ask_model = partial(client.classify_stream, model=model)
-            write_rows(ItemSource(file, files.INPUTS, columns, limit), out, ask_model, asked, "classifying")
+        if source is not None and out.output is not None:
+            write_rows(source, out, partial(client.classify_stream, model=model), asked, "classifying")
             return
 
-        def ask(lines: Iterator[str]) -> Generator[ClassifiedText, None, None]:
+        def ask(lines: Iterator[Any]) -> Generator[ClassifiedText, None, None]:
             inputs = lines if pair is None else [(text, pair) for text in lines]
             return client.classify_stream(inputs, model=model, **asked)
 
-        answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
+        read: Iterable[tuple[int | None, Any]] = read_texts(texts or []) if source is None else source.texts()
+        answer_texts(read, ask, show=partial(print_answer, console()), document=document if json else None)

@@ -1,6 +1,6 @@
 """`bertscope fill`: cloze queries."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, tee
 from pathlib import Path
@@ -17,12 +17,13 @@ from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import ItemOptions, ItemSource, check_file, write_rows
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.options.texts import answer_texts
+from bertscope.cli.options.texts import answer_texts, read_texts
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import UsageError, console
 from bertscope.client import Client
 from bertscope.cloze import FilledText
 from bertscope.errors import invalid_argument
+from bertscope.files import ItemKind
 
 DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_args(Decoding)}
 
@@ -53,7 +54,10 @@ def fill(
     ] = None,
     candidates_per_text: Annotated[
         bool,
-        typer.Option("--candidates-per-text", help="Each TEXT or line ends with a tab and its own candidates: TEXT<tab>A,B."),
+        typer.Option(
+            "--candidates-per-text",
+            help='Each TEXT or line ends with its own candidates, TEXT<tab>A,B; a file has a column "candidates", A|B.',
+        ),
     ] = False,
     piece_id: Annotated[
         list[int] | None,
@@ -109,42 +113,47 @@ def fill(
         "next_sentence": next_sentence,
     }
     given = {"--columns": columns, "--limit": limit}
-    check_file(file, out, given, alone=None if not (texts or json) else "TEXT" if texts else "--json")
+    check_file(file, out, given, texts=texts, json=json)
+    kind: ItemKind[Any] = files.CANDIDATES if candidates_per_text else files.INPUTS
+    source = None if file is None else ItemSource(file, kind, columns, limit)
     with server.connect(timeout) as client:
-        if file is not None:
-            if candidates_per_text:
-                raise UsageError(
-                    "--candidates-per-text reads candidates from TEXT or lines; leave --texts out, and pipe them in"
-                )
-            ask_model = partial(fill_mask_stream, client, model=model)
-            write_rows(ItemSource(file, files.INPUTS, columns, limit), out, ask_model, asked, "filling")
+        asked["candidates_per_text"] = candidates_per_text
+        if source is not None and out.output is not None:
+            write_rows(source, out, partial(fill_mask, client, model=model), asked, "filling")
             return
-
-        def ask(lines: Iterator[str]) -> Generator[FilledText, None, None]:
-            pairs = None if pair is None else [pair]
-            if not candidates_per_text:
-                return client.fill_mask_stream(lines if pair is None else [*lines], model=model, text_pairs=pairs, **asked)
-            first, second = tee(map(_split, lines))
-            lists, own_texts = (own for _, own in second), (text for text, _ in first)
-            return client.fill_mask_stream(own_texts, model=model, text_pairs=pairs, candidates_per_text=lists, **asked)
-
-        answer_texts(texts, ask, show=partial(print_answer, console()), document=document if json else None)
+        read: Iterable[tuple[int | None, Any]] = _given(texts, pair, candidates_per_text) if source is None else source.texts()
+        ask = partial(fill_mask, client, model=model, **asked)
+        answer_texts(read, ask, show=partial(print_answer, console()), document=document if json else None)
 
 
-def fill_mask_stream(client: Client, items: Iterator[TextOrPair], **asked: Any) -> Generator[FilledText, None, None]:
-    """Asks as the client's method, whose name it has in files of rows, about texts, or about pairs."""
-    first = next(items)
-    paired = not isinstance(first, str)
+def fill_mask(
+    client: Client, items: Iterator[Any], *, candidates_per_text: bool, **asked: Any
+) -> Generator[FilledText, None, None]:
+    """Asks as the client's method, whose name it has in files of rows, about texts, or about pairs; with `candidates_per_text`
+    each comes with its own candidates."""
+    given: Iterator[tuple[TextOrPair, Sequence[str]]] = items if candidates_per_text else ((item, ()) for item in items)
+    first = next(given)
+    paired = not isinstance(first[0], str)
 
-    def alike() -> Iterator[tuple[str, str]]:
-        for index, item in enumerate(chain([first], items)):
+    def alike() -> Iterator[tuple[str, str, Sequence[str]]]:
+        for index, (item, words) in enumerate(chain([first], given)):
             if isinstance(item, str) is paired:
                 raise invalid_argument(f"texts[{index}]", "has no text_pair, or alone has one; give all lines one, or none")
-            yield (item, "") if isinstance(item, str) else item
+            yield (item, "", words) if isinstance(item, str) else (*item, words)
 
-    one, other = tee(alike())
-    pairs = (pair for _, pair in other) if paired else None
-    yield from client.fill_mask_stream((text for text, _ in one), text_pairs=pairs, **asked)
+    every = tee(alike(), 1 + paired + candidates_per_text)  # One that nobody reads would keep all texts.
+    pairs = (pair for _, pair, _ in every[1]) if paired else None
+    lists = (words for _, _, words in every[-1]) if candidates_per_text else None
+    texts = (text for text, _, _ in every[0])
+    yield from client.fill_mask_stream(texts, text_pairs=pairs, candidates_per_text=lists, **asked)
+
+
+def _given(texts: list[str] | None, pair: str | None, candidates_per_text: bool) -> Iterator[tuple[int | None, Any]]:
+    """Yields the texts, or pairs, of the command or of stdin, with their lines, and with the candidates that they end with."""
+    for line, given in read_texts(texts or []):
+        text, words = _split(given) if candidates_per_text else (given, [])
+        item = text if pair is None else (text, pair)
+        yield line, (item, words) if candidates_per_text else item
 
 
 def _split(line: str) -> tuple[str, list[str]]:

@@ -109,16 +109,18 @@ class RowOptions:
         _require(self, "--rows")
 
 
-def check_file(file: Path | None, out: ItemOptions, given: Mapping[str, object], alone: str | None) -> None:
-    """Rejects options that mean nothing without --texts FILE, and what does not go with it: `alone`, if it was given."""
+def check_file(
+    file: Path | None, out: ItemOptions, given: Mapping[str, object], *, texts: list[str] | None, json: bool
+) -> None:
+    """Rejects options that mean nothing without --texts FILE, and what does not go with it, or with --output."""
     if file is None:
         for option, value in {**given, "--output": out.output}.items():
             if value is not None:
                 raise UsageError(f"{option} goes with --texts FILE")
-    elif out.output is None:
-        raise UsageError("--texts goes with --output FILE; to print the answers, pipe the lines in")
-    elif alone is not None:
-        raise UsageError(f"--texts reads the texts from a file, and takes no {alone}")
+    elif texts:
+        raise UsageError("--texts reads the texts from a file, and takes no TEXT")
+    if json and out.output is not None:
+        raise UsageError("--json prints the answers, and --output writes them; leave one of them out")
 
 
 def _require(out: RowsTo, flag: str) -> None:
@@ -164,6 +166,11 @@ class ItemSource(Generic[T]):
     """The value of --columns."""
     limit: int | None = None
     """The value of --limit."""
+
+    def texts(self) -> Iterator[tuple[int, T]]:
+        """Yields the items with the numbers of their lines. Raises Failure for a file that can't be read."""
+        for item in self.read(None):
+            yield item.number, item.value
 
     def read(self, on_broken: Broken | None) -> ItemFile[T]:
         """Returns the items. Raises Failure for a file that can't be read."""

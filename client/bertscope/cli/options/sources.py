@@ -16,11 +16,13 @@ from bertscope.cli.views.output import Failure, plural, printable
 from bertscope.cli.views.wording import in_options
 from bertscope.errors import CLIENT_SIDE, BertscopeError, InvalidArgument
 from bertscope.files import Items
+from bertscope.items.naming import candidate_name
 
 T = TypeVar("T")
 
 TEXT_BEGIN = re.compile(r"^(?:texts|inputs|sets)\[\d+\](?:\.input)?(?:\.text(?!\w))?[.:]? *")
 TEXT = re.compile(r"(?:texts|inputs|sets)\[(\d+)\]")
+CANDIDATE_BEGIN = re.compile(r"^text_candidates\[\d+\]\.words\[(\d+)\]")
 MARK = re.compile(r"^spans(\[\d+\])(?:\.span)?")
 MAX_REPORTED = 10
 """The most texts that are named; of the others, the number is."""
@@ -83,7 +85,8 @@ def why_rejected(error: BertscopeError) -> str:
 
 def _without_text(why: str) -> str:
     """Returns the description of an error without the number of its text, in the words of files and options."""
-    return in_options(MARK.sub(r"marks\1", TEXT_BEGIN.sub("", why)))
+    why = CANDIDATE_BEGIN.sub(lambda found: candidate_name(found[1]), TEXT_BEGIN.sub("", why))
+    return in_options(MARK.sub(r"marks\1", why))
 
 
 def source_of(path: Path, read: Callable[[], Items[T]]) -> Source[T]:

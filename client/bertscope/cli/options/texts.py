@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from array import array
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
 from bertscope.cli.views.output import Failure, UsageError, print_json
 from bertscope.errors import InvalidArgument
+from bertscope.items.naming import with_places
 
 Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 def answer_texts(
-    texts: list[str] | None,
-    ask: Callable[[Iterator[str]], Generator[Answer, None, None]],
+    texts: Iterable[tuple[int | None, T]],
+    ask: Callable[[Iterator[T]], Generator[Answer, None, None]],
     *,
     show: Callable[[Answer], None],
     document: Callable[[list[Answer]], Any] | None,
 ) -> None:
     """Asks about the texts, as many as there are, and shows each answer as it comes; or prints one document of them all.
 
-    A rejected text is named by its place.
+    `texts` have the numbers of their lines, if they are of lines. A rejected text is named by its place.
     """
     lines = array("L")
     try:
-        with closing(ask(_placed(texts or [], lines))) as answers:
+        with closing(ask(_placed(texts, lines))) as answers:
             if document is not None:
                 print_json(document(list(answers)))
             else:
                 for answer in answers:
                     show(answer)
     except InvalidArgument as error:
-        raise Failure(with_places(str(error), lines)) from error
+
+        def place(index: int) -> str:
+            return f"line {lines[index]}" if index < len(lines) else f"texts[{index}]"
+
+        raise Failure(with_places(str(error), place)) from error
 
 
-def _placed(texts: list[str], lines: array[int]) -> Iterator[str]:
-    """Yields the texts, and records the line of each that comes from stdin."""
-    for line, text in read_texts(texts):
+def _placed(texts: Iterable[tuple[int | None, T]], lines: array[int]) -> Iterator[T]:
+    """Yields the texts, and records the line of each that has one."""
+    for line, text in texts:
         if line is not None:
             lines.append(line)
         yield text
@@ -72,18 +77,3 @@ def read_texts(texts: list[str]) -> Iterator[tuple[int | None, str]]:
             yield number, text
     if empty:
         raise UsageError("no text: stdin has no line that is not blank")
-
-
-def with_places(message: str, lines: Sequence[int]) -> str:
-    """Returns the message with the line of a text, or the place of an argument, in place of the text's index."""
-
-    def place(found: re.Match[str]) -> str:
-        index = int(found[1])
-        return f"line {lines[index]}" if index < len(lines) else f"texts[{index}]"
-
-    def candidate(found: re.Match[str]) -> str:
-        return f"candidate {int(found[2]) + 1} of {place(found)}"
-
-    message = re.sub(r"\btext_pairs\[(\d+)\]", lambda found: f"the second text of {place(found)}", message)
-    message = re.sub(r"\btext_candidates\[(\d+)\]\.words\[(\d+)\]", candidate, message)
-    return re.sub(r"(?<![\w.])(?:texts|inputs)\[(\d+)\](?:\.text\b)?", place, message)
