@@ -15,8 +15,8 @@ from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan,
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
 ALONE = (
-    "mark the words that differ with spans, so that they alone are scored, or score its texts with ScoreTexts, which takes long "
-    "ones in parts, and compare the sums"
+    "mark the words that differ with spans, so that they alone are scored, or score its texts with ScoreTexts, which takes "
+    "long ones in parts, and compare the sums"
 )
 """The remedy for a single set that is too much work."""
 
