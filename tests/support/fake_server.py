@@ -128,6 +128,7 @@ class FakeServer(
         fields = self.models.get(name, {})
         result.labels.extend(fields.get("labels", ()))
         result.pruned_heads.extend(layer_heads(fields.get("pruned_heads", {})))
+        result.state = fields.get("state", result.state)
         return result
 
     def ListModels(self, request, context):

@@ -101,15 +101,23 @@ def run_study(
     Raises NotFound for a model that is not hosted, InvalidArgument if the model has no masked-LM head, FailedPrecondition for a
     folder that has rows without `resume`, or rows of other items, options or weights, and OSError if rows can't be written.
     """
-    models = [client.get_model(model), *([] if baseline is None else [client.get_model(baseline)])]
-    for each in models:
-        if "cloze" not in each.capabilities:
-            raise invalid_argument("model", f"{short_name(each)} has no masked-LM head; ask one whose capabilities have cloze")
+    models = [_model(client, name, timeout) for name in (model, *([] if baseline is None else [baseline]))]
     with _folder(rows) as folder:
         kept = KeptRows(client, folder, timeout)
         kept.begin(resume=resume)
         parts = [_part(kept, models, each, on_stage) for each in questions]
     return StudyResult(definition, tuple(models), tuple(parts))
+
+
+def _model(client: Client, name: str | Model | None, timeout: float | None) -> Model:
+    """Returns a model that can be asked."""
+    found = client.get_model(name)
+    if found.state != "ready":
+        client.fill_mask("[MASK]", model=found, top_k=1, timeout=timeout)  # Says that it still loads, unless it is ready.
+        found = client.get_model(name)
+    if "cloze" not in found.capabilities:
+        raise invalid_argument("model", f"{short_name(found)} has no masked-LM head; ask one whose capabilities have cloze")
+    return found
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from bertscope import Client
 from bertscope.cli.app import run
@@ -13,7 +15,10 @@ from bertscope.studies.declared import run_study
 from bertscope.studies.declared_page import study_report
 from bertscope.studies.easy_facts import EASY, HARD
 from bertscope.studies.readers import find_study, read_questions
+from bertscope.v1 import cloze_pb2, model_pb2
+from google.rpc import code_pb2
 
+from tests.support.fake_server import FakeServer
 from tests.support.harness import Host
 
 DEFINITION = """
@@ -195,6 +200,19 @@ def test_bad_use_is_one_line(host: Host, folder: Path, capsys: pytest.CaptureFix
     ):
         code, _, err = study(capsys, host, *arguments)
         assert (code, err.count("\n"), message in err) == (1, 1, True), err
+
+
+def test_a_model_that_still_loads_is_not_taken_for_one_without_a_head(
+    server: FakeServer, abort: Callable[..., Callable[[grpc.ServicerContext], None]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def judge(request: object, context: grpc.ServicerContext) -> None:
+        if isinstance(request, cloze_pb2.FillMaskRequest):
+            abort(code_pb2.FAILED_PRECONDITION, "models/fake still loads")(context)
+
+    server.judge = judge
+    server.models["models/fake"] = {"state": model_pb2.Model.STATE_LOADING}
+    assert run(["study", "capitals", "--target", server.target]) == 1
+    assert capsys.readouterr().err == "bertscope: models/fake still loads\n"
 
 
 def test_the_list_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
