@@ -21,8 +21,10 @@ from bertscope.v1 import attention_statistics_pb2 as statistics
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
+from bertscope.v1.representation_pb2_grpc import RepresentationServiceStub
 from numpy.typing import NDArray
 
 from benchmarks.lib.fillings import TOLERANCE, Filling, agree, fillings
@@ -268,6 +270,14 @@ async def compare_texts(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(reply.provenance.weights_digest, arrays=[np.array(one.log_likelihoods) for one in reply.results])
 
 
+async def describe_geometry(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls DescribeGeometry, with second moments, which are summed over batches."""
+    request = geometry.DescribeGeometryRequest(model=model, inputs=_inputs(), second_moments=True)
+    reply = await RepresentationServiceStub(caller.channel).DescribeGeometry(request, timeout=seconds)
+    moments = [np.frombuffer(layer.second_moments.data, "<f4") for layer in reply.layers]
+    return Answer(reply.provenance.weights_digest, arrays=[*(np.array(layer.directions) for layer in reply.layers), *moments])
+
+
 def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
@@ -287,6 +297,7 @@ REDUCTIONS: dict[str, Ask] = {
     "DescribeAttention": describe,
     "ScoreRelations": score_relations,
     "ScoreFeatures": score_features,
+    "DescribeGeometry": describe_geometry,
     "ScoreTexts": score_texts,
     "CompareTexts": compare_texts,
     "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),

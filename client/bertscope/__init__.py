@@ -125,6 +125,7 @@ from bertscope.plots.attribution import plot_attribution, save_attribution
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.facts import plot_facts, save_facts
+from bertscope.plots.geometry import plot_geometry, save_geometry
 from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.scores import plot_surprisal, save_surprisal
@@ -132,6 +133,7 @@ from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
+from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.states import HiddenStates
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
@@ -197,6 +199,7 @@ __all__ = [
     "FilledText",
     "FilledTexts",
     "Filling",
+    "GeometryDescription",
     "Greedy",
     "GroupAccuracy",
     "GroupDifference",
@@ -306,6 +309,7 @@ __all__ = [
     "plot_description",
     "plot_facts",
     "plot_features",
+    "plot_geometry",
     "plot_lens",
     "plot_ranking",
     "plot_relations",
@@ -338,6 +342,7 @@ __all__ = [
     "save_description",
     "save_facts",
     "save_features",
+    "save_geometry",
     "save_lens",
     "save_ranking",
     "save_relations",

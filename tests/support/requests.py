@@ -13,6 +13,7 @@ from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_states_pb2 as states
 from google.protobuf.message import Message
@@ -71,6 +72,7 @@ def good(folder: Path) -> dict[str, Message]:
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
         "CompareAttention": attention_statistics.CompareAttentionRequest(other_model="models/headless", inputs=[INPUT]),
         "DescribeAttention": attention_statistics.DescribeAttentionRequest(inputs=[INPUT], head_distances=True),
+        "DescribeGeometry": geometry.DescribeGeometryRequest(inputs=[INPUT], words=[WORD], second_moments=True),
         "ReadLayers": lens.ReadLayersRequest(
             inputs=[LENS, lens.LensInput(text=SAID, spans=SPANS)], candidates=["the"], top_k=2
         ),
@@ -133,6 +135,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("CompareAttention", attention_statistics.CompareAttentionRequest(inputs=[INPUT])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT, LONG])),
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT], punctuation=[WORD])),
+    ("DescribeGeometry", geometry.DescribeGeometryRequest(inputs=[INPUT, LONG])),
+    ("DescribeGeometry", geometry.DescribeGeometryRequest(inputs=[INPUT], words=[WORD, WORD])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[lens.LensInput(text=WORD)])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS, lens.LensInput(text=SAID, spans=[SPANS[0], SPANS[0]])])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], candidates=["the", WORD])),

@@ -9,6 +9,7 @@ from bertscope.aio.classification import AsyncClassificationCalls
 from bertscope.aio.cloze import AsyncClozeCalls
 from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.facts import AsyncFactCalls
+from bertscope.aio.geometry import AsyncGeometryCalls
 from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
@@ -24,6 +25,7 @@ class AsyncClient(
     AsyncAttentionTreeCalls,
     AsyncAttentionComparisonCalls,
     AsyncRelationCalls,
+    AsyncGeometryCalls,
     AsyncLensCalls,
     AsyncStatesCalls,
     AsyncClassificationCalls,

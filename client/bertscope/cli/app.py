@@ -15,6 +15,7 @@ from bertscope.cli.commands import (
     compress,
     facts,
     fill,
+    geometry,
     health,
     lens,
     models,
@@ -41,6 +42,7 @@ app.command("facts")(facts.facts)
 app.command("score")(score.score)
 app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
+app.command("geometry")(geometry.geometry)
 app.command("lens")(lens.lens)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)

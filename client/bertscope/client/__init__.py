@@ -10,6 +10,7 @@ from bertscope.client.classification import ClassificationCalls
 from bertscope.client.cloze import ClozeCalls
 from bertscope.client.compression import CompressionCalls
 from bertscope.client.facts import FactCalls
+from bertscope.client.geometry import GeometryCalls
 from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
@@ -25,6 +26,7 @@ class Client(
     AttentionTreeCalls,
     AttentionComparisonCalls,
     RelationCalls,
+    GeometryCalls,
     LensCalls,
     StatesCalls,
     ClassificationCalls,

@@ -9,6 +9,7 @@ from bertscope.plots.attention_statistics import plot_description, save_descript
 from bertscope.plots.attribution import plot_attribution, save_attribution
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
+from bertscope.plots.geometry import plot_geometry, save_geometry
 from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
@@ -22,6 +23,7 @@ __all__ = [
     "plot_comparison",
     "plot_description",
     "plot_features",
+    "plot_geometry",
     "plot_lens",
     "plot_ranking",
     "plot_relations",
@@ -33,6 +35,7 @@ __all__ = [
     "save_comparison",
     "save_description",
     "save_features",
+    "save_geometry",
     "save_lens",
     "save_ranking",
     "save_relations",

@@ -23,12 +23,13 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
+from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
 from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bertscope/v1/representation.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a&bertscope/v1/representation_lens.proto\x1a(bertscope/v1/representation_states.proto\x1a\x1cgoogle/api/annotations.proto2\xb9\x04\n\x15RepresentationService\x12\xca\x01\n\x13\x45xtractHiddenStates\x12(.bertscope.v1.ExtractHiddenStatesRequest\x1a).bertscope.v1.ExtractHiddenStatesResponse\"\\\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02K\"(/v1/{model=models/*}:extractHiddenStates:\x01*Z\x1c\"\x17/v1:extractHiddenStates:\x01*0\x01\x12\x9b\x01\n\nReadLayers\x12\x1f.bertscope.v1.ReadLayersRequest\x1a .bertscope.v1.ReadLayersResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:readLayers:\x01*Z\x13\"\x0e/v1:readLayers:\x01*\x12\xb4\x01\n\x0f\x41ttributeLogits\x12$.bertscope.v1.AttributeLogitsRequest\x1a%.bertscope.v1.AttributeLogitsResponse\"T\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x43\"$/v1/{model=models/*}:attributeLogits:\x01*Z\x18\"\x13/v1:attributeLogits:\x01*BN\n\x0c\x62\x65rtscope.v1B\x13RepresentationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bertscope/v1/representation.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a*bertscope/v1/representation_geometry.proto\x1a&bertscope/v1/representation_lens.proto\x1a(bertscope/v1/representation_states.proto\x1a\x1cgoogle/api/annotations.proto2\xf5\x05\n\x15RepresentationService\x12\xca\x01\n\x13\x45xtractHiddenStates\x12(.bertscope.v1.ExtractHiddenStatesRequest\x1a).bertscope.v1.ExtractHiddenStatesResponse\"\\\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02K\"(/v1/{model=models/*}:extractHiddenStates:\x01*Z\x1c\"\x17/v1:extractHiddenStates:\x01*0\x01\x12\xb9\x01\n\x10\x44\x65scribeGeometry\x12%.bertscope.v1.DescribeGeometryRequest\x1a&.bertscope.v1.DescribeGeometryResponse\"V\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x45\"%/v1/{model=models/*}:describeGeometry:\x01*Z\x19\"\x14/v1:describeGeometry:\x01*\x12\x9b\x01\n\nReadLayers\x12\x1f.bertscope.v1.ReadLayersRequest\x1a .bertscope.v1.ReadLayersResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:readLayers:\x01*Z\x13\"\x0e/v1:readLayers:\x01*\x12\xb4\x01\n\x0f\x41ttributeLogits\x12$.bertscope.v1.AttributeLogitsRequest\x1a%.bertscope.v1.AttributeLogitsResponse\"T\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x43\"$/v1/{model=models/*}:attributeLogits:\x01*Z\x18\"\x13/v1:attributeLogits:\x01*BN\n\x0c\x62\x65rtscope.v1B\x13RepresentationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,10 +39,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\023RepresentationProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
   _globals['_REPRESENTATIONSERVICE'].methods_by_name['ExtractHiddenStates']._loaded_options = None
   _globals['_REPRESENTATIONSERVICE'].methods_by_name['ExtractHiddenStates']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002K\"(/v1/{model=models/*}:extractHiddenStates:\001*Z\034\"\027/v1:extractHiddenStates:\001*'
+  _globals['_REPRESENTATIONSERVICE'].methods_by_name['DescribeGeometry']._loaded_options = None
+  _globals['_REPRESENTATIONSERVICE'].methods_by_name['DescribeGeometry']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002E\"%/v1/{model=models/*}:describeGeometry:\001*Z\031\"\024/v1:describeGeometry:\001*'
   _globals['_REPRESENTATIONSERVICE'].methods_by_name['ReadLayers']._loaded_options = None
   _globals['_REPRESENTATIONSERVICE'].methods_by_name['ReadLayers']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\0029\"\037/v1/{model=models/*}:readLayers:\001*Z\023\"\016/v1:readLayers:\001*'
   _globals['_REPRESENTATIONSERVICE'].methods_by_name['AttributeLogits']._loaded_options = None
   _globals['_REPRESENTATIONSERVICE'].methods_by_name['AttributeLogits']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\003\202\323\344\223\002C\"$/v1/{model=models/*}:attributeLogits:\001*Z\030\"\023/v1:attributeLogits:\001*'
-  _globals['_REPRESENTATIONSERVICE']._serialized_start=191
-  _globals['_REPRESENTATIONSERVICE']._serialized_end=760
+  _globals['_REPRESENTATIONSERVICE']._serialized_start=235
+  _globals['_REPRESENTATIONSERVICE']._serialized_end=992
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
 from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 
@@ -41,6 +42,11 @@ class RepresentationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.FromString,
                 _registered_method=True)
+        self.DescribeGeometry = channel.unary_unary(
+                '/bertscope.v1.RepresentationService/DescribeGeometry',
+                request_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryResponse.FromString,
+                _registered_method=True)
         self.ReadLayers = channel.unary_unary(
                 '/bertscope.v1.RepresentationService/ReadLayers',
                 request_serializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.SerializeToString,
@@ -67,6 +73,19 @@ class RepresentationServiceServicer(object):
         more) and never the device while it does.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
         hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeGeometry(self, request, context):
+        """Describes where the states of each layer lie: how alike those of any two words are, of the words of a text, of the occurrences
+        of a word, and which dimensions make them so; summed over texts (Ethayarajh 2019; Timkey and van Schijndel 2021).
+
+        States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
+        for several calls add up.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+        states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -111,6 +130,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     request_deserializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.SerializeToString,
             ),
+            'DescribeGeometry': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeGeometry,
+                    request_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryResponse.SerializeToString,
+            ),
             'ReadLayers': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadLayers,
                     request_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.FromString,
@@ -150,6 +174,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/ExtractHiddenStates',
             bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeGeometry(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/DescribeGeometry',
+            bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryResponse.FromString,
             options,
             channel_credentials,
             insecure,

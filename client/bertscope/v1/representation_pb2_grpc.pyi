@@ -3,6 +3,7 @@
 isort:skip_file
 What the layers of a hosted model hold."""
 
+from bertscope.v1 import representation_geometry_pb2 as _representation_geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
 from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
 from collections import abc as _abc
@@ -45,6 +46,15 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
     hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    DescribeGeometry: _grpc.UnaryUnaryMultiCallable[_representation_geometry_pb2.DescribeGeometryRequest, _representation_geometry_pb2.DescribeGeometryResponse]
+    """Describes where the states of each layer lie: how alike those of any two words are, of the words of a text, of the occurrences
+    of a word, and which dimensions make them so; summed over texts (Ethayarajh 2019; Timkey and van Schijndel 2021).
+
+    States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
+    for several calls add up.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+    states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     ReadLayers: _grpc.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
     before all layers have run.
@@ -84,6 +94,15 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     more) and never the device while it does.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
     hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    DescribeGeometry: _aio.UnaryUnaryMultiCallable[_representation_geometry_pb2.DescribeGeometryRequest, _representation_geometry_pb2.DescribeGeometryResponse]  # type: ignore[assignment]
+    """Describes where the states of each layer lie: how alike those of any two words are, of the words of a text, of the occurrences
+    of a word, and which dimensions make them so; summed over texts (Ethayarajh 2019; Timkey and van Schijndel 2021).
+
+    States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
+    for several calls add up.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+    states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     ReadLayers: _aio.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]  # type: ignore[assignment]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
@@ -127,6 +146,21 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         more) and never the device while it does.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
         hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def DescribeGeometry(
+        self,
+        request: _representation_geometry_pb2.DescribeGeometryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_representation_geometry_pb2.DescribeGeometryResponse, _abc.Awaitable[_representation_geometry_pb2.DescribeGeometryResponse]]:
+        """Describes where the states of each layer lie: how alike those of any two words are, of the words of a text, of the occurrences
+        of a word, and which dimensions make them so; summed over texts (Ethayarajh 2019; Timkey and van Schijndel 2021).
+
+        States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
+        for several calls add up.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+        states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

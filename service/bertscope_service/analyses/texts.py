@@ -140,11 +140,12 @@ def words_of(tokenized: TokenizedText) -> list[tuple[int, ...]]:
     ]
 
 
-def check_finite(arrays: Iterable[NDArray[np.floating[Any]]]) -> None:
-    """Raises FailedPrecondition if a model's numbers are not finite: it overflowed, or its weights are broken."""
+def check_finite(arrays: Iterable[NDArray[np.floating[Any]]], what: str = "scores", reason: str = "SCORES_NOT_FINITE") -> None:
+    """Raises FailedPrecondition if a model's numbers are not finite: it overflowed, or its weights are broken. `what` names
+    them."""
     if not all(np.isfinite(array).all() for array in arrays):
         message = (
-            "the model's scores are not finite in this precision or under these interventions; "
+            f"the model's {what} are not finite in this precision or under these interventions; "
             "load it in fp32 or bf16, or use smaller scales"
         )
-        raise FailedPrecondition(message, "SCORES_NOT_FINITE")
+        raise FailedPrecondition(message, reason)

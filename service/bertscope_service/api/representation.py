@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_pb2_grpc
 from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
+from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
 from bertscope_service.api.tensor_streams import stream_tensors
@@ -35,6 +37,13 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         async with aclosing(stream_tensors(self._backend, request, context, plan_extract_hidden_states, STATES)) as responses:
             async for response in responses:
                 yield response
+
+    async def DescribeGeometry(
+        self, request: geometry_pb2.DescribeGeometryRequest, context: Context
+    ) -> geometry_pb2.DescribeGeometryResponse:
+        return await answer(
+            self._backend, request, context, plan_geometry, render_geometry, model=request.model, inline_bytes=0
+        )
 
     async def ReadLayers(self, request: lens_pb2.ReadLayersRequest, context: Context) -> lens_pb2.ReadLayersResponse:
         return await answer(self._backend, request, context, plan_lens, render_lens, model=request.model)

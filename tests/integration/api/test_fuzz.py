@@ -18,6 +18,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.descriptor import FieldDescriptor
@@ -307,6 +308,19 @@ COMPARISONS = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+GEOMETRIES = st.builds(
+    geometry.DescribeGeometryRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(PLAIN))), INPUTS),
+    layers=mostly(st.sampled_from([[], [0, 4], [2]]), lists(NUMBERS)),
+    pieces=st.booleans(),
+    special_tokens=st.booleans(),
+    words=mostly(st.sampled_from([[], ["the", "cat"], ["The", "the"]]), lists(TEXTS)),
+    second_moments=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 LENSES = st.builds(
     lens.ReadLayersRequest,
     model=mostly(st.just(""), MODELS),
@@ -573,6 +587,7 @@ RICH = {
     "ScoreFeatures": MARKED,
     "DescribeAttention": DESCRIPTIONS,
     "CompareAttention": COMPARISONS,
+    "DescribeGeometry": GEOMETRIES,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
     "ListModels": LISTS,

@@ -20,6 +20,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray
 
@@ -196,6 +197,14 @@ def compared(host: Host, name: str) -> Values:
     return np.array([found.cosine.sums, found.divergence.sums, *(one.sums.sums for one in found.differences)]) / len(PAIRED)
 
 
+def located(host: Host, name: str) -> Values:
+    inputs = [text_input(*one) for one in PAIRED]
+    request = geometry.DescribeGeometryRequest(model=f"models/{name}", inputs=inputs, second_moments=True)
+    found = host.representation.DescribeGeometry(request, timeout=SECONDS)
+    moments = [np.frombuffer(layer.second_moments.data, "<f4") / found.vectors for layer in found.layers]
+    return np.concatenate([np.array([layer.directions for layer in found.layers]).ravel() / found.vectors, *moments])
+
+
 QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
     "facts": known,
@@ -208,6 +217,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "sets": sets_compared,
     "described": described,
     "compared": compared,
+    "located": located,
 }
 
 

@@ -81,19 +81,25 @@ class DescribeOptions:
 
     def source(self, texts: list[str], pair: str | None) -> Source[TextOrPair]:
         """Returns the texts or pairs: of arguments, of a file, or of the lines of stdin."""
-        path = self.texts
-        if path is None:
-            if self.columns or self.limit:
-                raise UsageError("--columns and --limit go with --texts")
-            if pair is not None and (len(texts) != 1 or texts == ["-"]):
-                raise UsageError("--pair goes with exactly one TEXT")
-            read = [*read_texts(texts)]
-            places = [f"TEXT {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
-            return Source([text if pair is None else (text, pair) for _, text in read], places)
-        if texts or pair is not None:
-            raise UsageError("give either TEXT or --texts FILE")
-        if path.suffix.lower() == TREEBANK:
-            sentences = source_of(path, lambda: read_conllu(path, limit=self.limit))
-            return Source([sentence.text for sentence in sentences.items], sentences.places, sentences.left_out)
-        names = specifications.columns("--columns", self.columns)
-        return source_of(path, lambda: files.read_inputs(path, columns=names, limit=self.limit))
+        return described_source(self.texts, self.columns, self.limit, texts, pair)
+
+
+def described_source(
+    path: Path | None, columns: str | None, limit: int | None, texts: list[str], pair: str | None = None
+) -> Source[TextOrPair]:
+    """Returns the texts or pairs: of arguments, of a file, or of the lines of stdin. `columns` and `limit` are of the file."""
+    if path is None:
+        if columns or limit:
+            raise UsageError("--columns and --limit go with --texts")
+        if pair is not None and (len(texts) != 1 or texts == ["-"]):
+            raise UsageError("--pair goes with exactly one TEXT")
+        read = [*read_texts(texts)]
+        places = [f"TEXT {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
+        return Source([text if pair is None else (text, pair) for _, text in read], places)
+    if texts or pair is not None:
+        raise UsageError("give either TEXT or --texts FILE")
+    if path.suffix.lower() == TREEBANK:
+        sentences = source_of(path, lambda: read_conllu(path, limit=limit))
+        return Source([sentence.text for sentence in sentences.items], sentences.places, sentences.left_out)
+    names = specifications.columns("--columns", columns)
+    return source_of(path, lambda: files.read_inputs(path, columns=names, limit=limit))

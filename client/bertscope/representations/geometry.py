@@ -1,0 +1,380 @@
+"""Describes where the hidden states of each layer lie: the request of DescribeGeometry, its replies and their sum."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope import _validation
+from bertscope._display import data_frame, table_html
+from bertscope._messages import Interventions, Numbers, head_interventions, provenance
+from bertscope._validation import TextOrPair
+from bertscope.attention.sums import added, numbers, require_same, same_weights
+from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.models import Model, model_name
+from bertscope.results import Provenance
+from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Vector = npt.NDArray[np.float64]
+
+OCCURRENCES = 5
+"""Words with fewer vectors are left out of the mean self-similarity (Ethayarajh 2019, section 3.1)."""
+WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WordDirections:
+    """The directions x / ||x|| of one word's vectors, summed."""
+
+    vectors: int
+    """The word's vectors."""
+    sums: Vector
+    """[layers, hidden_size]."""
+
+    def __add__(self, other: WordDirections) -> WordDirections:
+        return WordDirections(self.vectors + other.vectors, self.sums + other.sums)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerSums:
+    """Sums over all vectors of some layers; each array's rows are the layers."""
+
+    directions: Vector
+    """[layers, hidden_size], of x / ||x||."""
+    direction_squares: Vector
+    """[layers, hidden_size], of the squares of its components."""
+    components: Vector
+    """[layers, hidden_size], of x."""
+    norms: Vector
+    """[layers], of ||x||."""
+    norm_squares: Vector
+    """[layers], of ||x||^2."""
+    similarities: Vector
+    """[layers], over texts of two or more vectors: the mean cosine between a vector and the mean of the text's."""
+    similarity_squares: Vector
+    """[layers], of the squares of it."""
+    moments: Vector | None
+    """[layers, hidden_size * (hidden_size + 1) / 2], of the products of the components of x: upper triangles, row by row; None
+    unless requested."""
+
+    def __add__(self, other: LayerSums) -> LayerSums:
+        found: dict[str, Vector | None] = {}
+        for field in dataclasses.fields(self):
+            own, others = getattr(self, field.name), getattr(other, field.name)
+            found[field.name] = None if own is None or others is None else own + others
+        return LayerSums(**found)  # type: ignore[arg-type]  # only moments may be None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeometryDescription:
+    """The geometry of hidden states by layer, summed over texts; its methods return a number for each layer. Compared by
+    identity, as numpy arrays have no truth value."""
+
+    layers: tuple[int, ...]
+    """Layer of each row of the arrays: 0 is the embeddings, k the output of layer k - 1."""
+    texts: int
+    """The texts or pairs described."""
+    compared_texts: int
+    """Those of two or more vectors."""
+    tokens: int
+    """Their tokens together, special tokens included."""
+    truncated_texts: int
+    """The texts that were cut."""
+    vectors: int
+    """The vectors: words or pieces."""
+    sums: LayerSums
+    """The sums that all numbers are computed from."""
+    words: Mapping[str, WordDirections]
+    """The requested words that some text has."""
+    pieces: bool
+    """True if each piece has a vector, False if each word has one."""
+    provenance: Provenance
+    """Provenance of the numbers."""
+
+    def __repr__(self) -> str:
+        asked = f"{len(self.layers)} layers, {self.texts} texts, {self.vectors} vectors"
+        return f"<GeometryDescription: {asked}, {self.provenance.model}>"
+
+    def anisotropy(self) -> Vector:
+        """Returns the mean cosine over all pairs of different vectors, -1 to 1; NaN with fewer than two (Ethayarajh 2019,
+        section 4.1, where it is estimated from random pairs)."""
+        return mean_cosines(self.sums.directions, self.vectors)
+
+    def similarity_in_texts(self, *, adjusted: bool = False) -> Vector:
+        """Returns the mean over texts of the mean cosine between a vector and the mean of its text's vectors, -1 to 1;
+        `adjusted`: less the anisotropy (Ethayarajh 2019, intra-sentence similarity)."""
+        if not self.compared_texts:
+            return np.full(len(self.layers), math.nan)
+        return self._adjusted(self.sums.similarities / self.compared_texts, adjusted)
+
+    def self_similarity(self, word: str | None = None, *, adjusted: bool = False, occurrences: int = OCCURRENCES) -> Vector:
+        """Returns the mean cosine over pairs of a word's vectors, -1 to 1; `adjusted`: less the anisotropy (Ethayarajh 2019,
+        section 3.3).
+
+        Without a word, the mean over the requested words of at least so many `occurrences`; NaN without any. Raises
+        KeyError for a word that was not requested, or that no text has.
+        """
+        if word is None:
+            chosen = [each for each in self.words.values() if each.vectors >= max(occurrences, 2)]
+            found = [mean_cosines(each.sums, each.vectors) for each in chosen]
+            return self._adjusted(np.mean(found, axis=0) if found else np.full(len(self.layers), math.nan), adjusted)
+        names = {name.casefold(): name for name in self.words}
+        if word.casefold() not in names:
+            raise KeyError(f"no vector of {word!r}: it was not requested, or no text has it")
+        each = self.words[names[word.casefold()]]
+        return self._adjusted(mean_cosines(each.sums, each.vectors), adjusted)
+
+    def norm(self) -> Vector:
+        """Returns the mean length ||x||."""
+        return self.sums.norms / self.vectors
+
+    def norm_deviation(self) -> Vector:
+        """Returns the standard deviation of ||x||, of all vectors."""
+        return np.asarray(np.sqrt(np.maximum(self.sums.norm_squares / self.vectors - self.norm() ** 2, 0)))
+
+    def dimension_shares(self) -> Vector:
+        """Returns [layers, hidden_size]: the part of each dimension in the mean cosine, which add up to 1 (Timkey and van
+        Schijndel 2021, section 3); NaN with fewer than two vectors."""
+        if self.vectors < 2:
+            return np.full(self.sums.directions.shape, math.nan)
+        parts = self.sums.directions**2 - self.sums.direction_squares
+        return np.asarray(parts / parts.sum(axis=1, keepdims=True))
+
+    def variance_shares(self, count: int = 1) -> Vector:
+        """Returns the share of the vectors' squared length that lies along the first `count` singular directions, 0 to 1.
+
+        The vectors are not centred, as in Ethayarajh 2019, section 3.3 (maximum explainable variance). Raises InvalidArgument
+        without second moments.
+        """
+        values = self._spectrum(centred=False)
+        return np.asarray(values[:, :count].sum(axis=1) / values.sum(axis=1))
+
+    def effective_rank(self) -> Vector:
+        """Returns the effective rank of the centred vectors: exp of the entropy of their singular values, divided by the sum of
+        them, 1 to hidden_size (Roy and Vetterli 2007). Raises InvalidArgument without second moments."""
+        values = np.sqrt(self._spectrum(centred=True))
+        shares = values / values.sum(axis=1, keepdims=True)
+        logs = np.log(np.where(shares > 0, shares, 1.0))
+        return np.asarray(np.exp(-(shares * logs).sum(axis=1)))
+
+    @classmethod
+    def merge(cls, parts: Iterable[GeometryDescription]) -> GeometryDescription:
+        """Returns the description of all texts of the parts, the same as of one call with them all.
+
+        Raises InvalidArgument without a part, or for parts with other layers or vectors, FailedPrecondition for models with
+        other weights.
+        """
+        parts = [*parts]
+        source = same_weights(part.provenance for part in parts)
+        require_same(parts, ("layers", "pieces", "has_second_moments"))
+        words: dict[str, WordDirections] = {}
+        for part in parts:
+            for word, sums in part.words.items():
+                words[word] = words[word] + sums if word in words else sums
+        return cls(
+            layers=parts[0].layers,
+            pieces=parts[0].pieces,
+            words=words,
+            provenance=source,
+            **added(parts, ("texts", "compared_texts", "tokens", "truncated_texts", "vectors", "sums")),
+        )
+
+    @property
+    def has_second_moments(self) -> bool:
+        """True if the sums of products of components are there."""
+        return self.sums.moments is not None
+
+    def _adjusted(self, similarity: Vector, adjusted: bool) -> Vector:
+        return similarity - self.anisotropy() if adjusted else similarity
+
+    def _spectrum(self, *, centred: bool) -> Vector:
+        """Returns [layers, hidden_size]: the squares of the singular values of the vectors, descending."""
+        if self.sums.moments is None:
+            raise invalid_argument("second_moments", "were not requested; describe the geometry with second_moments=True")
+        size = self.sums.components.shape[1]
+        upper = np.triu_indices(size)
+        found = []
+        for triangle, components in zip(self.sums.moments, self.sums.components, strict=True):
+            products = np.zeros((size, size))
+            products[upper] = triangle
+            products = products + np.triu(products, 1).T
+            if centred:
+                products -= np.outer(components, components) / self.vectors
+            found.append(np.linalg.eigvalsh(products)[::-1])
+        return np.maximum(np.array(found), 0)
+
+    def _repr_html_(self) -> str | None:
+        return table_html(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each layer: its number and all numbers of it. Needs the extra "pandas"."""
+        return data_frame(geometry_columns(self))
+
+
+def frequent_words(texts: Iterable[TextOrPair], count: int) -> list[str]:
+    """Returns the most frequent words of texts, of OCCURRENCES or more, letter case ignored; the most frequent one first."""
+    found = Counter[str]()
+    for text in texts:
+        for part in (text,) if isinstance(text, str) else text:
+            found.update(word.casefold() for word in WORD.findall(part))
+    return [word for word, occurrences in found.most_common(count) if occurrences >= OCCURRENCES]
+
+
+def mean_cosines(directions: Vector, count: int) -> Vector:
+    """Returns the mean cosine over all pairs of different vectors, from the sums of their directions, [layers, hidden_size]."""
+    if count < 2:
+        return np.full(len(directions), math.nan)
+    # The sum over ordered pairs is the squared length of the sum of all directions, less each with itself.
+    return np.asarray(((directions**2).sum(axis=1) - count) / (count * (count - 1)))
+
+
+def geometry_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]]:
+    """Returns the columns of `GeometryDescription.to_pandas`; needs no pandas."""
+    shares = np.sort(description.dimension_shares(), axis=1)[:, ::-1]
+    columns: dict[str, npt.NDArray[Any]] = {
+        "layer": np.array(description.layers),
+        "vectors": np.full(len(description.layers), description.vectors),
+        "anisotropy": description.anisotropy(),
+        "similarity_in_texts": description.similarity_in_texts(),
+        "similarity_in_texts_adjusted": description.similarity_in_texts(adjusted=True),
+        "norm": description.norm(),
+        "norm_deviation": description.norm_deviation(),
+        "largest_dimension": description.dimension_shares().argmax(axis=1),
+        "largest_dimension_share": shares[:, 0],
+        "largest_three_share": shares[:, :3].sum(axis=1),
+    }
+    if description.words:
+        columns["self_similarity"] = description.self_similarity()
+        columns["self_similarity_adjusted"] = description.self_similarity(adjusted=True)
+    if description.has_second_moments:
+        columns["first_direction_share"] = description.variance_shares()
+        columns["effective_rank"] = description.effective_rank()
+    return columns
+
+
+def word_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]]:
+    """Returns a row for each requested word and layer: word, vectors, layer, self-similarity, and the same adjusted."""
+    words = [(name, sums) for name, sums in description.words.items() if sums.vectors > 1]
+    count = len(description.layers)
+    empty = [np.zeros(0)]
+    return {
+        "word": np.repeat([name for name, _ in words], count),
+        "vectors": np.repeat([sums.vectors for _, sums in words], count),
+        "layer": np.tile(np.array(description.layers), len(words)),
+        "self_similarity": np.concatenate([description.self_similarity(name) for name, _ in words] or empty),
+        "self_similarity_adjusted": np.concatenate(
+            [description.self_similarity(name, adjusted=True) for name, _ in words] or empty
+        ),
+    }
+
+
+def document(description: GeometryDescription) -> dict[str, Any]:
+    """Returns the description in JSON types."""
+    columns = {name: values.tolist() for name, values in geometry_columns(description).items() if name != "vectors"}
+    return {
+        "texts": description.texts,
+        "compared_texts": description.compared_texts,
+        "tokens": description.tokens,
+        "truncated_texts": description.truncated_texts,
+        "vectors": description.vectors,
+        "pieces": description.pieces,
+        "layers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "words": [
+            {
+                "word": name,
+                "vectors": sums.vectors,
+                "self_similarity": description.self_similarity(name).tolist() if sums.vectors > 1 else None,
+            }
+            for name, sums in description.words.items()
+        ],
+        "provenance": dataclasses.asdict(description.provenance),
+    }
+
+
+def describe_geometry_request(
+    *,
+    model: str | Model | None,
+    layers: Numbers | None,
+    pieces: bool,
+    special_tokens: bool,
+    words: str | Iterable[str],
+    second_moments: bool,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> geometry_pb2.DescribeGeometryRequest:
+    """Returns the request of DescribeGeometry, without its inputs."""
+    return geometry_pb2.DescribeGeometryRequest(
+        model=model_name("model", model),
+        layers=_validation.uint32s("layers", layers),
+        pieces=_validation.flag("pieces", pieces),
+        special_tokens=_validation.flag("special_tokens", special_tokens),
+        words=_validation.texts("words", words),
+        second_moments=_validation.flag("second_moments", second_moments),
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+        truncate=_validation.flag("truncate", truncate),
+    )
+
+
+def read_geometry(
+    message: geometry_pb2.DescribeGeometryResponse, request: geometry_pb2.DescribeGeometryRequest
+) -> GeometryDescription:
+    """Returns the geometry of the texts of one call. Raises InvalidReply for a reply that breaks the contract."""
+    if not message.layers or (not message.vectors and message.compared_texts):
+        raise InvalidReply("the server sent the geometry of no layer")
+    size = len(message.layers[0].directions)
+    words: dict[str, WordDirections] = {}
+    for entry in message.words:
+        if entry.word >= len(request.words) or request.words[entry.word] in words or not entry.vectors:
+            raise InvalidReply("the server sent a word that was not requested, twice, or without vectors")
+        sums = numbers(entry.directions, (len(message.layers), size), "a word's directions")
+        words[request.words[entry.word]] = WordDirections(entry.vectors, sums)
+    return GeometryDescription(
+        layers=tuple(layer.layer for layer in message.layers),
+        texts=message.texts,
+        compared_texts=message.compared_texts,
+        tokens=message.tokens,
+        truncated_texts=message.truncated_texts,
+        vectors=message.vectors,
+        sums=_layer_sums(message, size, moments=request.second_moments),
+        words=words,
+        pieces=request.pieces,
+        provenance=provenance(message.provenance),
+    )
+
+
+def _layer_sums(message: geometry_pb2.DescribeGeometryResponse, size: int, *, moments: bool) -> LayerSums:
+    def stacked(name: str) -> Vector:
+        return np.array([numbers(getattr(layer, name), (size,), name) for layer in message.layers])
+
+    def single(name: str) -> Vector:
+        return np.array([getattr(layer, name) for layer in message.layers], np.float64)
+
+    products = None
+    if moments:
+        triangles = [np.frombuffer(layer.second_moments.data, "<f4").astype(np.float64) for layer in message.layers]
+        if any(len(triangle) != size * (size + 1) // 2 for triangle in triangles):
+            raise InvalidReply("the server sent second moments of another size")
+        products = np.array(triangles)
+    return LayerSums(
+        directions=stacked("directions"),
+        direction_squares=stacked("direction_squares"),
+        components=stacked("components"),
+        norms=single("norms"),
+        norm_squares=single("norm_squares"),
+        similarities=single("similarities_to_mean"),
+        similarity_squares=single("similarity_squares"),
+        moments=products,
+    )

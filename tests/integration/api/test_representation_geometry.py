@@ -1,0 +1,85 @@
+"""DescribeGeometry through gRPC: replies add up, calls beside each other keep their sums apart, and bad fields are named."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.tiny import SENTENCES
+
+TEXTS = [*SENTENCES[:4], "The cat.", "A CAT sat on the cat."]
+SUMS = ("directions", "direction_squares", "components", "norms", "norm_squares", "similarities_to_mean", "similarity_squares")
+
+
+def describe(host: Host, texts: Sequence[str] = TEXTS, **fields: Any) -> geometry_pb2.DescribeGeometryResponse:
+    inputs = [common_pb2.TextInput(text=text) for text in texts]
+    request = geometry_pb2.DescribeGeometryRequest(**{"inputs": inputs, "truncate": True, **fields})
+    reply = host.representation.DescribeGeometry(request, timeout=CALL_SECONDS)
+    assert isinstance(reply, geometry_pb2.DescribeGeometryResponse)
+    return reply
+
+
+def numbers(reply: geometry_pb2.DescribeGeometryResponse) -> list[np.ndarray]:
+    """All sums of a reply, one array after the other."""
+    found = [np.array(getattr(layer, name), np.float64) for layer in reply.layers for name in SUMS]
+    found += [np.frombuffer(layer.second_moments.data, "<f4").astype(np.float64) for layer in reply.layers]
+    return [*found, *(np.array(word.directions) for word in reply.words)]
+
+
+def assert_alike(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * float(np.abs(other).max(initial=1)))
+
+
+def test_replies_of_several_calls_add_up(host: Host) -> None:
+    fields = {"words": ["cat"], "second_moments": True}
+    whole, parts = describe(host, **fields), [describe(host, TEXTS[begin : begin + 3], **fields) for begin in (0, 3)]
+    for name in ("texts", "compared_texts", "tokens", "vectors", "truncated_texts"):
+        assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
+    assert [layer.layer for layer in whole.layers] == [0, 1, 2, 3, 4]
+    sums = [[layer.second_moments for layer in part.layers] for part in parts]
+    assert all(len(moments.data) == 4 * moments.shape[0] for part in sums for moments in part)
+    split = [numbers(part) for part in parts]
+    words = [len(part.words) for part in parts]
+    assert whole.words[0].vectors == sum(word.vectors for part in parts for word in part.words)
+    layers = len(SUMS) * 5 + 5
+    assert_alike(
+        numbers(whole)[:layers], [one + other for one, other in zip(split[0][:layers], split[1][:layers], strict=True)]
+    )
+    assert_alike(numbers(whole)[layers:], [np.sum([one[layers] for one, has in zip(split, words, strict=True) if has], axis=0)])
+
+
+def test_calls_beside_each_other_keep_their_sums_apart(host: Host) -> None:
+    """Rows of several calls may share a batch, and second moments are summed over batches."""
+    calls = [(TEXTS[:2], True), (TEXTS[2:], True), (TEXTS[:5], False), (TEXTS[3:4], True)]
+    alone = [numbers(describe(host, texts, second_moments=moments)) for texts, moments in calls]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            futures = [pool.submit(describe, host, texts, second_moments=moments) for texts, moments in calls * 2]
+            for future, expected in zip(futures, alone * 2, strict=True):
+                assert_alike(numbers(future.result()), expected)
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("words[1]", "DUPLICATE", {"words": ["cat", "CAT "]}),
+        ("words[0]", "EMPTY_NAME", {"words": [" "]}),
+        ("words", "TOO_MANY_NAMES", {"words": ["cat"] * 1001}),
+        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
+        ("layers[1]", "DUPLICATE", {"layers": [1, 1]}),
+        ("inputs", "NO_TEXT", {"inputs": []}),
+    ],
+)
+def test_bad_fields_are_named(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        describe(host, **fields)
+    assert failures[0].info.reason == reason
+    assert [*failures[0].fields] == [field]

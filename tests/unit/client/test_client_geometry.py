@@ -1,0 +1,165 @@
+"""The geometry of hidden states: replies read and merged, numbers against brute force over all pairs, tables and JSON."""
+
+import dataclasses
+import itertools
+import math
+
+import bertscope
+import numpy as np
+import pytest
+from bertscope.representations.geometry import (
+    describe_geometry_request,
+    document,
+    frequent_words,
+    geometry_columns,
+    read_geometry,
+    word_columns,
+)
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+
+LAYERS, SIZE = (0, 2), 6
+DEFAULTS = {
+    "model": None,
+    "layers": None,
+    "pieces": False,
+    "special_tokens": False,
+    "words": ["cat", "Dog"],
+    "second_moments": True,
+    "interventions": (),
+    "reference_texts": (),
+    "truncate": False,
+}
+REQUEST = describe_geometry_request(**DEFAULTS)
+RANDOM = np.random.default_rng(7)
+TEXTS = [RANDOM.normal(0.5, 1, (len(LAYERS), count, SIZE)) for count in (5, 1, 4)]
+"""The vectors of three texts; the first two of each text are of the word "cat"."""
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def reply(texts: list[np.ndarray], digest: str = "0") -> geometry_pb2.DescribeGeometryResponse:
+    """What a server would send about some texts."""
+    every = np.concatenate(texts, axis=1)
+    cats = unit(np.concatenate([text[:, :2] for text in texts], axis=1))
+    compared = [text for text in texts if text.shape[1] > 1]
+    found = geometry_pb2.DescribeGeometryResponse(
+        texts=len(texts),
+        compared_texts=len(compared),
+        tokens=every.shape[1] + 2 * len(texts),
+        vectors=every.shape[1],
+        words=[geometry_pb2.WordGeometry(word=0, vectors=cats.shape[1], directions=cats.sum(1).ravel())],
+        provenance=common_pb2.Provenance(
+            model="models/fake", weights_digest="sha256:" + digest * 64, numbering=common_pb2.NUMBERING_ZERO_BASED
+        ),
+    )
+    for index, layer in enumerate(LAYERS):
+        vectors = every[index]
+        means = [float((unit(text[index]) @ unit(text[index].mean(0))).mean()) for text in compared]
+        moments = (vectors.T @ vectors)[np.triu_indices(SIZE)].astype("<f4")
+        norms = np.linalg.norm(vectors, axis=1)
+        found.layers.add(
+            layer=layer,
+            directions=unit(vectors).sum(0),
+            direction_squares=(unit(vectors) ** 2).sum(0),
+            components=vectors.sum(0),
+            norms=norms.sum(),
+            norm_squares=(norms**2).sum(),
+            similarities_to_mean=sum(means),
+            similarity_squares=sum(mean**2 for mean in means),
+            second_moments=common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=moments.shape, data=moments.tobytes()),
+        )
+    return found
+
+
+WHOLE = read_geometry(reply(TEXTS), REQUEST)
+
+
+def pairs(vectors: np.ndarray) -> float:
+    """The mean cosine over pairs."""
+    return float(np.mean([one @ other for one, other in itertools.combinations(unit(vectors), 2)]))
+
+
+def test_numbers_are_those_of_all_pairs():
+    every = np.concatenate(TEXTS, axis=1)
+    cats = np.concatenate([text[:, :2] for text in TEXTS], axis=1)
+    for index in range(len(LAYERS)):
+        assert WHOLE.anisotropy()[index] == pytest.approx(pairs(every[index]))
+        assert WHOLE.self_similarity("CAT")[index] == pytest.approx(pairs(cats[index]))
+        assert WHOLE.self_similarity("cat", adjusted=True)[index] == pytest.approx(pairs(cats[index]) - pairs(every[index]))
+        within = np.mean([(unit(text[index]) @ unit(text[index].mean(0))).mean() for text in TEXTS if text.shape[1] > 1])
+        assert WHOLE.similarity_in_texts()[index] == pytest.approx(within)
+        assert WHOLE.norm()[index] == pytest.approx(np.linalg.norm(every[index], axis=1).mean())
+        assert WHOLE.norm_deviation()[index] == pytest.approx(np.linalg.norm(every[index], axis=1).std())
+        parts = [one * other for one, other in itertools.permutations(unit(every[index]), 2)]
+        np.testing.assert_allclose(WHOLE.dimension_shares()[index], np.sum(parts, axis=0) / np.sum(parts))
+        values = np.linalg.svd(every[index], compute_uv=False) ** 2
+        assert WHOLE.variance_shares(2)[index] == pytest.approx(values[:2].sum() / values.sum(), rel=1e-5)
+        shares = np.linalg.svd(every[index] - every[index].mean(0), compute_uv=False)
+        shares = shares / shares.sum()
+        assert WHOLE.effective_rank()[index] == pytest.approx(math.exp(-(shares * np.log(shares)).sum()), rel=1e-4)
+
+
+def test_parts_add_up_to_the_whole():
+    parts = [read_geometry(reply(TEXTS[:1]), REQUEST), read_geometry(reply(TEXTS[1:]), REQUEST)]
+    merged = bertscope.GeometryDescription.merge(parts)
+    assert repr(merged) == repr(WHOLE) == "<GeometryDescription: 2 layers, 3 texts, 10 vectors, models/fake>"
+    for name, values in geometry_columns(WHOLE).items():
+        np.testing.assert_allclose(geometry_columns(merged)[name], values, rtol=1e-5, err_msg=name)
+    for name, values in word_columns(WHOLE).items():
+        if values.dtype.kind == "f":
+            np.testing.assert_allclose(word_columns(merged)[name], values)
+    with pytest.raises(bertscope.FailedPrecondition, match="other weights"):
+        bertscope.GeometryDescription.merge([WHOLE, read_geometry(reply(TEXTS, "1"), REQUEST)])
+    with pytest.raises(bertscope.InvalidArgument, match="has pieces True"):
+        bertscope.GeometryDescription.merge([WHOLE, dataclasses.replace(WHOLE, pieces=True)])
+    with pytest.raises(bertscope.InvalidArgument, match="give one part"):
+        bertscope.GeometryDescription.merge([])
+
+
+def test_numbers_that_there_are_not():
+    single = read_geometry(reply(TEXTS[1:2]), REQUEST)
+    assert np.isnan(single.anisotropy()).all() and np.isnan(single.similarity_in_texts()).all()
+    assert np.isnan(single.dimension_shares()).all() and np.isnan(single.self_similarity()).all()
+    assert document(single)["words"][0]["self_similarity"] is None
+    with pytest.raises(KeyError, match="not requested"):
+        WHOLE.self_similarity("dog")
+    plain = describe_geometry_request(**{**DEFAULTS, "second_moments": False})
+    with pytest.raises(bertscope.InvalidArgument, match="second_moments=True"):
+        read_geometry(reply(TEXTS), plain).effective_rank()
+    assert "effective_rank" not in geometry_columns(read_geometry(reply(TEXTS), plain))
+
+
+def test_tables_have_a_row_for_each_layer():
+    assert WHOLE.to_pandas()["layer"].tolist() == [0, 2]
+    assert word_columns(WHOLE)["word"].tolist() == ["cat", "cat"]
+    found = document(WHOLE)
+    assert [layer["layer"] for layer in found["layers"]] == [0, 2]
+    assert found["layers"][0]["anisotropy"] == pytest.approx(WHOLE.anisotropy()[0])
+
+
+def test_frequent_words():
+    texts = ["The cat, the CAT.", ("A cat; cat cat", "the the The 12 12 12 12 12 12")]
+    assert frequent_words(texts, 9) == ["the", "cat"]
+    assert frequent_words(texts, 1) == ["the"]
+
+
+@pytest.mark.parametrize("broken", ["no layer", "sizes", "moments", "word", "twice", "none"])
+def test_a_reply_that_breaks_the_contract(broken):
+    message = reply(TEXTS)
+    if broken == "no layer":
+        del message.layers[:]
+    elif broken == "sizes":
+        message.layers[1].components.append(1.0)
+    elif broken == "moments":
+        message.layers[1].second_moments.data = b"1234"
+    elif broken == "word":
+        message.words[0].word = 2
+    elif broken == "twice":
+        message.words.append(message.words[0])
+    else:
+        message.words[0].vectors = 0
+    with pytest.raises(bertscope.InvalidReply):
+        read_geometry(message, REQUEST)
