@@ -14,8 +14,9 @@ from bertscope import _validation
 from bertscope._display import data_frame, table_html
 from bertscope._messages import Interventions, enum_name, head_interventions, provenance
 from bertscope.attention.description import STATISTIC, STATISTICS
-from bertscope.attention.sums import HeadSums, PerHead, added, added_by_name, head_sums, require_same, same_weights
+from bertscope.attention.sums import HeadSums, PerHead, head_sums
 from bertscope.errors import InvalidReply
+from bertscope.merging import added, added_by_name, require_same, same_weights
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2

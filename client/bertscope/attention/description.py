@@ -15,20 +15,9 @@ from bertscope._display import data_frame, table_html
 from bertscope._messages import QUANTITIES, Interventions, Numbers, enum_name, head_interventions, provenance
 from bertscope.attention.head_distances import HeadDistances
 from bertscope.attention.quantities import check_quantity
-from bertscope.attention.sums import (
-    Counts,
-    HeadSums,
-    PerHead,
-    added,
-    added_by_name,
-    counts,
-    divided,
-    head_sums,
-    numbers,
-    require_same,
-    same_weights,
-)
+from bertscope.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
 from bertscope.errors import InvalidReply
+from bertscope.merging import added, added_by_name, counts, numbers, require_same, same_weights
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2

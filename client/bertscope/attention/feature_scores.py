@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope._display import data_frame, short_repr, table_html
-from bertscope.attention.sums import HeadSums, PerHead, added_by_name, require_same, same_weights
+from bertscope.attention.sums import HeadSums, PerHead
+from bertscope.merging import added_by_name, require_same, same_weights
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import numpy as np
 from bertscope._messages import provenance
 from bertscope.attention.feature_scores import FeatureScore, FeatureScores
 from bertscope.attention.relation_scores import DirectedSums, RelationScore, RelationScores, TextScore, by_distance
-from bertscope.attention.sums import counts, head_sums, numbers
+from bertscope.attention.sums import head_sums
 from bertscope.errors import InvalidReply
+from bertscope.merging import counts, numbers
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from bertscope._display import data_frame, table_html
 from bertscope.attention.best_heads import BestHead, BestHeads
-from bertscope.attention.sums import Counts, HeadSums, PerHead, added_by_name, divided, require_same, same_weights
+from bertscope.attention.sums import Counts, HeadSums, PerHead, divided
 from bertscope.intervals import RESAMPLES, Interval, ratio_interval
+from bertscope.merging import added_by_name, require_same, same_weights
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from bertscope import _validation
 from bertscope._display import data_frame, table_html
 from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.marked_texts import RelationText
-from bertscope.attention.sums import Counts, PerHead, added, divided, require_same, same_weights
+from bertscope.attention.sums import Counts, PerHead, divided
 from bertscope.errors import invalid_argument
+from bertscope.merging import added, require_same, same_weights
 from bertscope.results import Provenance, Token
 from bertscope.spans import Span
 

@@ -17,8 +17,8 @@ from bertscope import _validation
 from bertscope._display import data_frame, table_html
 from bertscope._messages import Interventions, Numbers, head_interventions, provenance
 from bertscope._validation import TextOrPair
-from bertscope.attention.sums import added, numbers, require_same, same_weights
 from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.merging import added, numbers, require_same, same_weights
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
