@@ -86,7 +86,7 @@ class GeometryDescription:
     texts: int
     """The texts or pairs described."""
     compared_texts: int
-    """Those of two or more vectors."""
+    """The texts of two or more vectors."""
     tokens: int
     """Their tokens together, special tokens included."""
     truncated_texts: int
