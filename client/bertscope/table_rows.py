@@ -162,6 +162,11 @@ def _csv_records(path: Path, broken: Broken) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             said = bad_line(path, first, f'is not CSV ({error}); a cell with quotes in it is written "like ""this"""')
+            if "field limit" in str(error):
+                most = csv.field_size_limit()
+                said = bad_line(
+                    path, first, f"has a cell of more than {most} characters; shorten it, or write the file as .jsonl"
+                )
             if "end of data" in str(error):  # A quote was never closed: what follows it is lost, not one line.
                 raise said from None
             broken(said)

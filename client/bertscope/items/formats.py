@@ -5,9 +5,9 @@ A line is either whole or has no end: what a process that was killed has left of
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
@@ -20,6 +20,10 @@ Row = Mapping[str, Any]
 
 LAST_COLUMN = "bertscope"
 """A column of every row: the version that wrote it."""
+FIRST_COLUMNS = ("line", "item")
+"""The first column of every row is one of these: the number of its item."""
+CELL = re.compile(r'"([^"]*(?:""[^"]*)*)"|([^,"\r\n]*)')
+"""A cell of CSV, in quotes or without. The module csv rejects cells of more than 131,072 characters."""
 
 
 class WrittenRow(NamedTuple):
@@ -36,6 +40,10 @@ class WrittenRow(NamedTuple):
 class Format(Protocol):
     """A format whose files grow by lines."""
 
+    @property
+    def beginnings(self) -> Sequence[bytes]:
+        """What a file begins with: one of these."""
+
     def header(self, columns: Sequence[str]) -> bytes:
         """Returns what comes before the first row."""
 
@@ -51,6 +59,8 @@ class Format(Protocol):
 
 class Csv:
     """A header and a line for each row; cells with a comma, a quote or a line's end have quotes around them."""
+
+    beginnings = tuple(f"{name},".encode() for name in FIRST_COLUMNS)
 
     def header(self, columns: Sequence[str]) -> bytes:
         """Returns the line of the columns' names."""
@@ -69,9 +79,9 @@ class Csv:
         header: list[str] | None = None
         for number, end, line in _csv_lines(file):
             try:
-                (cells,) = csv.reader([line.decode()], strict=True)
+                cells = _csv_cells(line.decode())
                 row = dict(zip(cells if header is None else header, cells, strict=True))
-            except (ValueError, csv.Error) as error:
+            except ValueError as error:
                 raise not_ours(path, number, error) from None
             if header is None:
                 header = cells
@@ -84,6 +94,8 @@ class Csv:
 class JsonLines:
     """A JSON object for each row."""
 
+    beginnings = tuple(f'{{"{name}": '.encode() for name in FIRST_COLUMNS)
+
     def header(self, columns: Sequence[str]) -> bytes:
         """Returns nothing: each line has the names."""
         return b""
@@ -93,7 +105,7 @@ class JsonLines:
         values = {name: plain(value) for name, value in row.items()}
         try:
             return json.dumps(values, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        except UnicodeEncodeError:  # half of a surrogate pair
+        except UnicodeEncodeError:  # half of a surrogate pair in a column's name
             return json.dumps(values, allow_nan=False).encode() + b"\n"
 
     def cells(self, row: Row) -> Row:
@@ -120,8 +132,13 @@ FORMATS: Mapping[str, Format] = {".csv": Csv(), ".jsonl": JsonLines()}
 
 
 def plain(value: Any) -> Any:
-    """Returns a value in JSON's types: None for what is not a number, a text for what JSON does not know."""
-    if value is None or isinstance(value, (str, bool, int)):
+    """Returns a value in JSON's types: None for what is not a number, a text for what JSON does not know.
+
+    Half of a surrogate pair, which no file can hold, becomes "?".
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -130,8 +147,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    return str(value)
+        return {plain(str(key)): plain(each) for key, each in value.items()}
+    return plain(str(value))
 
 
 def not_ours(path: Path, number: int, why: object) -> InvalidArgument:
@@ -155,6 +172,20 @@ def _quoted(cell: str) -> str:
     if any(sign in cell for sign in ',"\r\n') or cell != cell.strip():
         return '"' + cell.replace('"', '""') + '"'
     return cell
+
+
+def _csv_cells(record: str) -> list[str]:
+    """Returns the cells of a record. Raises ValueError for one that `_csv_line` has not written."""
+    cells, place = list[str](), -1
+    while place < 0 or record.startswith(",", place):
+        found = CELL.match(record, place + 1)
+        if found is None:
+            raise ValueError("a cell has no end")
+        place = found.end()
+        cells.append(found[2] if found[1] is None else found[1].replace('""', '"'))
+    if record[place:] not in {"\n", "\r\n"}:
+        raise ValueError("a quote inside a cell")
+    return cells
 
 
 def _csv_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:

@@ -15,7 +15,7 @@ from typing import Self
 
 from bertscope.errors import FailedPrecondition, InvalidArgument, invalid_argument
 from bertscope.items import parquet
-from bertscope.items.formats import FORMATS, Row, WrittenRow
+from bertscope.items.formats import FORMATS, Row, WrittenRow, not_ours
 
 try:
     import fcntl
@@ -36,6 +36,8 @@ class RowFile:
         suffix = path.suffix.lower()
         if suffix not in ROW_FORMATS:
             raise invalid_argument("output", f"{path}: the name must end with {', '.join(ROW_FORMATS)}")
+        if path.exists() and not path.is_file():
+            raise invalid_argument("output", f"{path} is no regular file; write to another file")
         self.path = path
         self.rows = 0
         """The rows that the file has."""
@@ -68,14 +70,25 @@ class RowFile:
         os.close(self._file)
 
     def read(self) -> Iterator[WrittenRow]:
-        """Yields the rows of an earlier run, and drops what was cut. To be read to its end before a row is added."""
+        """Yields the rows of an earlier run, and drops what was cut. To be read to its end before a row is added.
+
+        Raises InvalidArgument, and drops nothing, for a file that another program wrote.
+        """
         with self._grows.open("rb") as file:
             for row in self._format.read(file, self._grows):
                 self.columns = self.columns or tuple(row.cells)
                 self._whole = row.end
                 self.rows += 1
                 yield row
+            if not self.rows:
+                file.seek(0)
+                self._check_beginning(file.readline())
         os.ftruncate(self._file, self._whole)
+
+    def _check_beginning(self, line: bytes) -> None:
+        """Checks that what is dropped is a first row that was cut."""
+        if not any(line[: len(known)] == known[: len(line)] for known in self._format.beginnings):
+            raise not_ours(self._grows, 1, "it begins otherwise")
 
     def same(self, row: Row, written: Row) -> bool:
         """Returns whether a row is, as far as it goes, one that was written."""

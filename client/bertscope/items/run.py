@@ -241,11 +241,13 @@ class _Run(Generic[T]):
         if self._names is None:
             self._names = tuple(item.columns)
         own = {name: item.columns.get(name) for name in self._names}
-        free = {*self._names} - {self._source.key}
-        for name in (*self._names, *item.columns):
-            if name not in free:
-                raise invalid_argument("items", f"{self._source.key} {item.number} has a column {name!r}, which is not free")
-        return {self._source.key: item.number, **own}
+        key = self._source.key
+        if key in own:
+            raise invalid_argument("items", f"{key} {item.number} has a column {key!r}, which is not free; rename it")
+        if more := [name for name in item.columns if name not in own]:
+            message = f"{key} {item.number} has a column {more[0]!r}, which the first has not; give all the same columns"
+            raise invalid_argument("items", message)
+        return {key: item.number, **own}
 
     def _check_item(self, written: Mapping[str, Any], items: Iterator[Item[T]]) -> None:
         """Finds the item of a row. Items before it that have none were rejected."""

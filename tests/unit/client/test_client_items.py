@@ -151,6 +151,13 @@ def test_a_killed_process_costs_at_most_a_line(path: Path, whole: bytes) -> None
         assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("text", ["a" * 200_000, '"\n,' * 70_000, "half of a pair: \ud83d"])
+def test_rows_with_any_text_go_on(path: Path, text: str) -> None:
+    items = [bertscope.Item("t", {"note": text}), bertscope.Item("u", {"note": ""})]
+    write(path, Server(), items=items[:1])
+    assert write(path, Server(), items=items) == bertscope.WrittenItems(path, 2, 1, 0)
+
+
 def test_a_whole_file_is_left_as_it_is(path: Path, whole: bytes) -> None:
     write(path, Server())
     server = Server()
@@ -221,7 +228,7 @@ def test_another_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch)
         write(path, Server())
 
 
-@pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"a": 1}\n', "[1]\n", "a\n", '"a"b,c\n1,2\n', "\xff\xfe\n"])
+@pytest.mark.parametrize("content", ["a,b\n1,2\n", '{"a": 1}\n', '{"a": 1}', 'a,"b\n1,2\n', "[1]\n", '"a"b,c\n1,2\n', "\xff\n"])
 def test_files_of_others_are_refused_and_left(tmp_path: Path, content: str) -> None:
     for suffix in (".csv", ".jsonl", ".parquet"):
         path = tmp_path / f"rows{suffix}"
@@ -369,8 +376,11 @@ def test_columns_of_several_types_are_texts_in_parquet(tmp_path: Path) -> None:
     [
         ([bertscope.Item("t", {"length": 1})], "have a column 'length', which is a column of the results; rename it"),
         ([bertscope.Item("t", {"model": 1})], "have a column 'model'"),
-        ([bertscope.Item("t", {"item": 1})], "item 1 has a column 'item', which is not free"),
-        ([bertscope.Item("t", {"a": 1}), bertscope.Item("t", {"a": 1, "b": 2})], "item 2 has a column 'b'"),
+        ([bertscope.Item("t", {"item": 1})], "item 1 has a column 'item', which is not free; rename it"),
+        (
+            [bertscope.Item("t", {"a": 1}), bertscope.Item("t", {"a": 1, "b": 2})],
+            "item 2 has a column 'b', which the first has not",
+        ),
         ([("a", "b", "c")], "must be a text, a pair, a Fact, or an Item"),
         ("text", r"must be many; write \[text\]"),
     ],
@@ -383,6 +393,9 @@ def test_columns_that_are_not_free(tmp_path: Path, items: Any, problem: str) -> 
 def test_other_suffixes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(bertscope.InvalidArgument, match=r"must end with \.csv, \.jsonl, \.parquet"):
         write(tmp_path / "rows.xlsx", Server())
+    os.mkfifo(tmp_path / "rows.csv")
+    with pytest.raises(bertscope.InvalidArgument, match="is no regular file"):
+        write(tmp_path / "rows.csv", Server())
 
 
 def test_long_options_are_digests(tmp_path: Path) -> None:
@@ -427,6 +440,13 @@ def test_a_quote_that_is_never_closed_is_not_one_broken_line(tmp_path: Path) -> 
     path.write_text('text,n\na,1\n"b"c,2\nd,3\n"open,4\ne,5\n')
     with pytest.raises(bertscope.InvalidArgument, match="line 5: is not CSV"):
         bertscope.ItemFile(path, bertscope.TEXTS, on_broken=lambda error: None)
+
+
+def test_a_cell_that_is_too_long_is_named_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(f"text,n\na,{'1' * 140_000}\n")
+    with pytest.raises(bertscope.InvalidArgument, match="line 2: has a cell of more than 131072 characters; shorten it"):
+        bertscope.ItemFile(path, bertscope.TEXTS)
 
 
 def test_items_are_read_as_they_are_needed(tmp_path: Path) -> None:
