@@ -42,7 +42,7 @@ class Format(Protocol):
 
     @property
     def beginnings(self) -> Sequence[bytes]:
-        """What a file begins with: one of these."""
+        """The beginnings that a file may have."""
 
     def header(self, columns: Sequence[str]) -> bytes:
         """Returns what comes before the first row."""
