@@ -135,6 +135,8 @@ from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
 from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
+from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
+from bertscope.representations.probes import LayerProbe, Pooling, ProbePart, ProbeProgress, ProbeResult
 from bertscope.representations.states import HiddenStates
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
@@ -172,6 +174,7 @@ __all__ = [
     "ClozePrompts",
     "ComparedSet",
     "CompressionProgress",
+    "ConlluLabel",
     "CurvePoint",
     "DataType",
     "DeadlineExceeded",
@@ -220,6 +223,7 @@ __all__ = [
     "ItemKind",
     "LabelPrediction",
     "LabelledTexts",
+    "LayerProbe",
     "LayerReading",
     "LensInput",
     "LensNormalisation",
@@ -245,8 +249,14 @@ __all__ = [
     "PatternSums",
     "PermissionDenied",
     "Picture",
+    "Pooling",
     "Precision",
     "Prediction",
+    "ProbePart",
+    "ProbeProgress",
+    "ProbeResult",
+    "ProbeText",
+    "ProbeTexts",
     "Provenance",
     "Published",
     "Quantity",
@@ -324,6 +334,7 @@ __all__ = [
     "read_inputs",
     "read_labelled",
     "read_pairs",
+    "read_probe_conllu",
     "read_prompts",
     "read_propbank",
     "read_relation_texts",

@@ -132,6 +132,14 @@ class Settings(BaseSettings):
     sweep_memory_bytes: Positive = 512 * 1024 * 1024
     """Most memory that a sweep keeps hidden states in, on the model's device; beyond it they are computed anew."""
 
+    probe_memory_bytes: Positive = 1024 * 1024 * 1024
+    """Most memory for probes and the states that they are trained on, of all calls together; states beyond it are kept
+    in a file."""
+
+    probe_disk_bytes: Annotated[int, Field(ge=0)] = 16 * 1024 * 1024 * 1024
+    """Most disk space for the states that probes are trained on, of all calls together, in a temporary folder (TMPDIR names
+    another); 0 keeps none there."""
+
     benchmark_memory_bytes: Annotated[int, Field(ge=0)] = 2 * 1024 * 1024 * 1024
     """Most memory for the weights of copies that a benchmark makes to run all models by one library; models beyond it run as
     they are loaded, and the report says so. 0 makes no copies."""

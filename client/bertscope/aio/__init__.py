@@ -13,6 +13,7 @@ from bertscope.aio.geometry import AsyncGeometryCalls
 from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
+from bertscope.aio.representation_probes import AsyncProbeCalls
 from bertscope.aio.representation_states import AsyncStatesCalls
 from bertscope.aio.scores import AsyncScoreCalls
 
@@ -28,6 +29,7 @@ class AsyncClient(
     AsyncGeometryCalls,
     AsyncLensCalls,
     AsyncStatesCalls,
+    AsyncProbeCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,
@@ -41,9 +43,9 @@ class AsyncClient(
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
     `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `load_model`, `sweep_heads`, `compress_model`, `benchmark_models`,
-    `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given one. `math.inf`
-    means no limit anywhere.
+    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `load_model`, `sweep_heads`, `compress_model`,
+    `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
+    one. `math.inf` means no limit anywhere.
 
     `interventions` change what heads contribute (`zero`, `uniform`, `mean`, `scale`); `reference_texts` are what `mean`
     takes the mean over, required with it and rejected without.

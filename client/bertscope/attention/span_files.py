@@ -13,8 +13,8 @@ from typing import Any, SupportsIndex, TypeVar
 
 from bertscope import _validation
 from bertscope._validation import TextOrPair
-from bertscope.attention.conllu import BOM, BadLine, decoded
 from bertscope.attention.marked_texts import FeatureText, MarkedItems, RelationText
+from bertscope.conllu import BOM, BadLine, decoded
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.files import File
 from bertscope.table_rows import Row, json_object

@@ -10,13 +10,13 @@ word otherwise. A sentence with a line that can't be read is left out and report
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import SupportsIndex, TypeVar
 
 from bertscope import _validation
-from bertscope.attention.conllu import BOM, BadLine, Sentence, parse_sentence
 from bertscope.attention.marked_texts import FeatureText, Mark, MarkedItems, RelationText, WordPair
+from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.files import File
 
@@ -122,7 +122,7 @@ def _read(path: File, limit: SupportsIndex | None, item: Callable[[Sentence], T]
     found = Sentences[T]()
     found.lines, found.problems = [], []
     with path.open("rb") as file:
-        for first, lines in _blocks(file):
+        for first, lines in blocks(file):
             try:
                 sentence = parse_sentence(lines)
                 if sentence is None:
@@ -138,20 +138,3 @@ def _read(path: File, limit: SupportsIndex | None, item: Callable[[Sentence], T]
     if not found:
         raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
     return found
-
-
-def _blocks(file: Iterable[bytes]) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
-    """Yields the lines of each sentence with their numbers, and the number of its first word's line."""
-    lines: list[tuple[int, bytes]] = []
-    for number, line in enumerate(file, start=1):
-        if line.strip(b" \r\n"):
-            lines.append((number, line.removeprefix(BOM) if number == 1 else line))
-        elif lines:
-            yield _first(lines), lines
-            lines = []
-    if lines:
-        yield _first(lines), lines
-
-
-def _first(lines: list[tuple[int, bytes]]) -> int:
-    return next((number for number, line in lines if not line.startswith(b"#")), lines[0][0])

@@ -19,6 +19,7 @@ from bertscope.cli.commands import (
     health,
     lens,
     models,
+    probe,
     prune,
     rank,
     relations,
@@ -44,6 +45,7 @@ app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
 app.command("geometry")(geometry.geometry)
 app.command("lens")(lens.lens)
+app.command("probe")(probe.probe)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)

@@ -14,6 +14,7 @@ from bertscope.client.geometry import GeometryCalls
 from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
+from bertscope.client.representation_probes import ProbeCalls
 from bertscope.client.representation_states import StatesCalls
 from bertscope.client.scores import ScoreCalls
 
@@ -29,6 +30,7 @@ class Client(
     GeometryCalls,
     LensCalls,
     StatesCalls,
+    ProbeCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,
@@ -42,9 +44,9 @@ class Client(
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
     `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `load_model`, `sweep_heads`, `compress_model`, `benchmark_models`,
-    `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given one. `math.inf`
-    means no limit anywhere.
+    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `load_model`, `sweep_heads`, `compress_model`,
+    `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
+    one. `math.inf` means no limit anywhere.
 
     `interventions` change what heads contribute (`zero`, `uniform`, `mean`, `scale`); `reference_texts` are what `mean`
     takes the mean over, required with it and rejected without.

@@ -11,6 +11,7 @@ from bertscope.plots.benchmark import plot_benchmark, save_benchmark
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.geometry import plot_geometry, save_geometry
 from bertscope.plots.lens import plot_lens, save_lens
+from bertscope.plots.probes import plot_probe, save_probe
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.trees import plot_trees, save_trees
@@ -25,6 +26,7 @@ __all__ = [
     "plot_features",
     "plot_geometry",
     "plot_lens",
+    "plot_probe",
     "plot_ranking",
     "plot_relations",
     "plot_sweep",
@@ -37,6 +39,7 @@ __all__ = [
     "save_features",
     "save_geometry",
     "save_lens",
+    "save_probe",
     "save_ranking",
     "save_relations",
     "save_sweep",

@@ -5,6 +5,7 @@ import warnings
 
 from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
+from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
 from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -56,6 +57,11 @@ class RepresentationServiceStub(object):
                 '/bertscope.v1.RepresentationService/AttributeLogits',
                 request_serializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsResponse.FromString,
+                _registered_method=True)
+        self.TrainProbe = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/TrainProbe',
+                request_serializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.FromString,
                 _registered_method=True)
 
 
@@ -122,6 +128,19 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrainProbe(self, request, context):
+        """Trains a linear probe on the states of each layer to tell classes of marked words or spans apart, and the same on a control
+        task; streams progress, then the scores.
+
+        The states of all spans are computed once, and all layers train together, behind all interactive calls, on the model's
+        device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RepresentationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -144,6 +163,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.AttributeLogits,
                     request_deserializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsResponse.SerializeToString,
+            ),
+            'TrainProbe': grpc.unary_stream_rpc_method_handler(
+                    servicer.TrainProbe,
+                    request_deserializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -255,6 +279,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/AttributeLogits',
             bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__lens__pb2.AttributeLogitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrainProbe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/TrainProbe',
+            bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ What the layers of a hosted model hold."""
 
 from bertscope.v1 import representation_geometry_pb2 as _representation_geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
+from bertscope.v1 import representation_probes_pb2 as _representation_probes_pb2
 from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
@@ -78,6 +79,15 @@ class RepresentationServiceStub:
     UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
     precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    TrainProbe: _grpc.UnaryStreamMultiCallable[_representation_probes_pb2.TrainProbeRequest, _representation_probes_pb2.TrainProbeResponse]
+    """Trains a linear probe on the states of each layer to tell classes of marked words or spans apart, and the same on a control
+    task; streams progress, then the scores.
+
+    The states of all spans are computed once, and all layers train together, behind all interactive calls, on the model's
+    device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class RepresentationServiceAsyncStub(RepresentationServiceStub):
@@ -126,6 +136,15 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
     UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
     precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    TrainProbe: _aio.UnaryStreamMultiCallable[_representation_probes_pb2.TrainProbeRequest, _representation_probes_pb2.TrainProbeResponse]  # type: ignore[assignment]
+    """Trains a linear probe on the states of each layer to tell classes of marked words or spans apart, and the same on a control
+    task; streams progress, then the scores.
+
+    The states of all spans are computed once, and all layers train together, behind all interactive calls, on the model's
+    device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
 
 class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -196,6 +215,21 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
         UNIMPLEMENTED (the model has no masked-LM head, is no sum of heads and feed-forward blocks (MobileBERT), or computes in half
         precision or integers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def TrainProbe(
+        self,
+        request: _representation_probes_pb2.TrainProbeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_probes_pb2.TrainProbeResponse], _abc.AsyncIterator[_representation_probes_pb2.TrainProbeResponse]]:
+        """Trains a linear probe on the states of each layer to tell classes of marked words or spans apart, and the same on a control
+        task; streams progress, then the scores.
+
+        The states of all spans are computed once, and all layers train together, behind all interactive calls, on the model's
+        device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
 def add_RepresentationServiceServicer_to_server(servicer: RepresentationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -8,23 +8,28 @@ from contextlib import aclosing
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_pb2_grpc
+from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
+from bertscope_service.api.representation_probes import train_probe
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
 from bertscope_service.api.tensor_streams import stream_tensors
+from bertscope_service.probing.states import StateSpace
 
 
 class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServicer):
     """Serves RepresentationService: answers questions about the states between layers."""
 
-    def __init__(self, backend: Backend, memory_bytes: int) -> None:
-        """Keeps the backend. `memory_bytes`: maximum memory for the states that ablations of one call share."""
+    def __init__(self, backend: Backend, memory_bytes: int, space: StateSpace) -> None:
+        """Keeps the backend. `memory_bytes`: maximum memory for the states that ablations of one call share. `space`: room for
+        the states that probes are trained on."""
         self._backend = backend
         self._memory_bytes = memory_bytes
+        self._space = space
 
     async def AttributeLogits(
         self, request: lens_pb2.AttributeLogitsRequest, context: Context
@@ -47,3 +52,10 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
 
     async def ReadLayers(self, request: lens_pb2.ReadLayersRequest, context: Context) -> lens_pb2.ReadLayersResponse:
         return await answer(self._backend, request, context, plan_lens, render_lens, model=request.model)
+
+    async def TrainProbe(
+        self, request: probes_pb2.TrainProbeRequest, context: Context
+    ) -> AsyncIterator[probes_pb2.TrainProbeResponse]:
+        async with aclosing(train_probe(request, self._backend, context, self._space)) as responses:
+            async for response in responses:
+                yield response

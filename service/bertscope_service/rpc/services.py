@@ -15,6 +15,7 @@ from bertscope_service.api.inference import InferenceServicer
 from bertscope_service.api.models import ModelServicer
 from bertscope_service.api.representation import RepresentationServicer
 from bertscope_service.contract import METHODS
+from bertscope_service.probing.states import StateSpace
 from bertscope_service.rpc.hosting import Hosting
 from bertscope_service.rpc.registration import add_methods
 
@@ -25,7 +26,9 @@ def make_servicers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, 
     return {
         "bertscope.v1.ModelService": ModelServicer(backend, settings),
         "bertscope.v1.AttentionService": AttentionServicer(backend),
-        "bertscope.v1.RepresentationService": RepresentationServicer(backend, settings.sweep_memory_bytes),
+        "bertscope.v1.RepresentationService": RepresentationServicer(
+            backend, settings.sweep_memory_bytes, StateSpace(settings.probe_memory_bytes, settings.probe_disk_bytes)
+        ),
         "bertscope.v1.ClozeService": ClozeServicer(backend),
         "bertscope.v1.ClassificationService": ClassificationServicer(backend),
         "bertscope.v1.AblationService": AblationServicer(backend, settings.sweep_memory_bytes),

@@ -1,9 +1,9 @@
-"""Reads one sentence of a CoNLL-U file: its words, their columns, and their exact places in its text."""
+"""Reads the sentences of a CoNLL-U file: their words, the words' columns, and their exact places in the text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bertscope.spans import Span
@@ -91,6 +91,23 @@ def parse_sentence(lines: Sequence[tuple[int, bytes]]) -> Sentence | None:
     sentence = _placed(given, words, rows)
     sentence.lines = numbers
     return sentence
+
+
+def blocks(file: Iterable[bytes]) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
+    """Yields the lines of each sentence with their numbers, and the number of its first word's line."""
+    lines: list[tuple[int, bytes]] = []
+    for number, line in enumerate(file, start=1):
+        if line.strip(b" \r\n"):
+            lines.append((number, line.removeprefix(BOM) if number == 1 else line))
+        elif lines:
+            yield _first(lines), lines
+            lines = []
+    if lines:
+        yield _first(lines), lines
+
+
+def _first(lines: list[tuple[int, bytes]]) -> int:
+    return next((number for number, line in lines if not line.startswith(b"#")), lines[0][0])
 
 
 def cut(value: str) -> str:

@@ -1,0 +1,66 @@
+"""Prints the scores of probes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from bertscope.cli.options.sources import MAX_REPORTED
+from bertscope.cli.views.output import percent, plural, printable, table, titled
+from bertscope.errors import InvalidArgument
+from bertscope.representations.probes import ProbeResult, probe_columns
+
+CONFUSIONS = 5
+"""The classes taken for another that are shown."""
+
+
+def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidArgument]) -> None:
+    """Prints a row for each layer, the most frequent confusions, and what was left out."""
+    part = found.part
+    rows = table(["layer#", "accuracy#", "95 %", "control#", "selectivity#", "loss#", *(["seeds"] if found.seeds[1:] else [])])
+    for one in found.layers:
+        cells = [
+            f"{one.layer}{' *' if one.layer == found.best_layer else '  '}",
+            percent(one.accuracy),
+            f"{percent(one.interval.low)} to {percent(one.interval.high)}",
+            percent(one.control_accuracy),
+            f"{100 * one.selectivity:+.1f}",
+            f"{one.loss:.3f}",
+        ]
+        spread = [f"{percent(one.spread[0])} to {percent(one.spread[1])}"] if found.seeds[1:] else []
+        rows.add_row(*cells, *spread)
+    heading = f"{found.provenance.model}: {len(found.labels)} classes"
+    heading += f", {plural(found.train.spans, 'word')} to train on, scores of {plural(part.spans, 'word')} ({found.scored})"
+    screen.print(titled(heading, rows))
+    screen.print(Text("* the lowest loss on the dev words; layer 0 is the embeddings"))
+    screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(part.majority)}"))
+    confusions = found.confusions()[:CONFUSIONS]
+    if confusions:
+        names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
+        screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
+    for name in ("train", "dev", "test"):
+        own = getattr(found, name)
+        if own is not None and own.truncated_spans + own.empty_spans:
+            counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
+            screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
+    if problems:
+        screen.print(Text(f"left out: {plural(len(problems), 'sentence')}", style="yellow"))
+        for problem in problems[:MAX_REPORTED]:
+            screen.print(printable(f"  {problem}"), style="yellow", soft_wrap=True)
+
+
+def document(found: ProbeResult) -> dict[str, Any]:
+    """Returns the scores as one JSON document."""
+    return {
+        "model": found.provenance.model,
+        "weights": found.provenance.weights_digest,
+        "labels": list(found.labels),
+        "scored": found.scored,
+        "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
+        "majority": {"label": found.majority_label, "accuracy": found.part.majority},
+        "best_layer": found.best_layer,
+        "layers": [dict(zip(probe_columns(found), row, strict=True)) for row in found.rows()],
+        "confusion": found.confusion.tolist(),
+        "seconds": found.seconds,
+    }

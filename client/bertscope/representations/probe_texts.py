@@ -1,0 +1,137 @@
+"""Describes texts with labelled spans for probes, and reads them from CoNLL-U."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, SupportsIndex
+
+from bertscope import _validation
+from bertscope._display import short_repr
+from bertscope._validation import TextOrPair
+from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.files import File, Items
+from bertscope.spans import parts
+
+ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth"]
+"""A label of words that a CoNLL-U file has: universal or language-specific part of speech, relation to the head, place of the
+head relative to the word ("-2", "+1", "root"), and number of steps from the word to the root ("0", "1")."""
+
+
+class Label(NamedTuple):
+    """A part of a text with its class."""
+
+    label: str
+    """Name of the class."""
+    start: int
+    """First code point."""
+    end: int
+    """One past the last code point."""
+    segment: int = 0
+    """0 for the text, 1 for the second text of a pair."""
+
+
+@dataclass(frozen=True)
+class ProbeText:
+    """A text with labelled words or spans.
+
+    >>> ProbeText("The cat sleeps.", [("NOUN", 4, 7)]).labels
+    (Label(label='NOUN', start=4, end=7, segment=0),)
+    """
+
+    __repr__ = short_repr
+
+    text: TextOrPair
+    """The text, or a pair (text, text_pair)."""
+    labels: Sequence[tuple[str, int, int] | tuple[str, int, int, int]]
+    """The labelled parts: (label, start, end) or (label, start, end, segment), code points."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
+        _validation.text_or_pair("text", self.text)
+        given = _validation.many("labels", self.labels, "tuples")
+        object.__setattr__(self, "labels", tuple(_label(f"labels[{index}]", value) for index, value in enumerate(given)))
+
+
+class ProbeTexts(Items[ProbeText]):
+    """The sentences read from a file, of which some could not be."""
+
+    problems: list[InvalidArgument]
+    """The sentences that were left out: each error names the file and the line."""
+
+
+def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> ProbeTexts:
+    """Reads the words of a CoNLL-U file with their labels, for `train_probe`.
+
+    Words without a label ("_") are left out, and so is all but the first of several words that are written as one. A sentence
+    with a line that can't be read is left out and reported in `problems`; the others are read. `limit` reads that many. Raises
+    OSError for a file that can't be read, and InvalidArgument if no sentence of it can be.
+    """
+    path, label_of = Path(path), _validation.choice("label", label, LABELS)
+    most = None if limit is None else _validation.positive("limit", limit)
+    found = ProbeTexts()
+    found.lines, found.problems = [], []
+    with path.open("rb") as file:
+        for first, lines in blocks(file):
+            try:
+                sentence = parse_sentence(lines)
+                if sentence is None:
+                    continue
+                found.append(_text(sentence, label_of))
+                found.lines.append(first)
+            except BadLine as error:
+                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
+            if len(found) == most:
+                break
+    if not found:
+        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
+    return found
+
+
+def _label(field: str, value: object) -> Label:
+    name, *place = parts(field, value, (3, 4), "(label, start, end) or (label, start, end, segment)")
+    name = _validation.text(f"{field}'s label", name)
+    if not name:
+        raise invalid_argument(f"{field}'s label", "is empty; name it")
+    return Label(name, *(_validation.uint32(field, part) for part in place))
+
+
+def _text(sentence: Sentence, label_of: Callable[[Sentence, int], str]) -> ProbeText:
+    labels: dict[int, Label] = {}
+    for number in sentence.rows:
+        name, place = label_of(sentence, number), sentence.places[number]
+        if not name:
+            raise BadLine(sentence.lines[number], 'has no label; write "_" for none')
+        if name != "_":
+            labels.setdefault(place, Label(name, *sentence.spans[place]))
+    return ProbeText(sentence.text, tuple(labels.values()))
+
+
+def _head(sentence: Sentence, number: int) -> str:
+    head = sentence.rows[number][6]
+    return head if head == "_" else "root" if head == "0" else f"{int(head) - number:+d}"
+
+
+def _depth(sentence: Sentence, number: int) -> str:
+    steps, head = 0, sentence.rows[number][6]
+    while head not in ("0", "_"):
+        steps, head = steps + 1, sentence.rows[int(head)][6]
+        if steps > len(sentence.rows):
+            raise BadLine(sentence.lines[number], "is below itself: its heads go round in a circle")
+    return head if head == "_" else str(steps)
+
+
+LABELS: dict[str, Callable[[Sentence, int], str]] = {
+    "upos": lambda sentence, number: sentence.rows[number][3],
+    "xpos": lambda sentence, number: sentence.rows[number][4],
+    "deprel": lambda sentence, number: sentence.rows[number][7],
+    "head": _head,
+    "depth": _depth,
+}
+
+
+def names_of(texts: Iterable[ProbeText]) -> list[str]:
+    """Returns the labels of some texts, in alphabetical order."""
+    return sorted({label[0] for text in texts for label in text.labels})

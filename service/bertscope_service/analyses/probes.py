@@ -1,0 +1,161 @@
+"""Plans of probes: which pieces of which texts make up the labelled spans, and the labels of tasks and control tasks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.span_states import Pooling, SpanStatesObserver
+from bertscope_service.analyses.texts import read_named_inputs
+from bertscope_service.analyses.word_maps import Span
+from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.errors import InvalidArgument
+
+DEV_SHARE = 0.1
+"""The share of the training texts that decide when training ends, if no others are given."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledText:
+    """A text of a part: its field, its text or pair, its spans, and their labels, int64 [spans]."""
+
+    field: str
+    input: tuple[str, str | None]
+    spans: Sequence[Span]
+    labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeQuery:
+    """The texts of a TrainProbe request, and how their spans become vectors. `layers` ascend."""
+
+    train: Sequence[LabelledText]
+    dev: Sequence[LabelledText]
+    test: Sequence[LabelledText]
+    layers: tuple[int, ...]
+    pooling: Pooling
+    truncate: bool
+    seed: int
+
+
+@dataclass(slots=True, eq=False)
+class ProbePart:
+    """Spans of one part of the texts, those without a piece left out.
+
+    rows: each text with a span, with what reads its spans' states. labels: class of each span. names: the spans' texts.
+    truncated, empty: spans that were left out, because they were cut away and because no piece begins in them.
+    """
+
+    texts: int = 0
+    rows: list[tuple[TokenSequence, SpanStatesObserver]] = field(default_factory=list)
+    labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    names: list[str] = field(default_factory=list)
+    truncated: int = 0
+    empty: int = 0
+
+
+class ProbePlan:
+    """The parts to train on, to end training by, and to test on.
+
+    Raises InvalidArgument for a text that is too long or holds no token, for training spans of fewer than two classes, and for
+    a part without a span.
+    """
+
+    def __init__(self, query: ProbeQuery, tokenizer: TextTokenizer) -> None:
+        self.query = query
+        train, dev = query.train, query.dev
+        if not dev:
+            train, dev = split_off(train, query.seed)
+        self.train, self.dev, self.test = (_read(query, part, tokenizer) for part in (train, dev, query.test))
+        for name, part in (("train", self.train), ("dev", self.dev), ("test", self.test)):
+            if not len(part.labels) and (part.texts or name != "test"):
+                message = f"{name} has no span with a piece of its own; give texts with at least one"
+                raise InvalidArgument(name, message, "NO_SPAN")
+        if len(np.unique(self.train.labels)) < 2:
+            message = "train has spans of one class alone, so there is nothing to tell apart; give spans of at least two"
+            raise InvalidArgument("train", message, "ONE_CLASS")
+
+    @property
+    def parts(self) -> tuple[ProbePart, ProbePart, ProbePart]:
+        return self.train, self.dev, self.test
+
+    @property
+    def spans(self) -> int:
+        """The spans of all parts."""
+        return sum(len(part.labels) for part in self.parts)
+
+    def control_labels(self, seed: int) -> NDArray[np.int64]:
+        """Returns the labels of the control task of all parts' spans, in order (Hewitt and Liang 2019, section 2).
+
+        Each different text of a span has one class in all parts, drawn from the classes of the training spans.
+        """
+        generator = np.random.default_rng([seed, 1])
+        numbers: dict[str, int] = {}
+        types = [numbers.setdefault(name, len(numbers)) for part in self.parts for name in part.names]
+        return generator.choice(self.train.labels, size=len(numbers))[types]
+
+
+def split_off(texts: Sequence[LabelledText], seed: int) -> tuple[list[LabelledText], list[LabelledText]]:
+    """Returns the training texts and a tenth of them, at least one with a span, that is split off for dev."""
+    able = [index for index, text in enumerate(texts) if len(text.spans)]
+    if len(able) < 2:
+        message = "dev is empty, and train has fewer than two texts with a span to split some off; give more texts, or dev"
+        raise InvalidArgument("dev", message, "NO_DEV")
+    count = max(1, round(DEV_SHARE * len(able)))
+    chosen = set(np.random.default_rng([seed, 0]).choice(able, size=count, replace=False).tolist())
+    parts: tuple[list[LabelledText], list[LabelledText]] = [], []
+    for index, text in enumerate(texts):
+        parts[index in chosen].append(text)
+    return parts
+
+
+def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextTokenizer) -> ProbePart:
+    part, labels = ProbePart(len(texts)), []
+    inputs, fields = [text.input for text in texts], (text.field for text in texts)
+    read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+    for text, tokenized in zip(texts, read, strict=True):
+        places = _SpanPlaces(tokenized, tokenizer)
+        found = [places.of(span) for span in text.spans]
+        used = [index for index, place in enumerate(found) if isinstance(place, tuple)]
+        part.truncated += found.count(TRUNCATED)
+        part.empty += found.count(EMPTY)
+        if not used:
+            continue
+        spans = np.array([found[index] for index in used], dtype=np.int64)
+        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, query.pooling, spans)))
+        part.names += [tokenized.texts[span.segment][span.start : span.end] for span in (text.spans[index] for index in used)]
+        labels.append(text.labels[used])
+    if labels:
+        part.labels = np.concatenate(labels)
+    return part
+
+
+TRUNCATED, EMPTY = "truncated", "empty"
+"""Why a span has no states."""
+
+
+class _SpanPlaces:
+    """Finds the pieces of a text's spans: those that begin in them."""
+
+    def __init__(self, tokenized: TokenizedText, tokenizer: TextTokenizer) -> None:
+        self._tokenized = tokenized
+        self._pieces: dict[int, list[tuple[int, Piece]]] = {}
+        for index, piece in enumerate(tokenized.pieces(tokenizer)):
+            if not piece.special:
+                self._pieces.setdefault(piece.segment, []).append((index, piece))
+        self._starts = {segment: [piece.start for _, piece in own] for segment, own in self._pieces.items()}
+
+    def of(self, span: Span) -> tuple[int, int] | str:
+        """Returns the first piece of a span and the one after its last, or why it has none."""
+        starts, pieces = self._starts.get(span.segment, []), self._pieces.get(span.segment, [])
+        if self._tokenized.truncated:
+            read = pieces[-1][1].end if pieces else 0
+            if self._tokenized.texts[span.segment][max(read, span.start) : span.end].strip():
+                return TRUNCATED
+        begin, end = bisect_left(starts, span.start), bisect_left(starts, span.end)
+        return (pieces[begin][0], pieces[end - 1][0] + 1) if begin < end else EMPTY

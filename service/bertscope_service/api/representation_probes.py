@@ -1,0 +1,236 @@
+"""Checks, plans, runs and renders TrainProbe."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.span_states import Pooling
+from bertscope_service.analyses.probes import LabelledText, ProbePart, ProbePlan, ProbeQuery
+from bertscope_service.api.answer import Backend, Call, Context
+from bertscope_service.api.checks import check_input, check_items, check_numbers
+from bertscope_service.api.enums import meaning, members, numbers
+from bertscope_service.api.limits import (
+    MAX_CLASSES,
+    MAX_EPOCHS,
+    MAX_L2,
+    MAX_PROBE_SPANS,
+    MAX_PROBE_TEXTS,
+    MAX_SEEDS,
+    MAX_SPANS,
+    RequestLimits,
+)
+from bertscope_service.api.progress import progress_of
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.requirements import require_states
+from bertscope_service.api.spans import check_count, check_names, check_span
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.probing.run import ProbeTraining, Progress, Report, Trained, probe_size, state_bytes
+from bertscope_service.probing.states import StateSpace
+from bertscope_service.probing.training import Score, Settings
+
+Request = probes_pb2.TrainProbeRequest
+Response = probes_pb2.TrainProbeResponse
+POOLINGS = {Request.POOLING_UNSPECIFIED: Pooling.MEAN} | members(Pooling, Request.Pooling, "POOLING_")
+POOLING_NUMBERS = numbers(Pooling, Request.Pooling, "POOLING_")
+MIN_CLASSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProbes:
+    """A checked TrainProbe request: its texts, how probes are trained, and the memory that it may take, bytes."""
+
+    plan: ProbePlan
+    settings: Settings
+    memory_bytes: int
+
+
+async def train_probe(
+    request: Request, backend: Backend, context: Context, space: StateSpace
+) -> AsyncGenerator[Response, None]:
+    """Answers TrainProbe. Raises InvalidArgument, Unsupported, Overloaded, FailedPrecondition."""
+    with backend.registry.use(request.model) as model:
+        call = Call.of(backend, model, context)
+
+        def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedProbes:
+            return plan_probes(request, model, limits, space.memory_bytes)
+
+        planned, conditions = await call.read(request, plan, check_items)
+        probes, encoder, classes = planned.plan, model.encoder, len(request.labels)
+        needed = probe_size(probes, encoder, classes, planned.settings).bytes(len(probes.train.labels))
+        with space.hold(state_bytes(probes, encoder), needed, planned.memory_bytes) as on_disk:
+            found: list[Trained] = []
+
+            async def work(report: Report) -> None:
+                gates = await call.gates(conditions)
+                training = ProbeTraining(encoder, probes, classes, planned.settings, call.bulk(), gates, report)
+                found.append(await training.run(on_disk=on_disk, weights=request.weights))
+
+            # Closed explicitly: the work of a client that is gone must not go on until garbage collection.
+            async with aclosing(progress_of(work, lambda progress: progress.training)) as reports:
+                async for progress in reports:
+                    yield Response(progress=render_progress(progress))
+            (trained,) = found
+            yield Response(report=await asyncio.to_thread(render_report, planned, trained, model))
+            for index in range(len(probes.query.layers) if request.weights else 0):
+                yield Response(weights=render_weights(planned, trained, index))
+
+
+def plan_probes(request: Request, model: LoadedModel, limits: RequestLimits, memory_bytes: int) -> PlannedProbes:
+    """Plans the training. `memory_bytes` is the server's setting. Raises InvalidArgument, and Unsupported for a model that
+    shows no hidden states."""
+    require_states(model)
+    if len(request.labels) < MIN_CLASSES:
+        message = f"labels has {len(request.labels)} entries; name 2 to {MAX_CLASSES} classes"
+        raise InvalidArgument("labels", message, "ONE_CLASS")
+    check_names(request.labels, "labels", MAX_CLASSES)
+    settings = parse_settings(request)
+    train, dev, test = _parts(request, limits)
+    query = ProbeQuery(
+        train,
+        dev,
+        test,
+        layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", model.encoder.shape.layers + 1, model.name))),
+        pooling=meaning(POOLINGS, request.pooling, "pooling", "POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING"),
+        truncate=request.truncate,
+        seed=request.seed,
+    )
+    allowed = _memory_bytes(request, memory_bytes)
+    return PlannedProbes(ProbePlan(query, model.tokenizer), settings, allowed)
+
+
+def parse_settings(request: Request) -> Settings:
+    """Returns how probes are trained. Raises InvalidArgument."""
+    usual = Settings()
+    l2 = request.l2 if request.HasField("l2") else usual.l2
+    if not (math.isfinite(l2) and 0 <= l2 <= MAX_L2):
+        raise InvalidArgument("l2", f"l2 is {l2:g}; use 0 to {MAX_L2:g}", "L2_OUT_OF_RANGE", limit=MAX_L2)
+    seeds = _count(request.seeds, "seeds", MAX_SEEDS, 1, "SEEDS_OUT_OF_RANGE")
+    return Settings(
+        l2,
+        _count(request.max_epochs, "max_epochs", MAX_EPOCHS, usual.max_epochs, "MAX_EPOCHS_OUT_OF_RANGE"),
+        _count(request.patience, "patience", MAX_EPOCHS, usual.patience, "PATIENCE_OUT_OF_RANGE"),
+        tuple((request.seed + index) % 2**64 for index in range(seeds)),
+    )
+
+
+def _count(given: int, field: str, most: int, usual: int, reason: str) -> int:
+    if given > most:
+        raise InvalidArgument(field, f"{field} is {given}; use 1 to {most}", reason, limit=most)
+    return given or usual
+
+
+def _memory_bytes(request: Request, most: int) -> int:
+    if not request.HasField("memory_bytes"):
+        return most
+    if not 1 <= request.memory_bytes <= most:
+        message = f"memory_bytes is {request.memory_bytes} and this server allows 1 to {most}; leave it out to take all of that"
+        raise InvalidArgument("memory_bytes", message, "MEMORY_OUT_OF_RANGE", limit=most)
+    return request.memory_bytes
+
+
+def _parts(request: Request, limits: RequestLimits) -> list[list[LabelledText]]:
+    """Returns the texts of the three parts, checked."""
+    if not request.train:
+        raise InvalidArgument("train", "train is empty; give texts to train on", "NO_TEXT")
+    parts = {"train": request.train, "dev": request.dev, "test": request.test}
+    texts, spans = (sum(counts) for counts in ((len(part) for part in parts.values()), map(_span_count, parts.values())))
+    for what, count, most in (("texts", texts, MAX_PROBE_TEXTS), ("spans", spans, MAX_PROBE_SPANS)):
+        if count > most:
+            message = f"train, dev and test have {count} {what} together and one call takes {most}; leave some out"
+            raise InvalidArgument("train", message, f"TOO_MANY_{what.upper()}", limit=most)
+    classes = len(request.labels)
+    return [
+        [_text(text, f"{name}[{index}]", classes, limits) for index, text in enumerate(part)] for name, part in parts.items()
+    ]
+
+
+def _span_count(texts: Sequence[probes_pb2.ProbeText]) -> int:
+    return sum(len(text.spans) for text in texts)
+
+
+def _text(text: probes_pb2.ProbeText, field: str, classes: int, limits: RequestLimits) -> LabelledText:
+    given = check_input(text.input, f"{field}.input", limits)
+    check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
+    spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
+    labels = np.array([entry.label for entry in text.spans], dtype=np.int64)
+    if len(labels) and int(labels.max()) >= classes:
+        index = int((labels >= classes).argmax())
+        place = f"{field}.spans[{index}].label"
+        message = f"{place} is {labels[index]}; labels has {classes} entries, counted from 0"
+        raise InvalidArgument(place, message, "LABEL_OUT_OF_RANGE")
+    return LabelledText(f"{field}.input", given, spans, labels)
+
+
+def render_progress(progress: Progress) -> probes_pb2.ProbeProgress:
+    stage = probes_pb2.ProbeProgress.STAGE_TRAINING if progress.training else probes_pb2.ProbeProgress.STAGE_STATES
+    return probes_pb2.ProbeProgress(stage=stage, done=progress.done, total=progress.total, best_dev_accuracy=progress.accuracy)
+
+
+def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) -> probes_pb2.ProbeReport:
+    plan, seeds = planned.plan, planned.settings.seeds
+    classes = len(trained.confusion)
+    majority = int(np.bincount(plan.train.labels, minlength=classes).argmax())
+    report = probes_pb2.ProbeReport(
+        train=_render_part(plan.train, classes, majority),
+        dev=_render_part(plan.dev, classes, majority),
+        test=_render_part(plan.test, classes, majority) if plan.test.texts else None,
+        majority_label=majority,
+        best_layer=plan.query.layers[trained.best_layer],
+        confusion=trained.confusion.ravel().tolist(),
+        hidden_size=model.encoder.shape.hidden_size,
+        pooling=POOLING_NUMBERS[plan.query.pooling],
+        on_disk=trained.on_disk,
+        seconds=trained.seconds,
+        provenance=render_provenance(model),
+    )
+    for index, layer in enumerate(plan.query.layers):
+        runs = [_render_run(trained, index, group, seeds[group % len(seeds)]) for group in range(2 * len(seeds))]
+        report.layers.add(layer=layer, task=runs[: len(seeds)], control=runs[len(seeds) :])
+    return report
+
+
+def _render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.ProbePart:
+    counts = np.bincount(part.labels, minlength=classes)
+    return probes_pb2.ProbePart(
+        texts=part.texts,
+        spans=len(part.labels),
+        truncated_spans=part.truncated,
+        empty_spans=part.empty,
+        label_spans=counts.tolist(),
+        majority_correct=int(counts[majority]),
+    )
+
+
+def _render_run(trained: Trained, layer: int, group: int, seed: int) -> probes_pb2.ProbeRun:
+    def score(found: Score) -> probes_pb2.ProbeScore:
+        return probes_pb2.ProbeScore(correct=int(found.correct[layer, group]), loss=float(found.loss[layer, group]))
+
+    return probes_pb2.ProbeRun(
+        seed=seed,
+        best_epoch=int(trained.best_epoch[layer, group]),
+        dev=score(trained.dev),
+        test=None if trained.test is None else score(trained.test),
+    )
+
+
+def render_weights(planned: PlannedProbes, trained: Trained, index: int) -> probes_pb2.ProbeWeights:
+    """Renders the first probe of the layer with this index."""
+    if trained.weights is None:
+        raise ValueError("the weights were not kept")
+    weights, biases = (_tensor(values[index]) for values in trained.weights)
+    return probes_pb2.ProbeWeights(layer=planned.plan.query.layers[index], weights=weights, biases=biases)
+
+
+def _tensor(values: NDArray[np.float32]) -> common_pb2.Tensor:
+    data = values.astype("<f4", copy=False).tobytes()
+    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=data)

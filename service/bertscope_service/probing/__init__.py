@@ -1,0 +1,1 @@
+"""Probes: classifiers trained on the hidden states of marked words or spans."""

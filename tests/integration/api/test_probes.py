@@ -1,0 +1,282 @@
+"""TrainProbe through gRPC, beside scores that numpy computes from the states that ExtractHiddenStates sends."""
+
+import gc
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.v1 import representation_states_pb2 as states
+from bertscope_service.probing.run import ProbeTraining
+from bertscope_service.probing.states import SpanStates, StateSpace
+from bertscope_service.probing.training import LinearProbes, Settings, Size
+from numpy.typing import NDArray
+
+from tests.support.harness import CALL_SECONDS, Host, read_maps, refused, wait_until
+
+CLASSES = {"cat": 0, "mat": 0, "dog": 0, "the": 1, "a": 1, "on": 2, "of": 2, "in": 2}
+LABELS = ["noun", "article", "preposition"]
+
+
+def texts(count: int, seed: int, length: int = 6) -> list[probes.ProbeText]:
+    """Sentences of random words, each labelled with its class."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        text = probes.ProbeText()
+        for word in generator.choice(list(CLASSES), size=length):
+            start = len(text.input.text) + bool(text.input.text)
+            text.input.text += f" {word}" if start else word
+            text.spans.add(span={"start": start, "end": start + len(word)}, label=CLASSES[word])
+        found.append(text)
+    return found
+
+
+TRAIN, DEV, TEST = texts(40, 1), texts(10, 2), texts(10, 3)
+
+
+@dataclass
+class Answer:
+    progress: list[probes.ProbeProgress]
+    report: probes.ProbeReport
+    weights: list[probes.ProbeWeights]
+
+
+def request(**fields: Any) -> probes.TrainProbeRequest:
+    usual = {"train": TRAIN, "dev": DEV, "test": TEST, "labels": LABELS, "max_epochs": 12}
+    return probes.TrainProbeRequest(**usual | fields)
+
+
+def train(host: Host, **fields: Any) -> Answer:
+    events: dict[str, list[Any]] = {"progress": [], "report": [], "weights": []}
+    for response in host.representation.TrainProbe(request(**fields), timeout=60):
+        kind = response.WhichOneof("event")
+        assert kind == "progress" or not events["weights"] or kind == "weights"
+        events[kind].append(getattr(response, kind))
+    (report,) = events["report"]
+    return Answer(events["progress"], report, events["weights"])
+
+
+def vectors(host: Host, part: Sequence[probes.ProbeText], pooling: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The states of the spans of some texts, [spans, layers, size], by ExtractHiddenStates; and their labels."""
+    given = states.ExtractHiddenStatesRequest(inputs=[text.input for text in part])
+    reduce = {"MEAN": lambda rows: rows.mean(axis=1), "FIRST": lambda rows: rows[:, 0], "LAST": lambda rows: rows[:, -1]}
+    found, labels = [], []
+    maps = read_maps(host.representation.ExtractHiddenStates(given, timeout=CALL_SECONDS))
+    for text, own in zip(part, maps, strict=True):
+        for entry in text.spans:
+            places = [
+                place
+                for place, token in enumerate(own.header.tokens)
+                if not token.special and entry.span.start <= token.start < entry.span.end
+            ]
+            found.append(reduce[pooling](own.values[:, places]))
+            labels.append(entry.label)
+    return np.stack(found), np.array(labels)
+
+
+def tensor(message: common_pb2.Tensor) -> NDArray[Any]:
+    return np.frombuffer(message.data, dtype="<f4").reshape(message.shape)
+
+
+@pytest.mark.parametrize("pooling", ["MEAN", "FIRST", "LAST"])
+def test_scores_are_those_of_the_weights_sent(host: Host, pooling: str) -> None:
+    answer = train(host, pooling=f"POOLING_{pooling}", weights=True, seeds=2, layers=[4, 0, 2])
+    report = answer.report
+    assert [layer.layer for layer in report.layers] == [own.layer for own in answer.weights] == [0, 2, 4]
+    for part, field in ((DEV, "dev"), (TEST, "test")):
+        values, labels = vectors(host, part, pooling)
+        for layer, own in zip(report.layers, answer.weights, strict=True):
+            scores = values[:, layer.layer] @ tensor(own.weights) + tensor(own.biases)
+            losses = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(labels)), labels]
+            score = getattr(layer.task[0], field)
+            assert score.correct == (scores.argmax(axis=1) == labels).sum()
+            assert score.loss == pytest.approx(losses.mean(), abs=1e-3)
+            if layer.layer == report.best_layer and field == "test":
+                confusion = np.zeros((3, 3), dtype=np.int64)
+                np.add.at(confusion, (labels, scores.argmax(axis=1)), 1)
+                assert list(report.confusion) == confusion.ravel().tolist()
+    assert [run.seed for run in report.layers[0].control] == [0, 1]
+    assert report.layers[0].task[0].test.correct == 60  # the embeddings tell words apart
+    assert report.train.spans == 240
+    assert report.test.label_spans[report.majority_label] == report.test.majority_correct
+    stages = [event.stage for event in answer.progress]
+    assert stages == sorted(stages)
+    assert answer.progress[-1].best_dev_accuracy == 1
+
+
+def reference(values: NDArray[Any], labels: NDArray[np.int64], l2: float) -> tuple[float, NDArray[Any]]:
+    """The least mean cross-entropy with the penalty of weights, by gradient descent in float64, and the weights."""
+    weights, biases, gold = np.zeros((values.shape[1], 3)), np.zeros(3), np.eye(3)[labels]
+    for _ in range(2000):
+        scores = values.astype(np.float64) @ weights + biases
+        logs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        away = (np.exp(logs) - gold) / len(gold)
+        weights -= 0.3 * (values.T @ away + l2 / len(gold) * weights)
+        biases -= 0.3 * away.sum(axis=0)
+    return float(-(logs * gold).sum() / len(gold) + l2 / (2 * len(gold)) * (weights**2).sum()), weights
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tiny products take longer by several threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_training_finds_the_optimum_of_logistic_regression() -> None:
+    generator = np.random.default_rng(5)
+    labels = generator.integers(0, 3, 400)
+    values = (generator.normal(size=(400, 2, 8)) + generator.normal(size=(3, 2, 8))[labels]).astype(np.float32)
+    found = SpanStates(values.shape, torch.device("cpu"), on_disk=False)
+    found.add(values)
+    found.measure(slice(0, 400))
+    found.standardise(400)
+    inputs, gold = found.read(slice(0, 400)), torch.from_numpy(labels)[:, None]
+    np.testing.assert_allclose(inputs.mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(inputs.std(0, correction=0), 1, atol=1e-5)
+    settings = Settings(l2=40, max_epochs=80, patience=8)
+    probe = LinearProbes(Size(2, 8, 1, 3), 400, settings, (0,), torch.device("cpu"))
+    shuffle = torch.Generator().manual_seed(0)
+    more = True
+    while more:
+        for chosen in torch.randperm(400, generator=shuffle).split(50):
+            probe.step(inputs[chosen], gold[chosen])
+        _, losses = probe.evaluate(inputs, gold)
+        penalty = [0.5 * 40 / 400 * float(probe.weights(layer, 0)[0].square().sum()) for layer in range(2)]
+        score = type(probe.best_dev)(np.zeros((2, 1), dtype=np.int64), losses.numpy() / 400 + np.array(penalty)[:, None])
+        more = probe.end_epoch(score)
+    probe.end()
+    for layer in range(2):
+        least, weights = reference(inputs[:, layer].numpy(), labels, 40)
+        assert probe.best_dev.loss[layer, 0] == pytest.approx(least, abs=2e-3)
+        np.testing.assert_allclose(probe.weights(layer, 0)[0], weights, atol=0.03)
+
+
+def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = train(host, seed=3).report
+    needed = Size(5, memory.hidden_size, 2, 3).bytes(240)
+    disk = train(host, seed=3, memory_bytes=needed).report
+    assert (memory.on_disk, disk.on_disk) == (False, True)
+    assert disk.layers == memory.layers
+    other = train(host, seed=4).report
+    assert [layer.control for layer in other.layers] != [layer.control for layer in memory.layers]
+
+
+def test_labels_by_chance_are_not_found(host: Host) -> None:
+    """Neither by the probe, whose labels are random here, nor by the control task, whose words are new in the test."""
+    generator = np.random.default_rng(7)
+    parts = [texts(count, seed) for count, seed in ((60, 1), (15, 2), (60, 3))]
+    for part in parts:
+        for text in part:
+            for entry in text.spans:
+                entry.label = int(generator.integers(0, 2))
+    report = train(host, train=parts[0], dev=parts[1], test=parts[2], labels=["heads", "tails"]).report
+    shares = [layer.task[0].test.correct / report.test.spans for layer in report.layers]
+    assert max(abs(share - 0.5) for share in shares) < 0.12  # four standard errors of 360 spans
+
+
+def test_dev_texts_are_split_off(host: Host) -> None:
+    report = train(host, dev=[], test=[]).report
+    assert (report.train.texts, report.dev.texts) == (36, 4)
+    assert not report.HasField("test")
+    assert not report.layers[0].task[0].HasField("test")
+    assert sum(report.confusion) == report.dev.spans == 24
+
+
+def test_spans_without_a_piece_are_left_out_and_counted(host: Host) -> None:
+    (long,) = texts(1, 9, length=100)
+    gap = probes.ProbeText(input={"text": "the  cat"}, spans=[{"span": {"start": 3, "end": 5}}])
+    report = train(host, test=[long, gap, TEST[0]], truncate=True, layers=[0]).report
+    assert report.test.empty_spans == 1
+    assert report.test.truncated_spans == 100 - 62
+    assert report.test.spans == 62 + 6
+
+
+def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
+    return probes.ProbeText(input={"text": "the cat"}, spans=[{"span": {"start": start, "end": end}, "label": label}])
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("train", "NO_TEXT", {"train": []}),
+        ("train", "ONE_CLASS", {"train": [one(0), one(0)]}),
+        ("train[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"train": [one(3), one(0)]}),
+        ("test[0].spans[0].span.end", "SPAN_OUT_OF_RANGE", {"test": [one(0, 0, 8)]}),
+        ("test", "NO_SPAN", {"test": [probes.ProbeText(input={"text": "the cat"})]}),
+        ("test[0].input", "TEXT_TOO_LONG", {"test": texts(1, 9, length=100)}),
+        ("dev", "NO_DEV", {"dev": [], "train": [one(0)]}),
+        ("labels", "ONE_CLASS", {"labels": ["noun"]}),
+        ("labels[1]", "DUPLICATE", {"labels": ["noun", "noun", "verb"]}),
+        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
+        ("l2", "L2_OUT_OF_RANGE", {"l2": -1.0}),
+        ("seeds", "SEEDS_OUT_OF_RANGE", {"seeds": 11}),
+        ("max_epochs", "MAX_EPOCHS_OUT_OF_RANGE", {"max_epochs": 1001}),
+        ("pooling", "UNKNOWN_POOLING", {"pooling": 9}),
+        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1000}),
+        ("memory_bytes", "MEMORY_OUT_OF_RANGE", {"memory_bytes": 2**60}),
+    ],
+)
+def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
+    """What every training makes."""
+    found: list[weakref.ref[Any]] = []
+    prepare = ProbeTraining._prepare
+
+    def noted(self: ProbeTraining, *arguments: Any) -> None:
+        prepare(self, *arguments)
+        found.extend((weakref.ref(self._states.values), weakref.ref(self._probes)))
+
+    monkeypatch.setattr(ProbeTraining, "_prepare", noted)
+    return found
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
+def test_memory_is_free_after_the_end_and_after_a_cancellation(host: Host, made: list[weakref.ref[Any]]) -> None:
+    train(host)
+    call = host.representation.TrainProbe(request(max_epochs=1000, patience=1000), timeout=60)
+    for response in call:
+        if response.progress.stage == probes.ProbeProgress.STAGE_TRAINING and response.progress.done:
+            call.cancel()
+            break
+    assert len(made) == 4
+    wait_until(lambda: not any(one() is not None for one in made), "no training is kept")
+    train(host)  # the room is free again
+
+
+def test_room_for_states_is_shared_by_all_calls() -> None:
+    space = StateSpace(1000, 500)
+    with space.hold(600, 300, 1000) as on_disk:
+        assert not on_disk
+        with pytest.raises(Exception, match="try again later"), space.hold(100, 100, 1000):
+            pass
+        with space.hold(450, 50, 100) as on_disk:
+            assert on_disk
+    with space.hold(600, 300, 1000):
+        pass
+    with pytest.raises(Exception, match="fewer texts"), space.hold(600, 50, 100):
+        pass

@@ -1,0 +1,159 @@
+"""Probes: the request, the treebank's labels, the stream read, its table, its output, its figure, and broken replies."""
+
+import io
+from pathlib import Path
+
+import bertscope
+import numpy as np
+import pytest
+from bertscope.cli.views.probe import document, print_probe
+from bertscope.plots.probes import plot_probe
+from bertscope.representations.probes import ProbeAssembler, ProbeResult, probe_columns, train_probe_request
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_probes_pb2 as probes
+from rich.console import Console
+
+TREE = """\
+# text = The cat doesn't sleep.
+1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
+2\tcat\tcat\tNOUN\tNN\t_\t5\tnsubj\t_\t_
+3\tdoes\tdo\tAUX\tVBZ\t_\t5\taux\t_\tSpaceAfter=No
+4\tn't\tnot\tPART\tRB\t_\t5\tadvmod\t_\t_
+5\tsleep\tsleep\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No
+6\t.\t.\tPUNCT\t_\t_\t5\tpunct\t_\t_
+
+1\tround\tround\tX\tX\t_\t2\tdep\t_\t_
+2\tround\tround\tX\tX\t_\t1\tdep\t_\t_
+"""
+TEXT = bertscope.ProbeText("The cat sleeps.", [("NOUN", 4, 7), ("DET", 0, 3)])
+USUAL = {
+    "dev": (), "test": (), "labels": None, "model": None, "layers": None, "pooling": "mean", "l2": None, "max_epochs": None,
+    "patience": None, "seeds": 1, "seed": 0, "weights": False, "truncate": False, "memory_bytes": None, "interventions": (),
+    "reference_texts": (),
+}  # fmt: skip
+
+
+def request(**fields):
+    return train_probe_request(fields.pop("train", TEXT), **USUAL | fields)
+
+
+def run(correct, test=True):
+    score = probes.ProbeScore(correct=correct, loss=0.5)
+    return probes.ProbeRun(seed=3, best_epoch=2, dev=score, test=score if test else None)
+
+
+def report(test=True, **fields):
+    part = probes.ProbePart(texts=2, spans=10, label_spans=[6, 4], majority_correct=6, truncated_spans=1)
+    layers = [
+        probes.LayerProbes(layer=layer, task=[run(7 + layer, test), run(8, test)], control=[run(5, test)]) for layer in (0, 2)
+    ]
+    usual = {"layers": layers, "train": part, "dev": part, "test": part if test else None, "best_layer": 2}
+    usual |= {"confusion": [5, 1, 0, 4], "pooling": probes.TrainProbeRequest.POOLING_FIRST, "hidden_size": 4}
+    found = probes.ProbeReport(**usual | fields)
+    found.provenance.model = "models/m"
+    return probes.TrainProbeResponse(report=found)
+
+
+def read(*messages, **fields):
+    assembler = ProbeAssembler(request(**fields))
+    return [assembler.add(message) for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("label", "names"),
+    [
+        ("upos", ["DET", "NOUN", "AUX", "PART", "VERB", "PUNCT"]),
+        ("xpos", ["DT", "NN", "VBZ", "RB", "VB"]),
+        ("deprel", ["det", "nsubj", "aux", "advmod", "root", "punct"]),
+        ("head", ["+1", "+3", "+2", "+1", "root", "-1"]),
+        ("depth", ["2", "1", "1", "1", "0", "1"]),
+    ],
+)
+def test_labels_of_a_treebank(tmp_path: Path, label: bertscope.ConlluLabel, names: list[str]) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(TREE, encoding="utf-8")
+    found = bertscope.read_probe_conllu(path, label)
+    assert [name for name, *_ in found[0].labels] == names
+    assert [found[0].text[start:end] for _, start, end, _ in found[0].labels][2:4] == ["does", "n't"]
+    assert len(found.problems) == (label == "depth")  # heads in a circle
+
+
+def test_a_request_numbers_the_labels_of_all_parts() -> None:
+    other = bertscope.ProbeText(("The cat", "sleeps"), [("VERB", 0, 6, 1)])
+    message = request(dev=[other], l2=0)
+    assert list(message.labels) == ["DET", "NOUN", "VERB"]
+    assert [(entry.label, entry.span.start, entry.span.end) for entry in message.train[0].spans] == [(1, 4, 7), (0, 0, 3)]
+    assert message.dev[0].spans[0] == probes.LabelledSpan(span=common_pb2.CharacterSpan(start=0, end=6, segment=1), label=2)
+    assert message.HasField("l2")
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("train", {"train": []}),
+        ("train[0]", {"train": ["a text"]}),
+        ("train[0].labels[1]", {"labels": ["NOUN"]}),
+        ("pooling", {"pooling": "max"}),
+        ("seeds", {"seeds": 0}),
+    ],
+)
+def test_what_cannot_be_sent(field: str, fields: dict[str, object]) -> None:
+    with pytest.raises(bertscope.InvalidArgument) as error:
+        request(**fields)
+    assert error.value.field_violations[0].field == field
+
+
+def test_a_stream_becomes_progress_and_a_result() -> None:
+    stage = probes.ProbeProgress(stage=probes.ProbeProgress.STAGE_TRAINING, done=1, total=40, best_dev_accuracy=0.5)
+    progress, result = read(probes.TrainProbeResponse(progress=stage), report())
+    assert progress == bertscope.ProbeProgress("training", 1, 40, 0.5)
+    assert isinstance(result, ProbeResult)
+    best = result.layer(2)
+    assert (best.accuracy, best.control_accuracy, best.spread) == (pytest.approx(0.85), 0.5, (0.8, 0.9))
+    assert best.selectivity == pytest.approx(0.35)
+    assert best.interval.low < 0.85 < best.interval.high
+    assert (result.majority_label, result.part.majority, result.pooling, result.seeds) == ("DET", 0.6, "first", (3, 3))
+    assert result.confusions() == [("DET", "NOUN", 1)]
+    with pytest.raises(KeyError):
+        result.layer(1)
+    table = result.to_pandas()
+    assert list(table.columns) == list(probe_columns(result))
+    assert read(report(test=False))[0].scored == "dev"
+
+
+def test_weights_come_after_the_report() -> None:
+    values = np.arange(8, dtype="<f4").reshape(4, 2)
+    tensor = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.tobytes())
+    biases = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=[2], data=values[0].tobytes())
+    sent = [
+        probes.TrainProbeResponse(weights=probes.ProbeWeights(layer=layer, weights=tensor, biases=biases)) for layer in (0, 2)
+    ]
+    *earlier, result = read(report(), *sent, weights=True)
+    assert earlier == [None, None]
+    np.testing.assert_array_equal(result.weights[2][0], values)
+    biases.data = biases.data[:4]
+    sent[0].weights.biases.CopyFrom(biases)
+    with pytest.raises(bertscope.InvalidReply, match="biases"):
+        read(report(), sent[0], weights=True)
+
+
+@pytest.mark.parametrize("fields", [{"confusion": [1]}, {"majority_label": 2}, {"layers": []}])
+def test_reports_that_break_the_contract(fields: dict[str, object]) -> None:
+    with pytest.raises(bertscope.InvalidReply):
+        read(report(**fields))
+
+
+def test_output_and_figure() -> None:
+    (result,) = read(report())
+    screen = Console(file=io.StringIO(), width=160)
+    print_probe(screen, result, [])
+    text = screen.file.getvalue()
+    assert "2 *" in text
+    assert "+35.0" in text
+    assert "always 'DET': 60.0 %" in text
+    assert "DET as NOUN (1)" in text
+    assert "1 cut away" in text
+    assert document(result)["layers"][1]["control"] == 0.5
+    curves, table, _ = plot_probe(result).axes
+    np.testing.assert_allclose(curves.lines[0].get_ydata(), [75, 85])
+    np.testing.assert_allclose(table.images[0].get_array(), [[500 / 6, 100 / 6], [0, 100]])
