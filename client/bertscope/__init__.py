@@ -142,6 +142,7 @@ from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
 from bertscope.scores.inputs import ScoredInput, conditional
 from bertscope.scores.set_files import read_sets
+from bertscope.scores.set_rows import read_pair_rows
 from bertscope.scores.sets import TextSet
 from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
 from bertscope.spans import Span
@@ -333,6 +334,7 @@ __all__ = [
     "read_feature_texts",
     "read_inputs",
     "read_labelled",
+    "read_pair_rows",
     "read_pairs",
     "read_probe_conllu",
     "read_prompts",

@@ -12,8 +12,7 @@ from bertscope.facts.knowledge import FactAnswers, joined
 from bertscope.facts.questions import Fact, FactRelation, Relations, relations_by_name
 from bertscope.files import File
 from bertscope.items.formats import Row
-from bertscope.items.reading import read_rows, value
-from bertscope.results import Provenance
+from bertscope.items.reading import read_rows, row_provenance, value
 
 
 def read_fact_rows(path: File, relations: Relations) -> FactAnswers:
@@ -53,9 +52,7 @@ def fact_result(row: Row, relations: Mapping[str, FactRelation]) -> FactResult:
         ranked_among=value(row["ranked_among"]),
         vocabulary_left_out=value(row["vocabulary_left_out"]),
         scoring=row["scoring"],
-        provenance=Provenance(
-            *(row["model"], row["weights"], row["runtime"], "", row["precision"]), value(row["versions"]), "zero_based"
-        ),
+        provenance=row_provenance(row),
     )
 
 

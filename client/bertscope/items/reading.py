@@ -11,6 +11,7 @@ from bertscope.errors import invalid_argument
 from bertscope.items import parquet
 from bertscope.items.formats import FORMATS, Row
 from bertscope.items.row_file import PARQUET, ROW_FORMATS
+from bertscope.results import Provenance
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -28,6 +29,14 @@ def read_rows(path: Path) -> Iterator[Row]:
     with path.open("rb") as file:
         for written in FORMATS[suffix].read(file, path):
             yield written.cells
+
+
+def row_provenance(row: Row) -> Provenance:
+    """Returns the provenance of a row's answer; `device`, which no row has, is empty. Raises KeyError or ValueError for a
+    row of another kind."""
+    return Provenance(
+        *(row["model"], row["weights"], row["runtime"], "", row["precision"]), value(row["versions"]), "zero_based"
+    )
 
 
 def value(cell: Any) -> Any:

@@ -260,9 +260,17 @@ def test_rows_of_texts_and_pairs(host: Host, command: Any, tmp_path: Path) -> No
     with_bars.write_text("The | cat | sat.\n", encoding="utf-8")
     code, _, err = command(host.target, "score", "--texts", str(with_bars), "--conditional", "--rows", str(tmp_path / "b.csv"))
     assert (code, err) == (0, "")
-    pairs.write_text("UID\tgood\tbad\n" + "".join(f"u\t{good}\t{bad}\n" for good, bad in PAIRS), encoding="utf-8")
-    code, _, err = command(host.target, "score", "--pairs", str(pairs), "--rows", str(tmp_path / "p.csv"))
+    lines = [f"u{number % 2}\t{good}\t{bad}\n" for number, (good, bad) in enumerate(PAIRS)]
+    pairs.write_text("UID\tgood\tbad\n" + "".join(lines), encoding="utf-8")
+    asked = ["score", "--pairs", str(pairs), "--rows", str(tmp_path / "p.csv")]
+    code, _, err = command(host.target, *asked, "--limit", "2")
     assert (code, err) == (0, "")
+    _, without_rows, _ = command(host.target, *asked[:3])
+    for more in ([], ["--group", "UID"]):
+        code, out, err = command(host.target, *asked, "--resume", *more)
+        wrote, _, accuracies = out.partition("\n")
+        assert (code, err) == (0, "") and f"{len(PAIRS)} rows" in wrote
+        assert accuracies == without_rows
     assert pandas.read_csv(tmp_path / "p.csv")["outcome"].isin(["right", "wrong", "tie"]).all()
 
 
@@ -270,7 +278,7 @@ def test_rows_of_texts_and_pairs(host: Host, command: Any, tmp_path: Path) -> No
     ("arguments", "words"),
     [
         (["The cat", "--rows", "x.csv"], "--rows goes with --texts FILE or --pairs FILE"),
-        (["--pairs", "p.tsv", "--baseline", "m", "--rows", "x.csv"], "leave --baseline and --group out"),
+        (["--pairs", "p.tsv", "--baseline", "m", "--rows", "x.csv"], "leave --baseline out"),
         (["--pairs", ".", "--rows", "x.csv"], "takes one file of pairs"),
         (["--texts", "t.txt", "--rows", "x.csv", "--output", "y.csv"], "--output does not go with --rows"),
         (["The cat", "--resume"], "--resume goes with --rows FILE"),

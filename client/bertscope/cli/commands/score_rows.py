@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from bertscope import files
+from bertscope.choices import Scoring
 from bertscope.cli.commands.score_pairs import PairOptions
+from bertscope.cli.options import specifications
 from bertscope.cli.options.items import ItemSource, RowOptions, write_rows
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.views.output import UsageError
+from bertscope.cli.views.output import UsageError, console
+from bertscope.cli.views.text_sets import print_comparison
 from bertscope.files import ItemKind
 from bertscope.scores.inputs import ScoredInput
+from bertscope.scores.set_rows import read_pair_rows
 from bertscope.scores.texts import ScoredText
 from bertscope.table_rows import Row
 
@@ -30,8 +34,8 @@ def score_rows(
     path = pairs.pairs or source
     if path is None:
         raise UsageError("--rows goes with --texts FILE or --pairs FILE")
-    if pairs.baseline or pairs.group:
-        raise UsageError("--rows is of one model, and has all columns of the file: leave --baseline and --group out")
+    if pairs.baseline:
+        raise UsageError("--rows is of one model: leave --baseline out")
     if path.is_dir():
         raise UsageError(f"--rows takes one file of pairs at a time, and {path} is a folder")
     with server.connect(timeout) as client:
@@ -39,6 +43,7 @@ def score_rows(
             compare = partial(client.compare_texts_stream, model=model)
             asked = {"critical_region": pairs.critical_region, **arguments}
             write_rows(ItemSource(path, files.PAIRS, *names), rows, compare, asked, "comparing")
+            _print_accuracy(rows, pairs.group, names[0], arguments["scoring"])
             return
 
         def score(texts: Iterator[Any], *, conditional: bool, **more: Any) -> Generator[ScoredText, None, None]:
@@ -47,6 +52,15 @@ def score_rows(
         asked = {"conditional": conditional, "pieces": pieces, **arguments}
         kind: ItemKind[Any] = CONDITIONAL if conditional else files.INPUTS
         write_rows(ItemSource(path, kind, *names), rows, score, asked, "scoring")
+
+
+def _print_accuracy(rows: RowOptions, groups: list[str] | None, columns: str | None, scoring: Scoring) -> None:
+    """Prints the accuracies by group of all rows of a file, those of earlier runs too."""
+    assert rows.file is not None  # noqa: S101  # the command has seen to it
+    named = specifications.columns("--columns", columns)
+    found = read_pair_rows(rows.file, groups, columns=named, scoring=scoring)
+    if found.sets:
+        print_comparison(console(), found, None)
 
 
 def _from_bars(row: Row) -> ScoredInput:
