@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from bertscope.choices import Scoring
 from bertscope.errors import invalid_argument
 from bertscope.files import Columns, File
 from bertscope.items.reading import read_rows, row_provenance, value
 from bertscope.scores.comparison import ComparedSet, TextComparison
+from bertscope.scores.inputs import ScoredInput
 from bertscope.scores.set_files import read_sets
 
 
@@ -24,10 +26,10 @@ def read_pair_rows(
     """
     found = []
     sets = read_sets(path, groups, columns=columns)
-    for number, (one, row) in enumerate(zip(sets, read_rows(path), strict=True), start=1):
+    for number, (one, row) in enumerate(zip(sets, read_rows(Path(path)), strict=True), start=1):
         try:
             compared = ComparedSet(
-                texts=tuple(one.texts),
+                texts=tuple(text for text in one.texts if not isinstance(text, ScoredInput)),  # as files have none
                 right=one.right,
                 groups=tuple(one.groups),
                 log_likelihoods=tuple(value(row["log_likelihoods"])),
