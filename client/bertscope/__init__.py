@@ -51,12 +51,14 @@ from bertscope.choices import (
     Order,
     Others,
     Picture,
+    Pooling,
     Precision,
     Quantity,
     Runtime,
     Scope,
     Scoring,
     TemplateChoice,
+    Unit,
 )
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
@@ -137,7 +139,7 @@ from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbePart, ProbeProgress, ProbeResult
-from bertscope.representations.states import HiddenStates
+from bertscope.representations.states import HiddenStates, StatesInput
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
 from bertscope.scores.inputs import ScoredInput, conditional
@@ -283,6 +285,7 @@ __all__ = [
     "Share",
     "Span",
     "Speed",
+    "StatesInput",
     "StudiesSummary",
     "StudyBenchmark",
     "StudyRow",
@@ -301,6 +304,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "Unit",
     "WrittenItems",
     "__version__",
     "attention_page",

@@ -25,8 +25,12 @@ Precision = Literal["fp32", "bf16", "fp16"]
 """Number formats in which a model can be loaded."""
 Runtime = Literal["auto", "torch", "onnx"]
 """Libraries that run a model."""
-DataType = Literal["float32", "float16"]
-"""Number formats of tensors in replies."""
+DataType = Literal["float32", "float16", "bfloat16"]
+"""Number formats of tensors in replies. numpy has no bfloat16: the client gives float32 of the same numbers."""
+Unit = Literal["piece", "word", "span", "text"]
+"""What a row of hidden states is of."""
+Pooling = Literal["first", "last", "mean", "max"]
+"""How the states of the pieces of a word, a span or a text become one."""
 Others = Literal["wait", "refuse"]
 """The treatment of calls for a device that a benchmark has for itself."""
 Quantity = Literal[

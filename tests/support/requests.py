@@ -71,6 +71,9 @@ def good(folder: Path) -> dict[str, Message]:
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(inputs=[INPUT]),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
+        "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
+            inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]
+        ),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
         "CompareAttention": attention_statistics.CompareAttentionRequest(other_model="models/headless", inputs=[INPUT]),
@@ -132,6 +135,14 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID], test=[PROBED])),
+    (
+        "ExtractHiddenStates",
+        states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG]),
+    ),
+    (
+        "ExtractHiddenStates",
+        states.ExtractHiddenStatesRequest(inputs=[INPUT], unit=states.STATE_UNIT_SPAN),
+    ),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED], features=["[CLS]"], special_tokens=True)),
     ("ScoreRelations", relations.ScoreRelationsRequest(texts=[OVERLAPPING], relations=[WORD])),

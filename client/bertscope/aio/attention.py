@@ -119,4 +119,4 @@ class AsyncAttentionCalls(AsyncTensorStreams):
         on_rejected: OnRejected | None = None,
     ) -> AsyncGenerator[AttentionMaps, None]:
         response = attention_pb2.ExtractAttentionResponse
-        return self._extract(request, response, AttentionAssembler, asked, timeout, on_rejected)
+        return self._extract(partial(with_items, request, "inputs"), response, AttentionAssembler, asked, timeout, on_rejected)

@@ -12,9 +12,8 @@ from bertscope._rpc.splitting import OnRejected, Parts
 from bertscope._rpc.tasks import sleep
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.errors import BertscopeError
-from bertscope.extraction.assembly import Assembler, ExtractRequest, ExtractResponse, Tensors
-from bertscope.extraction.resumption import Extractions
-from bertscope.v1 import common_pb2
+from bertscope.extraction.assembly import Assembler, ExtractResponse, Tensors
+from bertscope.extraction.resumption import Build, Extractions
 
 
 class AsyncTensorStreams(AsyncManyTexts):
@@ -22,17 +21,19 @@ class AsyncTensorStreams(AsyncManyTexts):
 
     async def _extract(
         self,
-        request: ExtractRequest,
+        build: Build,
         response: type[ExtractResponse],
-        assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]],
-        asked: Asked[common_pb2.TextInput],
+        assembler: Callable[[Any], Assembler[Any, Tensors]],
+        asked: Asked[Any],
         timeout: float | None,
         on_rejected: OnRejected | None = None,
     ) -> AsyncGenerator[Tensors, None]:
-        """Yields the tensor of each text as soon as it is complete. If the server goes away meanwhile, the missing texts are
-        requested again, from another server if there is one."""
+        """Yields the tensor of each text as soon as it is complete; `build` makes the request about some texts.
+
+        If the server goes away meanwhile, the missing texts are requested again, from another server if there is one.
+        """
         parts = Parts(asked.items, asked.total, self._limit, large=True, on_rejected=on_rejected)
-        extractions = Extractions(request, assembler, parts, deadline(timeout, None), self._retries.attempts)
+        extractions = Extractions(build, assembler, parts, deadline(timeout, None), self._retries.attempts)
         while (stream := extractions.next()) is not None:
             messages = self._stream(stream.request, response, stream.timeout)
             try:

@@ -120,4 +120,4 @@ class AttentionCalls(TensorStreams):
         on_rejected: OnRejected | None = None,
     ) -> Generator[AttentionMaps, None, None]:
         response = attention_pb2.ExtractAttentionResponse
-        return self._extract(request, response, AttentionAssembler, asked, timeout, on_rejected)
+        return self._extract(partial(with_items, request, "inputs"), response, AttentionAssembler, asked, timeout, on_rejected)

@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from functools import partial
 
-from bertscope._messages import Inputs, Interventions, Numbers, asked_inputs
+from bertscope._messages import Interventions, Numbers
 from bertscope._rpc.splitting import OnRejected
-from bertscope.choices import DataType
+from bertscope.choices import DataType, Pooling, Unit
 from bertscope.client.extraction import TensorStreams
 from bertscope.models import Model
-from bertscope.representations.states import HiddenStates, StatesAssembler, extract_hidden_states_request
+from bertscope.representations.lens import ToRead, asked_readings
+from bertscope.representations.states import (
+    HiddenStates,
+    StatesAssembler,
+    extract_hidden_states_request,
+    with_texts,
+)
 from bertscope.v1 import representation_states_pb2
 
 
@@ -19,10 +26,12 @@ class StatesCalls(TensorStreams):
 
     def extract_hidden_states(
         self,
-        inputs: Inputs,
+        inputs: ToRead | Iterable[ToRead],
         *,
         model: str | Model | None = None,
         layers: Numbers | None = None,
+        unit: Unit = "piece",
+        pooling: Pooling | None = None,
         dtype: DataType = "float32",
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
@@ -34,8 +43,12 @@ class StatesCalls(TensorStreams):
 
         A tuple of two strings is one pair of texts; a list or a generator is any number of texts or pairs. `layers` choose and
         order the slices, all unless set: 0 is the embeddings, k the output of layer k - 1, up to the number of layers. `dtype`
-        is "float32" or "float16" (half the bytes). States are [layers, tokens, hidden_size], one array for each text and no
-        more memory than that.
+        is "float32", "float16" or "bfloat16" (half the bytes on the wire). States are [layers, rows, hidden_size], one array
+        for each text and no more memory than that.
+
+        A row is a `unit`: a "piece" of the vocabulary, a "word", a "span" that the text marks (`StatesInput`), or the "text".
+        `pooling` joins the pieces of a row: "mean" unless set, "first" ([CLS] of a text), "last" or "max". A text's tokens
+        include the special ones.
 
         A text that the server rejects (too long, empty) is an error, unless `on_rejected` takes its index and the error: then
         it is left out. The call begins when the first states are requested; more texts than a call takes go in one after the
@@ -45,10 +58,14 @@ class StatesCalls(TensorStreams):
         request = extract_hidden_states_request(
             model=model,
             layers=layers,
+            unit=unit,
+            pooling=pooling,
             dtype=dtype,
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,
         )
         response = representation_states_pb2.ExtractHiddenStatesResponse
-        return self._extract(request, response, StatesAssembler, asked_inputs(inputs), timeout, on_rejected)
+        return self._extract(
+            partial(with_texts, request), response, StatesAssembler, asked_readings(inputs), timeout, on_rejected
+        )

@@ -32,6 +32,10 @@ from bertscope.v1.representation_states_pb2 import (
     StatesHeader,
 )
 
+BFLOAT16 = np.dtype("<u2")
+"""The bits of a bfloat16 number, which numpy lacks."""
+SENT = DTYPES | {common_pb2.DATA_TYPE_BFLOAT16: BFLOAT16}
+
 
 class TextTensor(Protocol):
     """The tensor of one text, a dataclass."""
@@ -84,10 +88,10 @@ class _Arriving(Generic[Header]):
     """The tensor of one text while it arrives."""
 
     def __init__(self, header: Header, tensor: common_pb2.Tensor, what: str) -> None:
-        if tensor.dtype not in DTYPES:
+        if tensor.dtype not in SENT:
             raise InvalidReply(f"the server announced {what} of the unknown data type {tensor.dtype}")
         self.header = header
-        self.values: npt.NDArray[np.floating[Any]] = np.empty(tuple(tensor.shape), DTYPES[tensor.dtype])
+        self.values: npt.NDArray[Any] = np.empty(tuple(tensor.shape), SENT[tensor.dtype])
         self.bytes = self.values.reshape(-1).view(np.uint8)
         self.coverage = Coverage(math.prod(tensor.shape) * self.values.itemsize)
 
@@ -98,6 +102,11 @@ class _Arriving(Generic[Header]):
         self.bytes[chunk.offset : end] = np.frombuffer(data, np.uint8)
 
 
+def widened(values: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
+    """Returns numbers, bfloat16 ones as float32: a bfloat16 is the first half of one, so that nothing is rounded."""
+    return (values.astype("<u4") << 16).view("<f4") if values.dtype == BFLOAT16 else values
+
+
 class Assembler(Generic[Header, Tensors]):
     """The state of one stream. A subclass says what the tensors of its rpc are."""
 
@@ -106,7 +115,7 @@ class Assembler(Generic[Header, Tensors]):
 
     def __init__(self, request: Any) -> None:
         self._request = request
-        self._inputs: Sequence[common_pb2.TextInput] = request.inputs
+        self._inputs: Sequence[Any] = request.inputs
         self._headers = 0
         self._arriving: dict[int, _Arriving[Any]] = {}
 
@@ -114,7 +123,7 @@ class Assembler(Generic[Header, Tensors]):
         """Returns the tensor that a header announces, checked but for its data type. Raises InvalidReply."""
         raise NotImplementedError
 
-    def result(self, asked: common_pb2.TextInput, header: Header, values: npt.NDArray[np.floating[Any]]) -> Tensors:
+    def result(self, asked: Any, header: Header, values: npt.NDArray[np.floating[Any]]) -> Tensors:
         """Returns the result of one text."""
         raise NotImplementedError
 
@@ -141,7 +150,7 @@ class Assembler(Generic[Header, Tensors]):
         if not self._arriving[index].coverage.complete:
             return None
         whole = self._arriving.pop(index)
-        return self.result(self._inputs[index], whole.header, whole.values)
+        return self.result(self._inputs[index], whole.header, widened(whole.values))
 
     def end(self) -> None:
         """Raises InvalidReply if the stream ended before every text was complete."""

@@ -6,19 +6,20 @@ received texts stay valid when the server that sent them is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Generic
 
 import grpc
 
-from bertscope._messages import with_items
 from bertscope._rpc.logs import logger
 from bertscope._rpc.splitting import Part, Parts, located
 from bertscope.errors import CLIENT_SIDE, BertscopeError, FailedPrecondition, Unavailable
 from bertscope.extraction.assembly import Assembler, ExtractRequest, ExtractResponse, Tensors
-from bertscope.v1.common_pb2 import TextInput
+
+Build = Callable[[Sequence[Any]], ExtractRequest]
+"""Makes the request about some items."""
 
 MAX_BREAKS = 3
 """The most consecutive streams that may break off before a text is complete: a text that crashes its server must not crash all
@@ -29,16 +30,17 @@ class Extraction(Generic[Tensors]):
     """The state of one call, over as many streams as needed."""
 
     def __init__(
-        self, request: ExtractRequest, assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]], seconds: float | None
+        self, build: Build, items: Sequence[Any], assembler: Callable[[Any], Assembler[Any, Tensors]], seconds: float | None
     ) -> None:
-        """`assembler` begins a stream. `seconds` is the time limit of all streams together; None means no limit."""
-        self.request = request
+        """`build` makes the request about some items, `assembler` begins a stream. `seconds` is the time limit of all streams
+        together; None means no limit."""
+        self.request = build(items)
         """The request to send now."""
         self.timeout = seconds
         """The remaining seconds."""
         self.complete = False
-        self._whole, self._start = request, assembler
-        self._missing = list(range(len(request.inputs)))
+        self._build, self._items, self._start = build, items, assembler
+        self._missing = list(range(len(items)))
         self._end = None if seconds is None else monotonic() + seconds
         self._breaks = 0
         self._weights = ""
@@ -80,12 +82,7 @@ class Extraction(Generic[Tensors]):
             self.complete = True
             return
         logger.info("a stream broke off (%s) and is resumed: %d texts are missing", error.code.name, len(self._missing))
-        missing = [self._whole.inputs[number] for number in self._missing]
-        whole: Any = self._whole
-        self.request = type(self._whole)()
-        self.request.CopyFrom(whole)
-        self.request.ClearField("inputs")
-        self.request.inputs.extend(missing)
+        self.request = self._build([self._items[number] for number in self._missing])
         self.timeout = None if self._end is None else self._end - monotonic()
         self._begin()
 
@@ -102,17 +99,18 @@ class Extractions(Generic[Tensors]):
 
     def __init__(
         self,
-        request: ExtractRequest,
-        assembler: Callable[[ExtractRequest], Assembler[Any, Tensors]],
-        parts: Parts[TextInput],
+        build: Build,
+        assembler: Callable[[Any], Assembler[Any, Tensors]],
+        parts: Parts[Any],
         seconds: float | None,
         attempts: int,
     ) -> None:
-        """`assembler` begins a stream. `seconds` is the time limit of all of them together; None means no limit."""
-        self._template, self._start, self._parts, self._attempts = request, assembler, parts, attempts
+        """`build` makes the request about some items, `assembler` begins a stream. `seconds` is the time limit of all of them
+        together; None means no limit."""
+        self._build, self._start, self._parts, self._attempts = build, assembler, parts, attempts
         self._seconds, self._end = seconds, None if seconds is None else monotonic() + seconds
-        self._part: Part[TextInput] | None = None
-        self._now = Extraction(request, assembler, None)
+        self._part: Part[Any] | None = None
+        self._now = Extraction(build, (), assembler, None)
 
     def next(self) -> Extraction[Tensors] | None:
         """Returns the state of the next stream, of its `request` within its `timeout`; None at the end."""
@@ -122,7 +120,7 @@ class Extractions(Generic[Tensors]):
                 self._parts.end()
                 return None
             seconds = self._seconds if self._end is None or self._part.start == 0 else self._end - monotonic()
-            self._now = Extraction(with_items(self._template, "inputs", self._part.items), self._start, seconds)
+            self._now = Extraction(self._build, self._part.items, self._start, seconds)
         return self._now
 
     def add(self, message: ExtractResponse) -> Tensors | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,43 @@ import numpy.typing as npt
 
 from bertscope import _validation
 from bertscope._display import short_repr
-from bertscope._messages import DATA_TYPES, Interventions, Numbers, head_interventions, provenance, token
+from bertscope._messages import (
+    DATA_TYPES,
+    Interventions,
+    Numbers,
+    enum_name,
+    head_interventions,
+    provenance,
+    token,
+    values,
+    with_items,
+)
+from bertscope.choices import Pooling, Unit
 from bertscope.errors import InvalidReply
 from bertscope.extraction.assembly import Assembler
 from bertscope.models import Model, model_name
+from bertscope.representations.lens import LensInput
 from bertscope.results import Provenance, Token
 from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_lens_pb2 as lens_pb2
+from bertscope.v1 import representation_states_pb2 as states_pb2
+from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
+
+UNIT, POOLING = "STATE_UNIT_", "STATE_POOLING_"
+UNITS = values(Unit, states_pb2.StateUnit, UNIT)
+POOLINGS = values(Pooling, states_pb2.StatePooling, POOLING)
+
+
+@dataclass(frozen=True)
+class StatesInput(LensInput):
+    """A text of which some parts have a row of states each: `unit="span"`.
+
+    >>> StatesInput("Paris is the capital of France.", [(0, 5), (24, 30)]).parts
+    (Span(start=0, end=5, segment=0), Span(start=24, end=30, segment=0))
+    """
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +63,22 @@ class HiddenStates:
     text_pair: str | None
     """The second text of a pair."""
     tokens: tuple[Token, ...]
-    """Tokens of the rows, special ones included."""
+    """What each row is of: a piece or a word, special tokens included, or a span; empty for a text, which has one row."""
     states: npt.NDArray[np.floating[Any]]
-    """[layers, tokens, hidden_size], float32 or float16."""
+    """[layers, rows, hidden_size], float32 or float16."""
     layers: tuple[int, ...]
     """Layer of each slice along the first dimension: 0 is the embeddings, k the output of layer k - 1."""
     truncated_tokens: int
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
     """Provenance of the states."""
+    unit: str = "piece"
+    """What a row is of: "piece", "word", "span" or "text"."""
+    pooling: str = ""
+    """How the pieces of a row were joined; empty for pieces."""
 
     def layer(self, layer: int) -> npt.NDArray[np.floating[Any]]:
-        """Returns the states of one layer by its number (not by its place in the array), [tokens, hidden_size].
+        """Returns the states of one layer by its number (not by its place in the array), [rows, hidden_size].
 
         Raises KeyError for a layer that the call did not request.
         """
@@ -60,15 +94,16 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
     what = "states"
 
     def announced(self, header: StatesHeader) -> common_pb2.Tensor:
-        shape = tuple(header.states.shape)
-        if len(shape) != 3 or shape[:2] != (len(header.layers), len(header.tokens)):
+        shape, rows = tuple(header.states.shape), len(header.tokens) or 1
+        if len(shape) != 3 or shape[:2] != (len(header.layers), rows):
             raise InvalidReply(
-                f"the server announced states of shape {list(shape)} for {len(header.layers)} layers and "
-                f"{len(header.tokens)} tokens"
+                f"the server announced states of shape {list(shape)} for {len(header.layers)} layers and {rows} rows"
             )
+        if (header.unit, header.pooling) != (self._request.unit, self._request.pooling):
+            raise InvalidReply("the server announced states of another unit or pooling than were asked for")
         return header.states
 
-    def result(self, asked: common_pb2.TextInput, header: StatesHeader, values: npt.NDArray[np.floating[Any]]) -> HiddenStates:
+    def result(self, asked: TextInput, header: StatesHeader, values: npt.NDArray[np.floating[Any]]) -> HiddenStates:
         return HiddenStates(
             input_index=header.input_index,
             text=asked.text,
@@ -78,6 +113,8 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
             layers=tuple(header.layers),
             truncated_tokens=header.truncated_tokens,
             provenance=provenance(header.provenance),
+            unit=enum_name(states_pb2.StateUnit, header.unit, UNIT),
+            pooling=enum_name(states_pb2.StatePooling, header.pooling, POOLING) if header.pooling else "",
         )
 
 
@@ -85,6 +122,8 @@ def extract_hidden_states_request(
     *,
     model: str | Model | None,
     layers: Numbers | None,
+    unit: str,
+    pooling: str | None,
     dtype: str,
     interventions: Interventions,
     reference_texts: str | Iterable[str],
@@ -94,8 +133,27 @@ def extract_hidden_states_request(
     return ExtractHiddenStatesRequest(
         model=model_name("model", model),
         layers=_validation.uint32s("layers", layers),
+        unit=_validation.choice("unit", unit, UNITS),
+        pooling=_pooling(unit, pooling),
         dtype=_validation.choice("dtype", dtype, DATA_TYPES),
         interventions=head_interventions(interventions),
         reference_texts=_validation.texts("reference_texts", reference_texts),
         truncate=_validation.flag("truncate", truncate),
     )
+
+
+def _pooling(unit: str, pooling: str | None) -> states_pb2.StatePooling.ValueType:
+    """Returns the pooling: the mean unless set, unspecified for pieces."""
+    if pooling is None:
+        return states_pb2.STATE_POOLING_UNSPECIFIED if unit == "piece" else states_pb2.STATE_POOLING_MEAN
+    found: states_pb2.StatePooling.ValueType = _validation.choice("pooling", pooling, POOLINGS)
+    return found
+
+
+def with_texts(request: ExtractHiddenStatesRequest, texts: Sequence[lens_pb2.LensInput]) -> ExtractHiddenStatesRequest:
+    """Returns the request with some texts or pairs, and their parts if the unit is a span or any are marked."""
+    inputs = [TextInput(text=one.text, text_pair=one.text_pair if one.HasField("text_pair") else None) for one in texts]
+    whole = with_items(request, "inputs", inputs)
+    if request.unit == states_pb2.STATE_UNIT_SPAN or any(one.spans for one in texts):
+        whole.spans.extend(states_pb2.TextSpans(spans=one.spans) for one in texts)
+    return whole

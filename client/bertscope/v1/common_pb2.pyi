@@ -40,6 +40,8 @@ class _DataTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DataType.Val
     """IEEE 754 binary32, 4 bytes a number."""
     DATA_TYPE_FLOAT16: _DataType.ValueType  # 2
     """IEEE 754 binary16, 2 bytes a number."""
+    DATA_TYPE_BFLOAT16: _DataType.ValueType  # 3
+    """bfloat16, the first 2 bytes of a binary32: its range, and 8 bits of precision."""
 
 class DataType(_DataType, metaclass=_DataTypeEnumTypeWrapper):
     """How the numbers of a tensor are stored."""
@@ -50,6 +52,8 @@ DATA_TYPE_FLOAT32: DataType.ValueType  # 1
 """IEEE 754 binary32, 4 bytes a number."""
 DATA_TYPE_FLOAT16: DataType.ValueType  # 2
 """IEEE 754 binary16, 2 bytes a number."""
+DATA_TYPE_BFLOAT16: DataType.ValueType  # 3
+"""bfloat16, the first 2 bytes of a binary32: its range, and 8 bits of precision."""
 Global___DataType: _TypeAlias = DataType  # noqa: Y015
 
 class _Precision:

@@ -8,6 +8,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +19,96 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _StateUnit:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StateUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StateUnit.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STATE_UNIT_UNSPECIFIED: _StateUnit.ValueType  # 0
+    """Means STATE_UNIT_PIECE."""
+    STATE_UNIT_PIECE: _StateUnit.ValueType  # 1
+    """One piece of the vocabulary each, special tokens included."""
+    STATE_UNIT_WORD: _StateUnit.ValueType  # 2
+    """One word each, special tokens included, each of which is a word by itself. Words are the tokenizer's own (Token.word)."""
+    STATE_UNIT_SPAN: _StateUnit.ValueType  # 3
+    """One of the `spans` of the input each, in their order."""
+    STATE_UNIT_TEXT: _StateUnit.ValueType  # 4
+    """The whole text: one row."""
+
+class StateUnit(_StateUnit, metaclass=_StateUnitEnumTypeWrapper):
+    """What a row of hidden states is of."""
+
+STATE_UNIT_UNSPECIFIED: StateUnit.ValueType  # 0
+"""Means STATE_UNIT_PIECE."""
+STATE_UNIT_PIECE: StateUnit.ValueType  # 1
+"""One piece of the vocabulary each, special tokens included."""
+STATE_UNIT_WORD: StateUnit.ValueType  # 2
+"""One word each, special tokens included, each of which is a word by itself. Words are the tokenizer's own (Token.word)."""
+STATE_UNIT_SPAN: StateUnit.ValueType  # 3
+"""One of the `spans` of the input each, in their order."""
+STATE_UNIT_TEXT: StateUnit.ValueType  # 4
+"""The whole text: one row."""
+Global___StateUnit: _TypeAlias = StateUnit  # noqa: Y015
+
+class _StatePooling:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StatePoolingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StatePooling.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STATE_POOLING_UNSPECIFIED: _StatePooling.ValueType  # 0
+    """Means STATE_POOLING_MEAN, but for pieces, which are not pooled."""
+    STATE_POOLING_FIRST: _StatePooling.ValueType  # 1
+    """The state of the first piece; of a text, that of its first token, [CLS]."""
+    STATE_POOLING_LAST: _StatePooling.ValueType  # 2
+    """The state of the last piece; of a text, that of its last token, [SEP]."""
+    STATE_POOLING_MEAN: _StatePooling.ValueType  # 3
+    """The mean over the pieces; of a text, over all its tokens, special ones included."""
+    STATE_POOLING_MAX: _StatePooling.ValueType  # 4
+    """The largest number of each dimension, over the same pieces."""
+
+class StatePooling(_StatePooling, metaclass=_StatePoolingEnumTypeWrapper):
+    """How the states of the pieces of a word, a span or a text become one row."""
+
+STATE_POOLING_UNSPECIFIED: StatePooling.ValueType  # 0
+"""Means STATE_POOLING_MEAN, but for pieces, which are not pooled."""
+STATE_POOLING_FIRST: StatePooling.ValueType  # 1
+"""The state of the first piece; of a text, that of its first token, [CLS]."""
+STATE_POOLING_LAST: StatePooling.ValueType  # 2
+"""The state of the last piece; of a text, that of its last token, [SEP]."""
+STATE_POOLING_MEAN: StatePooling.ValueType  # 3
+"""The mean over the pieces; of a text, over all its tokens, special ones included."""
+STATE_POOLING_MAX: StatePooling.ValueType  # 4
+"""The largest number of each dimension, over the same pieces."""
+Global___StatePooling: _TypeAlias = StatePooling  # noqa: Y015
+
+@_typing.final
+class TextSpans(_message.Message):
+    """Marked parts of a text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPANS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
+        """The parts, 1 to 1,000, none overlapping another. A piece belongs to the part that holds its first character; each part holds one
+        piece at least.
+        """
+
+    def __init__(
+        self,
+        *,
+        spans: _abc.Iterable[_common_pb2.CharacterSpan] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["spans", b"spans"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TextSpans: _TypeAlias = TextSpans  # noqa: Y015
 
 @_typing.final
 class ExtractHiddenStatesRequest(_message.Message):
@@ -32,12 +123,21 @@ class ExtractHiddenStatesRequest(_message.Message):
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    POOLING_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     dtype: _common_pb2.DataType.ValueType
     """Number format of the tensors."""
     truncate: _builtins.bool
-    """True: cut texts that are longer than the model reads, and say so in the header. False: such a text is an error."""
+    """True: cut texts that are longer than the model reads, and say so in the header. False: such a text is an error. A span that would
+    be cut, or cut away, is an error in either case.
+    """
+    unit: Global___StateUnit.ValueType
+    """What a row is of."""
+    pooling: Global___StatePooling.ValueType
+    """How the states of a unit's pieces become one; must be unset for pieces."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:
         """Texts or pairs, 1 to the server's limit (256 unless set otherwise)."""
@@ -56,6 +156,10 @@ class ExtractHiddenStatesRequest(_message.Message):
         rejected without it. Each may be of as many tokens as the model reads.
         """
 
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___TextSpans]:
+        """The parts for STATE_UNIT_SPAN, an entry for each of `inputs`, in their order; empty for every other unit."""
+
     def __init__(
         self,
         *,
@@ -66,10 +170,13 @@ class ExtractHiddenStatesRequest(_message.Message):
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        unit: Global___StateUnit.ValueType = ...,
+        pooling: Global___StatePooling.ValueType = ...,
+        spans: _abc.Iterable[Global___TextSpans] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "pooling", b"pooling", "reference_texts", b"reference_texts", "spans", b"spans", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -119,13 +226,21 @@ class StatesHeader(_message.Message):
     STATES_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    POOLING_FIELD_NUMBER: _builtins.int
     input_index: _builtins.int
     """Index in ExtractHiddenStatesRequest.inputs."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
+    unit: Global___StateUnit.ValueType
+    """What a row is of, never unspecified."""
+    pooling: Global___StatePooling.ValueType
+    """How the states of a unit's pieces became one; unspecified for pieces."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
-        """The tokens of the text, in order, special tokens included: what the rows of a layer are the states of."""
+        """What each row of a layer is of, in order: a piece, a word, or a span with the text that it covers; none for STATE_UNIT_TEXT, which
+        has one row.
+        """
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -133,7 +248,7 @@ class StatesHeader(_message.Message):
 
     @_builtins.property
     def states(self) -> _common_pb2.Tensor:
-        """dtype and shape [layers, tokens, hidden_size] of the states; data is empty: it follows in chunks."""
+        """dtype and shape [layers, rows, hidden_size] of the states; data is empty: it follows in chunks."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
@@ -148,10 +263,12 @@ class StatesHeader(_message.Message):
         states: _common_pb2.Tensor | None = ...,
         truncated_tokens: _builtins.int = ...,
         provenance: _common_pb2.Provenance | None = ...,
+        unit: Global___StateUnit.ValueType = ...,
+        pooling: Global___StatePooling.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "states", b"states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_index", b"input_index", "layers", b"layers", "provenance", b"provenance", "states", b"states", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_index", b"input_index", "layers", b"layers", "pooling", b"pooling", "provenance", b"provenance", "states", b"states", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor
+from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor, as_bits
 from bertscope_service.analyses.observers.contributions import shares_of_rows
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity, zero_values
 from bertscope_service.analyses.observers.rollout import stack_products
@@ -95,7 +95,7 @@ class AttentionObserver:
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[LayerStep]:
             return [LayerStep(*parts) for parts in zip(arrays, states, products, strict=True)]
 
-        return Readout(tuple(read.maps for read in reads), deal)
+        return Readout(tuple(as_bits(read.maps) for read in reads), deal)
 
     def _zero_values(self, encoder: Encoder, state: State, gates: BatchGates | None, tokens: range) -> Readout:
         """Runs one step of value zeroing, of a batch of this row alone."""
@@ -105,7 +105,7 @@ class AttentionObserver:
             read.take(self.stop - 1, shares_of_rows(distances)[None])
         kept = None if self.last else (after if self.layers else state).row(0)
         step = kept, None if self.layers else distances
-        return Readout((read.maps,), lambda arrays: [LayerStep(arrays[0], *step)])
+        return Readout((as_bits(read.maps),), lambda arrays: [LayerStep(arrays[0], *step)])
 
 
 class _Read:

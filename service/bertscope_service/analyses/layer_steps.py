@@ -21,14 +21,19 @@ STEP_BYTES = 16 * 1024 * 1024
 class LayerStep:
     """The values of the requested layers of one step, and the row's state after it (None after the last step).
 
-    values: [layers, ...], layers in ascending order. product: what else a later step needs, on the device; None if nothing.
-    finite: False if a value is infinite or NaN and the tensor must not be sent.
+    values: [layers, ...], layers in ascending order; bfloat16 as int16 of the same bits. product: what else a later step needs,
+    on the device; None if nothing. finite: False if a value is infinite or NaN and the tensor must not be sent.
     """
 
     values: NDArray[Any]
     state: State | None
     product: torch.Tensor | None = None
     finite: bool = True
+
+
+def as_bits(values: torch.Tensor) -> torch.Tensor:
+    """Returns bfloat16 numbers, which numpy lacks, as int16 of the same bits; all others as they are."""
+    return values.view(torch.int16) if values.dtype is torch.bfloat16 else values
 
 
 class LayerObserver(Observer, Protocol):

@@ -9,8 +9,10 @@ from typing import Any, Self
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor
-from bertscope_service.analyses.texts import read_inputs
+from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor, as_bits
+from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
+from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
@@ -20,21 +22,25 @@ from bertscope_service.encoders.state import State
 @dataclass(frozen=True, slots=True)
 class StatesQuery:
     """An ExtractHiddenStates request; `layers` are in the requested order, never empty: 0 is the embeddings, k the output of
-    layer k - 1."""
+    layer k - 1. `pooling` is of no matter for pieces."""
 
-    inputs: tuple[tuple[str, str | None], ...]
+    inputs: tuple[StatesInput, ...]
     layers: tuple[int, ...]
     dtype: torch.dtype
     truncate: bool
+    unit: Unit = Unit.PIECE
+    pooling: Pooling = Pooling.MEAN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatesObserver:
-    """Reads the states of `layers` (ascending, none below the layer of the state); keeps the state unless `last`."""
+    """Reads the states of `layers` (ascending, none below the layer of the state) by unit, or of all pieces without `units`;
+    keeps the state unless `last`."""
 
     layers: tuple[int, ...]
     dtype: torch.dtype
     last: bool
+    units: Units | None = None
 
     @property
     def group(self) -> Hashable:
@@ -46,18 +52,13 @@ class StatesObserver:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        lengths, device = state.lengths, encoder.device
-        values = [
-            torch.empty((len(one.layers), length, encoder.shape.hidden_size), dtype=one.dtype, device=device)
-            for one, length in zip(observers, lengths, strict=True)
-        ]
+        reads = [_Read(observer, length, encoder) for observer, length in zip(observers, state.lengths, strict=True)]
         for layer in sorted({layer for one in observers for layer in one.layers}):
             if layer > state.layer:
                 encoder.advance(state, layer, gates)
-            for row, (one, length) in enumerate(zip(observers, lengths, strict=True)):
-                if layer in one.layers:
-                    values[row][one.layers.index(layer)] = state.hidden[row, :length]
-        finite = torch.stack([all_finite(one) for one in values])
+            for row, read in enumerate(reads):
+                read.take(layer, state.hidden[row])
+        finite = torch.stack([all_finite(read.values) for read in reads])
         states = [None if one.last else state.row(row) for row, one in enumerate(observers)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[LayerStep]:
@@ -65,7 +66,24 @@ class StatesObserver:
             rows = zip(found, states, sound.tolist(), strict=True)
             return [LayerStep(array, kept, finite=there) for array, kept, there in rows]
 
-        return Readout((*values, finite), deal)
+        return Readout((*(as_bits(read.values) for read in reads), finite), deal)
+
+
+class _Read:
+    """Collects the states of one row on the device."""
+
+    def __init__(self, observer: StatesObserver, length: int, encoder: Encoder) -> None:
+        self.layers, self.length = observer.layers, length
+        self.pool = None if observer.units is None else observer.units.place(encoder.device)
+        rows = length if observer.units is None else observer.units.count
+        shape = (len(observer.layers), rows, encoder.shape.hidden_size)
+        self.values = torch.empty(shape, dtype=observer.dtype, device=encoder.device)
+
+    def take(self, layer: int, hidden: torch.Tensor) -> None:
+        """Keeps one layer's states if they are requested. hidden: [length, hidden_size] of this row, padding included."""
+        if layer in self.layers:
+            own = hidden[: self.length]
+            self.values[self.layers.index(layer)] = own if self.pool is None else self.pool(own)
 
 
 def all_finite(values: torch.Tensor) -> torch.Tensor:
@@ -74,26 +92,36 @@ def all_finite(values: torch.Tensor) -> torch.Tensor:
 
 
 class TextStates(LayerTensor):
-    """The plan to read one text's states: its tokens, the shape of its tensor, and the steps in their order."""
+    """The plan to read one text's states: what its rows are of, the shape of its tensor, and the steps in their order.
 
-    def __init__(self, query: StatesQuery, tokenized: TokenizedText, tokenizer: TextTokenizer, size: int) -> None:
-        """`size`: the length of a state."""
+    Raises InvalidArgument for a span that holds no piece, or that is cut.
+    """
+
+    def __init__(
+        self, query: StatesQuery, given: StatesInput, tokenized: TokenizedText, tokenizer: TextTokenizer, size: int, field: str
+    ) -> None:
+        """`size`: the length of a state. `field` holds the marked parts."""
         self.truncated = tokenized.truncated
-        self.tokens = tokenized.pieces(tokenizer)
-        self.dtype = query.dtype
-        self.shape = (len(query.layers), len(self.tokens), size)
-        super().__init__(tokenized.sequence, query.layers, query.dtype.itemsize * len(self.tokens) * size)
+        self.query = query
+        self.tokens, groups = rows_of(query.unit, given, tokenized, tokenizer, field)
+        units = None if groups is None else Units.made(groups, query.pooling)
+        rows = len(tokenized) if units is None else units.count
+        self.shape = (len(query.layers), rows, size)
+        super().__init__(tokenized.sequence, query.layers, query.dtype.itemsize * rows * size)
         parts = self.parts()
-        self.steps = tuple(StatesObserver(part, query.dtype, part is parts[-1]) for part in parts)
+        self.steps = tuple(StatesObserver(part, query.dtype, part is parts[-1], units) for part in parts)
 
 
 class StatesPlan(LayerPlan[TextStates]):
     """The plan to read the states of all texts of a query.
 
-    Raises InvalidArgument for a text that is too long or holds no token.
+    Raises InvalidArgument for a text that is too long or holds no token, and for spans as `TextStates` does.
     """
 
     def __init__(self, query: StatesQuery, tokenizer: TextTokenizer, size: int) -> None:
         """`size`: the length of a state."""
-        texts = read_inputs(tokenizer, query.inputs, "inputs", truncate=query.truncate)
-        super().__init__([TextStates(query, tokenized, tokenizer, size) for tokenized in texts])
+        fields = [f"inputs[{index}]" for index in range(len(query.inputs))]
+        inputs = [(given.text, given.pair) for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        texts = zip(query.inputs, read, (f"spans[{index}]" for index in range(len(fields))), strict=True)
+        super().__init__([TextStates(query, given, one, tokenizer, size, field) for given, one, field in texts])

@@ -14,6 +14,9 @@ from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
 
+TextEntry = common_pb2.TextInput | lens_pb2.LensInput | lens_pb2.AttributedInput
+"""A message with a text, and the second one of a pair."""
+
 DEFAULT_TOP_K = 5
 MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -63,9 +66,7 @@ def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: Request
         raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=limits.tokens)
 
 
-def check_input(
-    entry: common_pb2.TextInput | lens_pb2.LensInput | lens_pb2.AttributedInput, field: str, limits: RequestLimits
-) -> tuple[str, str | None]:
+def check_input(entry: TextEntry, field: str, limits: RequestLimits) -> tuple[str, str | None]:
     """Checks a text, and the second one of a pair. Returns both."""
     text = check_text(entry.text, f"{field}.text", limits)
     return text, check_text(entry.text_pair, f"{field}.text_pair", limits) if entry.HasField("text_pair") else None

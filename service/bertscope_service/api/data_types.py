@@ -11,10 +11,11 @@ FORMATS = {
     common_pb2.DATA_TYPE_UNSPECIFIED: torch.float32,
     common_pb2.DATA_TYPE_FLOAT32: torch.float32,
     common_pb2.DATA_TYPE_FLOAT16: torch.float16,
+    common_pb2.DATA_TYPE_BFLOAT16: torch.bfloat16,
 }
 DATA_TYPES = {kind: number for number, kind in FORMATS.items() if number}
 
 
 def read_data_type(number: int) -> torch.dtype:
     """Returns the number format in a request's field `dtype`. Raises InvalidArgument."""
-    return meaning(FORMATS, number, "dtype", "DATA_TYPE_FLOAT32 or DATA_TYPE_FLOAT16", "UNKNOWN_DTYPE")
+    return meaning(FORMATS, number, "dtype", "DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16 or DATA_TYPE_BFLOAT16", "UNKNOWN_DTYPE")

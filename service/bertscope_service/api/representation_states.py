@@ -2,44 +2,97 @@
 
 from __future__ import annotations
 
-from bertscope.v1 import common_pb2, representation_states_pb2
+from collections.abc import Sequence
 
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_states_pb2 as states_pb2
+
+from bertscope_service.analyses.observers.pooling import Pooling
+from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesPlan, StatesQuery, TextStates
+from bertscope_service.analyses.word_maps import Span
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.data_types import DATA_TYPES, read_data_type
-from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.enums import meaning, members, numbers
+from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
+from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.api.tensor_streams import TensorStream
 from bertscope_service.api.tokens import render_token
+from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
+
+_UNIT, _POOLING = "STATE_UNIT_", "STATE_POOLING_"
+UNIT_NUMBERS = numbers(Unit, states_pb2.StateUnit, _UNIT)
+POOLING_NUMBERS = numbers(Pooling, states_pb2.StatePooling, _POOLING)
+UNITS: dict[int, Unit] = {states_pb2.STATE_UNIT_UNSPECIFIED: Unit.PIECE, **members(Unit, states_pb2.StateUnit, _UNIT)}
+POOLINGS: dict[int, Pooling] = {
+    states_pb2.STATE_POOLING_UNSPECIFIED: Pooling.MEAN,
+    **members(Pooling, states_pb2.StatePooling, _POOLING),
+}
 
 
 def plan_extract_hidden_states(
-    request: representation_states_pb2.ExtractHiddenStatesRequest, model: LoadedModel, limits: RequestLimits
+    request: states_pb2.ExtractHiddenStatesRequest, model: LoadedModel, limits: RequestLimits
 ) -> StatesPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
     require_states(model)
     shape = model.encoder.shape
+    unit = meaning(UNITS, request.unit, "unit", "one that StateUnit names", "UNKNOWN_UNIT")
     query = StatesQuery(
-        inputs=check_inputs(request.inputs, limits),
-        layers=check_numbers(request.layers, "layers", "layer", shape.layers + 1, model.name),
+        inputs=_check_inputs(request, unit, limits),
+        layers=check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name),
         dtype=read_data_type(request.dtype),
         truncate=request.truncate,
+        unit=unit,
+        pooling=meaning(POOLINGS, request.pooling, "pooling", "one that StatePooling names", "UNKNOWN_POOLING"),
     )
+    if unit is Unit.PIECE and request.pooling:
+        message = "states of pieces are not pooled; leave pooling out, or ask for words, spans or texts"
+        raise InvalidArgument("pooling", message, "POOLING_UNUSED")
     return StatesPlan(query, model.tokenizer, shape.hidden_size)
 
 
-def render_header(index: int, text: TextStates, model: LoadedModel) -> representation_states_pb2.ExtractHiddenStatesResponse:
-    header = representation_states_pb2.StatesHeader(
+def _check_inputs(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, limits: RequestLimits) -> tuple[StatesInput, ...]:
+    """Checks the texts and pairs, and their marked parts. Returns them."""
+    inputs = check_inputs(request.inputs, limits)
+    if unit is not Unit.SPAN:
+        if request.spans:
+            message = "parts of texts are marked, and the unit is no span; leave spans out, or set unit to STATE_UNIT_SPAN"
+            raise InvalidArgument("spans", message, "SPANS_UNUSED")
+        return tuple(StatesInput(*texts) for texts in inputs)
+    if len(request.spans) != len(inputs):
+        message = f"spans has {len(request.spans)} entries and inputs {len(inputs)}; mark the parts of each text"
+        raise InvalidArgument("spans", message, "SPANS_MISMATCH")
+    return tuple(
+        StatesInput(*texts, _check_spans(given.spans, f"spans[{index}].spans", texts))
+        for index, (texts, given) in enumerate(zip(inputs, request.spans, strict=True))
+    )
+
+
+def _check_spans(given: Sequence[common_pb2.CharacterSpan], field: str, texts: tuple[str, str | None]) -> tuple[Span, ...]:
+    if not given:
+        raise InvalidArgument(field, f"{field} is empty; mark a part of the text", "NO_SPAN")
+    check_count(given, field, MAX_SCORED_SPANS, "TOO_MANY_SPANS")
+    spans = tuple(check_span(span, f"{field}[{index}]", texts) for index, span in enumerate(given))
+    check_apart(spans, field)
+    return spans
+
+
+def render_header(index: int, text: TextStates, model: LoadedModel) -> states_pb2.ExtractHiddenStatesResponse:
+    query = text.query
+    header = states_pb2.StatesHeader(
         input_index=index,
         tokens=map(render_token, text.tokens),
         layers=text.layers,
-        states=common_pb2.Tensor(dtype=DATA_TYPES[text.dtype], shape=text.shape),
+        states=common_pb2.Tensor(dtype=DATA_TYPES[query.dtype], shape=text.shape),
         truncated_tokens=text.truncated,
         provenance=render_provenance(model),
+        unit=UNIT_NUMBERS[query.unit],
+        pooling=states_pb2.STATE_POOLING_UNSPECIFIED if query.unit is Unit.PIECE else POOLING_NUMBERS[query.pooling],
     )
-    return representation_states_pb2.ExtractHiddenStatesResponse(header=header)
+    return states_pb2.ExtractHiddenStatesResponse(header=header)
 
 
-STATES = TensorStream(render_header, representation_states_pb2.StatesChunk)
+STATES = TensorStream(render_header, states_pb2.StatesChunk)

@@ -8,9 +8,13 @@ import pytest
 import torch
 from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.layer_steps import LayerStep
+from bertscope_service.analyses.observers.pooling import Pooling
+from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesObserver, StatesPlan, StatesQuery, TextStates
+from bertscope_service.analyses.word_maps import Span
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.state import State
+from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
@@ -18,11 +22,11 @@ from tests.support.reference import EDITS, Reference, Subject
 from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
-INPUTS: tuple[tuple[str, str | None], ...] = (
-    (SENTENCES[0], None),
-    ("The unplayable café recorded the unplayable song.", None),
-    ("The unplayable song was recorded.", SENTENCES[1]),
-    (SENTENCES[-1], None),
+INPUTS = (
+    StatesInput(SENTENCES[0]),
+    StatesInput("The unplayable café recorded the unplayable song."),
+    StatesInput("The unplayable song was recorded.", SENTENCES[1]),
+    StatesInput(SENTENCES[-1]),
 )
 CLOSE = 1e-4
 """Tolerance, as a share of the largest number, of packed weights and of ONNX Runtime."""
@@ -133,3 +137,70 @@ def test_states_that_are_not_finite_are_noticed(subject: Subject) -> None:
         readout = StatesObserver.run(subject.encoder, state, None, [text.steps[0] for text in texts])
         steps = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
     assert [step.finite for step in steps] == [True, False]
+
+
+MARKED = (
+    StatesInput("The unplayable café recorded the unplayable song.", None, (Span(4, 19, 0), Span(0, 3, 0))),
+    StatesInput("The unplayable song was recorded.", "The cat sat.", (Span(4, 7, 1), Span(4, 19, 0))),
+)
+POOL = {
+    Pooling.FIRST: lambda rows: rows[:, 0],
+    Pooling.LAST: lambda rows: rows[:, -1],
+    Pooling.MEAN: lambda rows: rows.mean(axis=1, dtype=np.float64),
+    Pooling.MAX: lambda rows: rows.max(axis=1),
+}
+
+
+def groups_of(subject: Subject, given: StatesInput, unit: Unit) -> list[list[int]]:
+    """Positions of the pieces of each unit, the slow way."""
+    pieces = subject.tokenizer.encode(given.text, given.pair).pieces(subject.tokenizer)
+    if unit is Unit.TEXT:
+        return [list(range(len(pieces)))]
+    if unit is Unit.SPAN:
+        return [
+            [
+                place
+                for place, piece in enumerate(pieces)
+                if not piece.special and piece.segment == span.segment and span.start <= piece.start < span.end
+            ]
+            for span in given.spans
+        ]
+    names = [(piece.segment, piece.word) if piece.word is not None else place for place, piece in enumerate(pieces)]
+    return [[place for place, name in enumerate(names) if name == one] for one in dict.fromkeys(names)]
+
+
+@on_three
+@pytest.mark.parametrize("pooling", Pooling)
+@pytest.mark.parametrize("unit", [Unit.WORD, Unit.SPAN, Unit.TEXT])
+def test_pieces_are_joined(subject: Subject, unit: Unit, pooling: Pooling) -> None:
+    inputs = MARKED if unit is Unit.SPAN else tuple(StatesInput(given.text, given.pair) for given in MARKED)
+    query = StatesQuery(inputs, (3, 0), torch.float32, truncate=False, unit=unit, pooling=pooling)
+    plan = StatesPlan(query, subject.tokenizer, subject.encoder.shape.hidden_size)
+    for given, text, found in zip(inputs, plan.texts, extract(subject.encoder, plan.texts), strict=True):
+        states, groups = expected(subject.reference, text), groups_of(subject, given, unit)
+        assert all(groups)
+        assert len(text.tokens) == (0 if unit is Unit.TEXT else len(groups))
+        assert_near(found, np.stack([POOL[pooling](states[:, group]) for group in groups], axis=1))
+        assert text.bytes == found.nbytes
+
+
+@on_three
+def test_bfloat16_is_float32_rounded(subject: Subject) -> None:
+    for wide, narrow in zip(plan_of(subject).texts, plan_of(subject, dtype=torch.bfloat16).texts, strict=True):
+        (found,) = extract(subject.encoder, [narrow])
+        assert found.nbytes == narrow.bytes
+        widened = torch.from_numpy(found).view(torch.bfloat16)
+        assert torch.equal(widened, torch.from_numpy(extract(subject.encoder, [wide])[0]).bfloat16())
+
+
+@on_three
+def test_spans_that_are_cut_or_hold_no_piece(subject: Subject) -> None:
+    text = "cat " * 100
+    for spans, reason in (
+        ([Span(0, 400, 0)], "SPAN_TRUNCATED"),
+        ([Span(396, 399, 0)], "SPAN_TRUNCATED"),
+    ):
+        query = StatesQuery((StatesInput(text, None, tuple(spans)),), (0,), torch.float32, truncate=True, unit=Unit.SPAN)
+        with pytest.raises(InvalidArgument) as caught:
+            StatesPlan(query, subject.tokenizer, 32)
+        assert (caught.value.field, caught.value.reason) == ("spans[0].spans[0]", reason)

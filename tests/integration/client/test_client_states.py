@@ -41,3 +41,40 @@ def test_rejected_texts_are_left_out_only_if_somebody_is_told(host: Host) -> Non
         found = list(client.extract_hidden_states(["a", "the cat " * 60, "b"], model="bert", on_rejected=told.__setitem__))
     assert [text.text for text in found] == ["a", "b"]
     assert [*told] == [1]
+
+
+def test_units_and_poolings(host: Host) -> None:
+    marked = bertscope.StatesInput(("The unplayable song.", "A cat."), [(4, 14), (2, 5, 1)])
+    with bertscope.Client(host.target) as client:
+
+        def ask(given: Any, **options: Any) -> bertscope.HiddenStates:
+            (text,) = client.extract_hidden_states([given], model="bert", layers=4, **options)
+            return text
+
+        pieces = ask(marked.text)
+        spans = ask(marked, unit="span", pooling="first")
+        words, text = ask(marked.text, unit="word", pooling="last"), ask(marked.text, unit="text")
+        wide, narrow = (
+            ask(marked.text, unit="text", pooling="max"),
+            ask(marked.text, unit="text", pooling="max", dtype="bfloat16"),
+        )
+    assert [(token.text, token.segment) for token in spans.tokens] == [("unplayable", 0), ("cat", 1)]
+    firsts = [
+        next(place for place, piece in enumerate(pieces.tokens) if not piece.special and (piece.start, piece.segment) == at)
+        for at in ((4, 0), (2, 1))
+    ]
+    np.testing.assert_allclose(spans.states[0], pieces.states[0, firsts], atol=1e-5)
+    assert (spans.unit, spans.pooling, pieces.unit, pieces.pooling) == ("span", "first", "piece", "")
+    assert sum(len(word.pieces) for word in words.tokens) == len(pieces.tokens)
+    assert (text.tokens, text.states.shape, text.pooling) == ((), (1, 1, 32), "mean")
+    np.testing.assert_allclose(text.states[0, 0], pieces.states[0].mean(axis=0), atol=1e-5)
+    assert narrow.states.dtype == np.float32
+    np.testing.assert_allclose(narrow.states, wide.states, rtol=2**-8)
+
+
+def test_attention_in_bfloat16(host: Host) -> None:
+    with bertscope.Client(host.target) as client:
+        (wide,) = client.extract_attention("The cat sat.", model="bert")
+        (narrow,) = client.extract_attention("The cat sat.", model="bert", dtype="bfloat16")
+    assert narrow.attention.dtype == np.float32
+    np.testing.assert_allclose(narrow.attention, wide.attention, rtol=2**-8)

@@ -1,0 +1,64 @@
+"""Joins the states of the pieces of words, spans and texts, on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.state import to_device
+
+
+class Pooling(Enum):
+    """How the states of several pieces become one; see bertscope.v1.StatePooling."""
+
+    FIRST = "first"
+    LAST = "last"
+    MEAN = "mean"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """The units of a text and how their pieces are joined: `positions` of the pieces, unit after unit, and the unit of each,
+    ascending, int64 [pieces] both. `count` units."""
+
+    positions: NDArray[np.int64]
+    of: NDArray[np.int64]
+    count: int
+    pooling: Pooling
+
+    @classmethod
+    def made(cls, units: Sequence[Sequence[int]], pooling: Pooling) -> Self:
+        """Makes units of the positions of their pieces, ascending, one at least in each."""
+        if pooling in (Pooling.FIRST, Pooling.LAST):
+            units = [unit[:1] if pooling is Pooling.FIRST else unit[-1:] for unit in units]
+        sizes = [len(unit) for unit in units]
+        positions = np.fromiter((place for unit in units for place in unit), np.int64, sum(sizes))
+        return cls(positions, np.repeat(np.arange(len(units)), sizes), len(units), pooling)
+
+    def place(self, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
+        """Returns a function that joins states [pieces, size] -> [units, size], on the device."""
+        positions, of = (to_device(torch.from_numpy(array), device) for array in (self.positions, self.of))
+        if self.pooling in (Pooling.FIRST, Pooling.LAST):
+            return lambda states: states.index_select(0, positions)
+        if self.pooling is Pooling.MAX:
+
+            def largest(states: torch.Tensor) -> torch.Tensor:
+                pieces = states.index_select(0, positions)
+                lowest = states.new_full((self.count, states.shape[1]), -torch.inf)
+                return lowest.scatter_reduce_(0, of[:, None].expand(pieces.shape), pieces, "amax")
+
+            return largest
+        sizes = to_device(torch.from_numpy(np.bincount(self.of, minlength=self.count).astype(np.float32)), device)[:, None]
+
+        def mean(states: torch.Tensor) -> torch.Tensor:
+            total = torch.zeros((self.count, states.shape[1]), dtype=torch.float32, device=states.device)
+            return total.index_add_(0, of, states.index_select(0, positions).float()) / sizes
+
+        return mean
