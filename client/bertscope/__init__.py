@@ -51,14 +51,14 @@ from bertscope.choices import (
     Order,
     Others,
     Picture,
-    Pooling,
     Precision,
     Quantity,
     Runtime,
     Scope,
     Scoring,
+    StatePooling,
+    StateUnit,
     TemplateChoice,
-    Unit,
 )
 from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
 from bertscope.client import Client
@@ -285,6 +285,8 @@ __all__ = [
     "Share",
     "Span",
     "Speed",
+    "StatePooling",
+    "StateUnit",
     "StatesInput",
     "StudiesSummary",
     "StudyBenchmark",
@@ -304,7 +306,6 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
-    "Unit",
     "WrittenItems",
     "__version__",
     "attention_page",

@@ -27,9 +27,9 @@ Runtime = Literal["auto", "torch", "onnx"]
 """Libraries that run a model."""
 DataType = Literal["float32", "float16", "bfloat16"]
 """Number formats of tensors in replies. numpy has no bfloat16: the client gives float32 of the same numbers."""
-Unit = Literal["piece", "word", "span", "text"]
+StateUnit = Literal["piece", "word", "span", "text"]
 """What a row of hidden states is of."""
-Pooling = Literal["first", "last", "mean", "max"]
+StatePooling = Literal["first", "last", "mean", "max"]
 """How the states of the pieces of a word, a span or a text become one."""
 Others = Literal["wait", "refuse"]
 """The treatment of calls for a device that a benchmark has for itself."""

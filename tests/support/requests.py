@@ -69,7 +69,6 @@ def good(folder: Path) -> dict[str, Message]:
         "CompareTexts": scores.CompareTextsRequest(sets=[SET]),
         "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
-        "ExtractHiddenStates": states.ExtractHiddenStatesRequest(inputs=[INPUT]),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
             inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]

@@ -8,7 +8,7 @@ from functools import partial
 from bertscope._messages import Interventions, Numbers
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.extraction import AsyncTensorStreams
-from bertscope.choices import DataType, Pooling, Unit
+from bertscope.choices import DataType, StatePooling, StateUnit
 from bertscope.models import Model
 from bertscope.representations.lens import ToRead, asked_readings
 from bertscope.representations.states import (
@@ -29,8 +29,8 @@ class AsyncStatesCalls(AsyncTensorStreams):
         *,
         model: str | Model | None = None,
         layers: Numbers | None = None,
-        unit: Unit = "piece",
-        pooling: Pooling | None = None,
+        unit: StateUnit = "piece",
+        pooling: StatePooling | None = None,
         dtype: DataType = "float32",
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),

@@ -22,7 +22,7 @@ from bertscope._messages import (
     values,
     with_items,
 )
-from bertscope.choices import Pooling, Unit
+from bertscope.choices import StatePooling, StateUnit
 from bertscope.errors import InvalidReply
 from bertscope.extraction.assembly import Assembler
 from bertscope.models import Model, model_name
@@ -35,8 +35,8 @@ from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
 
 UNIT, POOLING = "STATE_UNIT_", "STATE_POOLING_"
-UNITS = values(Unit, states_pb2.StateUnit, UNIT)
-POOLINGS = values(Pooling, states_pb2.StatePooling, POOLING)
+UNITS = values(StateUnit, states_pb2.StateUnit, UNIT)
+POOLINGS = values(StatePooling, states_pb2.StatePooling, POOLING)
 
 
 @dataclass(frozen=True)
