@@ -28,7 +28,7 @@ Runtime = Literal["auto", "torch", "onnx"]
 DataType = Literal["float32", "float16", "bfloat16"]
 """Number formats of tensors in replies. numpy has no bfloat16: the client gives float32 of the same numbers."""
 StateUnit = Literal["piece", "word", "span", "text"]
-"""What a row of hidden states is of."""
+"""Units that rows of hidden states are of."""
 StatePooling = Literal["first", "last", "mean", "max"]
 """How the states of the pieces of a word, a span or a text become one."""
 Others = Literal["wait", "refuse"]

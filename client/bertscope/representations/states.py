@@ -63,7 +63,7 @@ class HiddenStates:
     text_pair: str | None
     """The second text of a pair."""
     tokens: tuple[Token, ...]
-    """What each row is of: a piece or a word, special tokens included, or a span; empty for a text, which has one row."""
+    """The unit of each row: a piece or a word, special tokens included, or a span; empty for a text, which has one row."""
     states: npt.NDArray[np.floating[Any]]
     """[layers, rows, hidden_size], float32 or float16."""
     layers: tuple[int, ...]
@@ -73,7 +73,7 @@ class HiddenStates:
     provenance: Provenance
     """Provenance of the states."""
     unit: str = "piece"
-    """What a row is of: "piece", "word", "span" or "text"."""
+    """The unit of a row: "piece", "word", "span" or "text"."""
     pooling: str = ""
     """How the pieces of a row were joined; empty for pieces."""
 

@@ -12,7 +12,7 @@ from bertscope_service.errors import InvalidArgument
 
 
 class Unit(Enum):
-    """What a row of states is of; see bertscope.v1.StateUnit."""
+    """The unit that a row of states is of; see bertscope.v1.StateUnit."""
 
     PIECE = "piece"
     WORD = "word"
