@@ -109,7 +109,7 @@ def test_extract_attention() -> None:
         ({"heads": [2]}, "heads[0]", "models/m has heads 0 to 1"),
         ({"layers": [1, 1]}, "layers[1]", "once"),
         ({"heads": [0, 1, 0]}, "heads[2]", "once"),
-        ({"dtype": 3}, "dtype", "DATA_TYPE_FLOAT16"),
+        ({"dtype": 4}, "dtype", "DATA_TYPE_FLOAT16"),
         ({"level": -1}, "level", "ATTENTION_LEVEL_PIECE"),
     ],
 )
