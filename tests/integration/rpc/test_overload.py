@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope_service.api.read_ahead
+import bertscope_service.api.tensor_streams
 import bertscope_service.engine.runs
 import grpc
 import pytest
@@ -302,7 +303,7 @@ def test_readers_who_pause_hold_back_themselves_alone(
 ) -> None:
     """What the server writes ahead of them is bounded; others are answered; and they still get everything."""
     written = [0]
-    render = bertscope_service.api.attention.render_chunks
+    render = bertscope_service.api.tensor_streams.render_chunks
 
     def counted(*arguments: Any) -> Iterator[Any]:
         for response in render(*arguments):
@@ -311,7 +312,7 @@ def test_readers_who_pause_hold_back_themselves_alone(
 
     inputs = [LONG_TEXT] * 120
     (alone,) = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=inputs[:1])))
-    monkeypatch.setattr(bertscope_service.api.attention, "render_chunks", counted)
+    monkeypatch.setattr(bertscope_service.api.tensor_streams, "render_chunks", counted)
     with host.connect() as channel:
         paused = type(host.attention)(channel).ExtractAttention(attention.ExtractAttentionRequest(inputs=inputs), timeout=60)
         first = next(paused)
