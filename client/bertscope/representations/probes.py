@@ -40,6 +40,8 @@ Texts = ProbeText | Iterable[ProbeText]
 class ProbeProgress:
     """The progress of `train_probe`."""
 
+    __repr__ = short_repr
+
     stage: str
     """"states": the model runs the texts; "training"."""
     done: int
