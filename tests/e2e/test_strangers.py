@@ -21,7 +21,10 @@ FILL_MASK = "bertscope.v1.ClozeService/FillMask"
 CAPITAL = '{"texts": ["Paris is the capital of [MASK]."], "top_k": 3}'
 NO_MASK = '{"texts": ["No mask."]}'
 SERVICES = {
-    *(f"bertscope.v1.{name}Service" for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model")),
+    *(
+        f"bertscope.v1.{name}Service"
+        for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model", "Representation")
+    ),
     "grpc.channelz.v1.Channelz",
     "grpc.health.v1.Health",
     "inference.GRPCInferenceService",

@@ -202,7 +202,7 @@ def test_an_exception_outside_the_encoder_is_internal_too(
 
     for name, call in (
         ("cloze.render_fill_mask", lambda: host.cloze.FillMask(ask(), timeout=CALL_SECONDS)),
-        ("attention.render_header", lambda: list(host.attention.ExtractAttention(maps_of(2), timeout=CALL_SECONDS))),
+        ("tensor_streams.render_chunks", lambda: list(host.attention.ExtractAttention(maps_of(2), timeout=CALL_SECONDS))),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"bertscope_service.api.{name}", explode)

@@ -43,12 +43,13 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
         ({"classification": True}, ["ATTENTION", "INTERVENTIONS", "CLASSIFICATION"]),
         ({"differentiable": True, "prunable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING", "PRUNING"]),
         ({"differentiable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING"]),
+        ({"hidden_states": True}, ["ATTENTION", "INTERVENTIONS", "HIDDEN_STATES"]),
+        ({"hidden_states": True, "drops_tokens": True}, ["ATTENTION", "INTERVENTIONS"]),
     ],
 )
 def test_capabilities(has: dict[str, bool], capabilities: list[str]) -> None:
-    assert [model.Capability.Name(one) for one in shown(capabilities=Capabilities(**has)).capabilities] == [
-        f"CAPABILITY_{name}" for name in capabilities
-    ]
+    found = shown(capabilities=Capabilities(**{"hidden_states": False, **has}))
+    assert [model.Capability.Name(one) for one in found.capabilities] == [f"CAPABILITY_{name}" for name in capabilities]
 
 
 def test_labels_are_shown_in_order() -> None:
