@@ -133,9 +133,9 @@ def _numbers(metric: ablation.MetricEffect) -> list[float]:
     return [metric.score, metric.difference, *given]
 
 
-def sweep(host: Host, **fields: Any) -> Sweep:
+def sweep(host: Host, seconds: float = CALL_SECONDS, **fields: Any) -> Sweep:
     fields.setdefault("mode", ZERO)
-    return Sweep(list(host.ablation.SweepHeads(Request(**fields), timeout=CALL_SECONDS)))
+    return Sweep(list(host.ablation.SweepHeads(Request(**fields), timeout=seconds)))
 
 
 def rank(host: Host, **fields: Any) -> ablation.RankHeadsResponse:
