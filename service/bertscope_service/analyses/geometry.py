@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.geometry import LEFT_OUT, GeometryObserver, GeometrySums, TextVectors
+from bertscope_service.analyses.observers.geometry import GeometryObserver, GeometrySums, TextVectors
+from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.analyses.word_maps import words_of
+from bertscope_service.analyses.word_maps import positions_of, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -106,27 +107,23 @@ class GeometryPlan:
     def _vectors(self, text: TokenizedText, tokenizer: TextTokenizer) -> tuple[TextVectors, tuple[int, ...]]:
         """Returns the vectors of a text, and the index of the word of each that is wanted by itself."""
         pieces = text.pieces(tokenizer)
-        groups: Sequence[NDArray[np.int64]]
-        names: Sequence[str]
         if self.query.pieces:
-            groups = [np.array([place]) for place in range(len(pieces))]
+            groups: Sequence[Sequence[int]] = [[place] for place in range(len(pieces))]
             names = [text.texts[piece.segment][piece.start : piece.end] or piece.text for piece in pieces]
         else:
             membership, words = words_of(pieces, text)
-            ends = np.cumsum(np.bincount(membership, minlength=len(words)))
-            groups, names = np.split(np.arange(len(pieces)), ends[:-1]), [word.text for word in words]
-        of_token = np.full(len(pieces), LEFT_OUT, dtype=np.int64)
-        count, wanted = 0, list[tuple[int, int]]()
+            groups, names = positions_of(membership.tolist(), len(words)), [word.text for word in words]
+        used, wanted = list[Sequence[int]](), list[tuple[int, int]]()
         for places, name in zip(groups, names, strict=True):
             special = pieces[places[0]].special
             if special and not self.query.special_tokens:
                 continue
             word = None if special else self._names.get(name.strip().casefold())
             if word is not None:
-                wanted.append((count, word))
-            of_token[places] = count
-            count += 1
-        return TextVectors(of_token, count, tuple(place for place, _ in wanted)), tuple(word for _, word in wanted)
+                wanted.append((len(used), word))
+            used.append(places)
+        vectors = TextVectors(Units.made(used, Pooling.MEAN), tuple(place for place, _ in wanted))
+        return vectors, tuple(word for _, word in wanted)
 
     @property
     def _moment_bytes(self) -> int:
@@ -153,7 +150,7 @@ class GeometryPlan:
     @property
     def compared_texts(self) -> int:
         """The texts of two or more vectors."""
-        return sum(vectors.count > 1 for vectors in self.vectors)
+        return sum(vectors.units.count > 1 for vectors in self.vectors)
 
     def describe(self, results: Sequence[GeometrySums]) -> Geometry:
         """Returns the sums over all texts. Raises FailedPrecondition for states that are not finite."""
@@ -161,7 +158,7 @@ class GeometryPlan:
         check_finite(arrays, "hidden states", "STATES_NOT_FINITE")
         vectors = np.stack([result.vectors for result in results]).sum(axis=0, dtype=np.float64)
         numbers = np.stack([result.numbers for result in results]).astype(np.float64)
-        compared = numbers[[one.count > 1 for one in self.vectors], :, 2]
+        compared = numbers[[one.units.count > 1 for one in self.vectors], :, 2]
         moments = [result.moments for result in results if result.moments is not None]
         layers = []
         for layer in self.query.layers:

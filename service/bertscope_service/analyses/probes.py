@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.span_states import Pooling, SpanStatesObserver
+from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
@@ -121,13 +122,13 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
     for text, tokenized in zip(texts, read, strict=True):
         places = _SpanPlaces(tokenized, tokenizer)
         found = [places.of(span) for span in text.spans]
-        used = [index for index, place in enumerate(found) if isinstance(place, tuple)]
+        used = [index for index, place in enumerate(found) if isinstance(place, range)]
         part.truncated += found.count(TRUNCATED)
         part.empty += found.count(EMPTY)
         if not used:
             continue
-        spans = np.array([found[index] for index in used], dtype=np.int64)
-        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, query.pooling, spans)))
+        spans = Units.made([place for place in found if isinstance(place, range)], query.pooling)
+        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, spans)))
         part.names += [tokenized.texts[span.segment][span.start : span.end] for span in (text.spans[index] for index in used)]
         labels.append(text.labels[used])
     if labels:
@@ -150,12 +151,12 @@ class _SpanPlaces:
                 self._pieces.setdefault(piece.segment, []).append((index, piece))
         self._starts = {segment: [piece.start for _, piece in own] for segment, own in self._pieces.items()}
 
-    def of(self, span: Span) -> tuple[int, int] | str:
-        """Returns the first piece of a span and the one after its last, or why it has none."""
+    def of(self, span: Span) -> range | str:
+        """Returns the positions of a span's pieces, or why it has none."""
         starts, pieces = self._starts.get(span.segment, []), self._pieces.get(span.segment, [])
         if self._tokenized.truncated:
             read = pieces[-1][1].end if pieces else 0
             if self._tokenized.texts[span.segment][max(read, span.start) : span.end].strip():
                 return TRUNCATED
         begin, end = bisect_left(starts, span.start), bisect_left(starts, span.end)
-        return (pieces[begin][0], pieces[end - 1][0] + 1) if begin < end else EMPTY
+        return range(pieces[begin][0], pieces[end - 1][0] + 1) if begin < end else EMPTY

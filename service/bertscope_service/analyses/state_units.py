@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from bertscope_service.analyses.word_maps import NOWHERE, Span, Word, refuse_empty, spans_of_pieces, words_of
+from bertscope_service.analyses.word_maps import Span, Word, positions_of, refuse_empty, spans_of_pieces, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.errors import InvalidArgument
 
@@ -44,25 +44,16 @@ def rows_of(
         return pieces, None
     if unit is Unit.WORD:
         membership, words = words_of(pieces, tokenized)
-        return words, _groups(membership.tolist(), len(words))
+        return words, positions_of(membership.tolist(), len(words))
     numbers = spans_of_pieces(tokenized, given.spans)
     refuse_empty(field, given.spans, set(numbers), tokenized)
     _refuse_cut(field, given.spans, pieces, tokenized)
-    groups = _groups(numbers, len(given.spans))
+    groups = positions_of(numbers, len(given.spans))
     rows = [
         Word(tokenized.texts[span.segment][span.start : span.end], span.start, span.end, [pieces[place] for place in group])
         for span, group in zip(given.spans, groups, strict=True)
     ]
     return rows, groups
-
-
-def _groups(numbers: Sequence[int], count: int) -> list[list[int]]:
-    """Returns the positions of each unit, by the number of each position's unit; NOWHERE for none."""
-    groups: list[list[int]] = [[] for _ in range(count)]
-    for place, number in enumerate(numbers):
-        if number != NOWHERE:
-            groups[number].append(place)
-    return groups
 
 
 def _refuse_cut(field: str, spans: Sequence[Span], pieces: Sequence[Piece], tokenized: TokenizedText) -> None:

@@ -71,6 +71,15 @@ def words_of(pieces: Sequence[Piece], tokenized: TokenizedText) -> tuple[NDArray
     return membership, words
 
 
+def positions_of(numbers: Sequence[int], count: int) -> list[list[int]]:
+    """Returns the positions of each unit, by the number of each position's unit; NOWHERE for none."""
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for place, number in enumerate(numbers):
+        if number != NOWHERE:
+            groups[number].append(place)
+    return groups
+
+
 def align(pieces: Sequence[Piece], spans: Sequence[Span]) -> Words:
     """Assigns pieces to words: those of the caller, and the tokenizer's for all other pieces.
 

@@ -48,7 +48,7 @@ def render_geometry(plan: GeometryPlan, results: Sequence[Any], model: LoadedMod
         compared_texts=plan.compared_texts,
         tokens=plan.tokens,
         truncated_texts=plan.truncated_texts,
-        vectors=sum(one.count for one in plan.vectors),
+        vectors=sum(one.units.count for one in plan.vectors),
         layers=map(_render_layer, found.layers),
         words=[
             geometry_pb2.WordGeometry(word=word, vectors=sums.vectors, directions=sums.directions.ravel().tolist())

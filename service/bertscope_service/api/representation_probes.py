@@ -13,11 +13,11 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.span_states import Pooling
+from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.probes import LabelledText, ProbePart, ProbePlan, ProbeQuery
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_input, check_items, check_numbers
-from bertscope_service.api.enums import meaning, members, numbers
+from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import (
     MAX_CLASSES,
     MAX_EPOCHS,
@@ -40,8 +40,8 @@ from bertscope_service.probing.training import Score, Settings
 
 Request = probes_pb2.TrainProbeRequest
 Response = probes_pb2.TrainProbeResponse
-POOLINGS = {Request.POOLING_UNSPECIFIED: Pooling.MEAN} | members(Pooling, Request.Pooling, "POOLING_")
-POOLING_NUMBERS = numbers(Pooling, Request.Pooling, "POOLING_")
+POOLING_NUMBERS = {one: Request.Pooling.Value(f"POOLING_{one.name}") for one in (Pooling.MEAN, Pooling.FIRST, Pooling.LAST)}
+POOLINGS = {Request.POOLING_UNSPECIFIED: Pooling.MEAN} | {number: one for one, number in POOLING_NUMBERS.items()}
 MIN_CLASSES = 2
 
 

@@ -10,12 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.observers.pooling import Units
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
-
-LEFT_OUT = -1
-"""The vector of a token that belongs to none."""
 
 SMALLEST_NORM = 1e-12
 """A shorter vector counts as one of zeros, which has no direction."""
@@ -23,11 +21,9 @@ SMALLEST_NORM = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextVectors:
-    """The vectors of a text: `of_token`, the vector that each token belongs to, or LEFT_OUT, int64 [tokens]; how many there
-    are; and those whose directions are wanted by themselves, ascending."""
+    """The vectors of a text, each the mean of a unit, and those whose directions are wanted by themselves, ascending."""
 
-    of_token: NDArray[np.int64]
-    count: int
+    units: Units
     wanted: tuple[int, ...] = ()
 
 
@@ -92,21 +88,12 @@ class GeometryObserver:
 
 
 class _Batch:
-    """The places of a batch's vectors on its device; vectors count over the whole batch."""
+    """The vectors of a batch on its device; they count over the whole batch."""
 
     def __init__(self, texts: Sequence[TextVectors], lengths: Sequence[int], device: torch.device) -> None:
-        counts = np.array([text.count for text in texts])
+        counts = np.array([text.units.count for text in texts])
         first = np.cumsum(counts) - counts
-        length = max(lengths)
-        places, members, wanted = [], [], []
-        for row, text in enumerate(texts):
-            tokens = np.flatnonzero(text.of_token != LEFT_OUT)
-            places.append(row * length + tokens)
-            members.append(first[row] + text.of_token[tokens])
-            wanted.append(first[row] + np.array(text.wanted, dtype=np.int64))
-        member = np.concatenate(members)
-        total = int(counts.sum())
-        sizes = np.bincount(member, minlength=total).clip(min=1)
+        wanted = [one + np.array(text.wanted, dtype=np.int64) for one, text in zip(first, texts, strict=True)]
 
         def place(array: NDArray[Any], dtype: type) -> torch.Tensor:
             return to_device(torch.from_numpy(np.ascontiguousarray(array, dtype=dtype)), device)
@@ -114,16 +101,12 @@ class _Batch:
         self.wanted_ends = np.cumsum([len(one) for one in wanted])[:-1]
         self.wanted = place(np.concatenate(wanted), np.int64)
         self.counts = place(counts.clip(min=1), np.float32)
-        self._total = total
-        self._places = place(np.concatenate(places), np.int64)
-        self._member = place(member, np.int64)
-        self._sizes = place(sizes, np.float32)
+        self._join = Units.in_batch([text.units for text in texts], max(lengths)).place(device)
         self._text = place(np.repeat(np.arange(len(texts)), counts), np.int64)
 
     def vectors(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the mean of the states of each vector's tokens, float32 [vectors, size]; hidden: [rows, length, size]."""
-        states = hidden.flatten(0, 1)[self._places].float()
-        return states.new_zeros((self._total, states.shape[1])).index_add_(0, self._member, states) / self._sizes[:, None]
+        return self._join(hidden.flatten(0, 1))
 
     def sums(self, values: torch.Tensor) -> torch.Tensor:
         """Returns the sums over the vectors of each text, [texts, ...]; values: [vectors, ...]."""

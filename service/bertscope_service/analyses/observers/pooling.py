@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import Self
 
 import numpy as np
@@ -41,6 +42,14 @@ class Units:
         sizes = [len(unit) for unit in units]
         positions = np.fromiter((place for unit in units for place in unit), np.int64, sum(sizes))
         return cls(positions, np.repeat(np.arange(len(units)), sizes), len(units), pooling)
+
+    @classmethod
+    def in_batch(cls, rows: Sequence[Self], length: int) -> Self:
+        """Joins the units of a batch's rows, all of one pooling; positions count over all rows, each of this `length`."""
+        positions = np.concatenate([one.positions + index * length for index, one in enumerate(rows)])
+        firsts = accumulate((one.count for one in rows), initial=0)
+        of = np.concatenate([one.of + first for one, first in zip(rows, firsts, strict=False)])
+        return cls(positions, of, sum(one.count for one in rows), rows[0].pooling)
 
     def place(self, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
         """Returns a function that joins states [pieces, size] -> [units, size], on the device."""
