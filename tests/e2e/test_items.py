@@ -10,7 +10,7 @@ from pathlib import Path
 import bertscope
 import pytest
 
-from tests.support.disturbance import COMMAND, during, rows_of
+from tests.support.disturbance import COMMAND, during, paused, rows_of
 from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
@@ -142,7 +142,12 @@ def test_a_replaced_model_is_not_mixed(
 
         command = arguments(server, texts, output)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-            during(output, 1, lambda: load(other)).join()
+
+            def replace() -> None:
+                with paused(running):
+                    load(other)
+
+            during(output, 1, replace).join()
             _, err = running.communicate(timeout=300)
         assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
         kept = output.read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 import bertscope
 import pytest
 
-from tests.support.disturbance import COMMAND, during, rows_of
+from tests.support.disturbance import COMMAND, during, paused, rows_of
 from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
@@ -176,7 +176,12 @@ def test_a_replaced_model_is_refused(
             client.load_model("tiny", source=str(source), replace=True, timeout=90)
 
         with job.begin(server.target, folder) as running:
-            during(folder / job.grows, 1, lambda: load(other)).join()
+
+            def replace() -> None:
+                with paused(running):
+                    load(other)
+
+            during(folder / job.grows, 1, replace).join()
             _, err = running.communicate(timeout=300)
         assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
         kept = written(folder)

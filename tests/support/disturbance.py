@@ -1,8 +1,11 @@
 """Disturbs the command while it writes rows."""
 
+import signal
+import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.process import wait_until
@@ -24,3 +27,13 @@ def during(path: Path, rows: int, event: Callable[[], object]) -> threading.Thre
     thread = threading.Thread(target=wait)
     thread.start()
     return thread
+
+
+@contextmanager
+def paused(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Stops a process meanwhile: it cannot end before what takes longer than all its answers."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
