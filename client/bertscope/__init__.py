@@ -64,7 +64,7 @@ from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPredi
 from bertscope.client import Client
 from bertscope.client.ablation import HeadSweep
 from bertscope.client.benchmark import StudyBenchmark
-from bertscope.cloze import FilledMask, FilledText, FilledTexts, Prediction
+from bertscope.cloze.answers import FilledMask, FilledText, FilledTexts, Prediction
 from bertscope.compression.messages import CompressionProgress
 from bertscope.compression.steps import (
     eliminate_tokens,

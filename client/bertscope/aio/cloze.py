@@ -12,12 +12,8 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.candidates import asked_cloze, with_cloze_items
 from bertscope.choices import Decoding
-from bertscope.cloze import (
-    FilledText,
-    FilledTexts,
-    fill_mask_request,
-    read_cloze,
-)
+from bertscope.cloze.answers import FilledText, FilledTexts, read_cloze
+from bertscope.cloze.questions import fill_mask_request
 from bertscope.models import Model
 from bertscope.v1 import cloze_pb2
 

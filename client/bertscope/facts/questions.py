@@ -127,6 +127,8 @@ def asked_facts(facts: Fact | Iterable[Fact], relations: Mapping[str, FactRelati
     found = _checked(given, relations)
     if isinstance(given, Sized):
         checked = list(found)
+        if not checked:
+            raise invalid_argument("facts", "is empty; give at least one")
         return Asked(iter(checked), len(checked))
     return Asked(found, None)
 

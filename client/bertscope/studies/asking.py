@@ -11,7 +11,7 @@ from typing import Any
 from bertscope._display import short_repr
 from bertscope._rpc.splitting import OnRejected
 from bertscope.choices import Scoring
-from bertscope.cloze import FilledText
+from bertscope.cloze.answers import FilledText
 from bertscope.errors import InvalidArgument
 from bertscope.items.sources import Item
 from bertscope.models import Model

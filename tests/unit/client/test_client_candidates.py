@@ -6,7 +6,8 @@ import bertscope
 import pytest
 from bertscope.candidates import ClozeItem, asked_cloze, with_cloze_items
 from bertscope.cli.views.cloze import print_answer
-from bertscope.cloze import fill_mask_request, read_cloze, read_filled_texts
+from bertscope.cloze.answers import read_cloze, read_filled_texts
+from bertscope.cloze.questions import fill_mask_request
 from bertscope.items.naming import with_places
 from bertscope.v1 import cloze_pb2
 from rich.console import Console

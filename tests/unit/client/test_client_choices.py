@@ -6,11 +6,11 @@ from typing import Any, get_args
 
 import bertscope
 import pytest
-from bertscope import cloze
 from bertscope._messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES
 from bertscope._rpc import channel
 from bertscope.ablation import requests as ablation_requests
 from bertscope.benchmark import requests as benchmark_requests
+from bertscope.cloze import questions as cloze
 from bertscope.v1 import ablation_pb2, attention_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
 
 CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {

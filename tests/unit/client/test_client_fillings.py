@@ -9,7 +9,8 @@ import bertscope
 import pytest
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import json_text
-from bertscope.cloze import FilledTexts, fill_mask_request, read_filled_texts
+from bertscope.cloze.answers import FilledTexts, read_filled_texts
+from bertscope.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2, common_pb2
 from rich.console import Console
 

@@ -5,7 +5,8 @@ import io
 import pytest
 from bertscope.candidates import ClozeItem
 from bertscope.cli.views.cloze import document, print_answer
-from bertscope.cloze import fill_mask_request, read_cloze
+from bertscope.cloze.answers import read_cloze
+from bertscope.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2
 from rich.console import Console
 

@@ -13,7 +13,7 @@ from bertscope._rpc import channel, health
 from bertscope.classification import read_classified_texts
 from bertscope.cli.views.models import document, print_models
 from bertscope.client.streams import last
-from bertscope.cloze import FilledTexts, read_filled_texts
+from bertscope.cloze.answers import FilledTexts, read_filled_texts
 from bertscope.models import Model, Models, read_load_event, read_model
 from bertscope.v1 import (
     ablation_pb2,

@@ -11,7 +11,7 @@ from bertscope import interventions
 from bertscope._messages import asked_inputs, asked_texts, with_items
 from bertscope.attention.maps import extract_attention_request
 from bertscope.classification import classify_request
-from bertscope.cloze import fill_mask_request
+from bertscope.cloze.questions import fill_mask_request
 from bertscope.models import load_model_request, model_name, unload_model_request
 from bertscope.v1 import attention_pb2, common_pb2
 

@@ -25,7 +25,7 @@ from bertscope.cli.views.output import Failure, console, printable, probability,
 from bertscope.cli.views.patterns import attention_patterns
 from bertscope.cli.views.sweep import print_sweep
 from bertscope.client import Client
-from bertscope.cloze import FilledText
+from bertscope.cloze.answers import FilledText
 from bertscope.errors import DeadlineExceeded
 from bertscope.interventions import HeadIntervention, zero
 from bertscope.models import Model

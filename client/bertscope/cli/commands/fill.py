@@ -21,7 +21,7 @@ from bertscope.cli.options.texts import answer_texts, read_texts
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import UsageError, console
 from bertscope.client import Client
-from bertscope.cloze import FilledText
+from bertscope.cloze.answers import FilledText
 from bertscope.errors import invalid_argument
 from bertscope.files import ItemKind
 

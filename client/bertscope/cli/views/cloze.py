@@ -11,7 +11,7 @@ from rich.text import Text
 
 from bertscope.cli.options.texts import provenance_once
 from bertscope.cli.views.output import bar, printable, probability, table
-from bertscope.cloze import FilledMask, FilledText
+from bertscope.cloze.answers import FilledMask, FilledText
 
 
 def document(answers: list[FilledText]) -> dict[str, Any]:

@@ -1,40 +1,25 @@
-"""Cloze queries: the request of FillMask, its reply and its table."""
+"""The answers of FillMask: texts, their masks and what fills them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
-from bertscope import _validation
-from bertscope._display import data_frame, short_repr
+from bertscope._display import short_repr
 from bertscope._lazy import ReadOnUse, made
 from bertscope._messages import (
-    Interventions,
-    Numbers,
-    head_interventions,
     provenance,
-    values,
 )
 from bertscope.candidates import ClozeItem
-from bertscope.choices import Decoding
+from bertscope.cloze.tables import cloze_table
 from bertscope.errors import InvalidReply
 from bertscope.fillings import Filling, read_filling
-from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Results
 from bertscope.v1 import cloze_pb2
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PREDICTION_COLUMNS = [
-    "text", "mask", "start", "end", "order", "token",
-    "probability", "log_probability", "candidate_probability", "rank",
-]  # fmt: skip
-PAIR_COLUMNS = ["text_pair", "segment", "next_sentence_probability"]
-FILLING_COLUMNS = ["text", "order", "filled", "tokens", "pieces", "log_probability", "mean_log_probability"]
-
-DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 
 
 @dataclass(frozen=True)
@@ -132,7 +117,7 @@ class FilledText(ReadOnUse):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each prediction or filling; columns as `FilledTexts.to_pandas`."""
-        return _table([self])
+        return cloze_table([self])
 
     def to_row(self) -> dict[str, Any]:
         """Returns the columns of `write_items`: lists of the predictions of each mask, of the joint fillings of all masks, and
@@ -169,42 +154,7 @@ class FilledTexts(Results[FilledText]):
 
         Pairs add text_pair and next_sentence_probability, and segment (of the mask) or filled_pair. A pair without a mask has a
         row too, in which the columns of predictions are missing. Needs the extra "pandas"."""
-        return _table(self)
-
-
-def fill_mask_request(
-    *,
-    model: str | Model | None,
-    top_k: SupportsIndex | None,
-    candidates: str | Iterable[str] | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-    decoding: Decoding | None = None,
-    beam_width: SupportsIndex | None = None,
-    max_pieces: SupportsIndex | None = None,
-    piece_ids: Numbers | None = None,
-    logits: bool = False,
-    next_sentence: bool = False,
-) -> cloze_pb2.FillMaskRequest:
-    """Returns the request of FillMask, without its texts."""
-    words = None if candidates is None else _validation.not_empty("candidates", _validation.texts("candidates", candidates))
-    return cloze_pb2.FillMaskRequest(
-        model=model_name("model", model),
-        top_k=None if top_k is None else _validation.uint32("top_k", top_k),
-        candidates=words,
-        interventions=head_interventions(interventions),
-        reference_texts=_validation.texts("reference_texts", reference_texts),
-        truncate=_validation.flag("truncate", truncate),
-        decoding=cloze_pb2.MASK_DECODING_UNSPECIFIED
-        if decoding is None
-        else _validation.choice("decoding", decoding, DECODINGS),
-        beam_width=None if beam_width is None else _validation.uint32("beam_width", beam_width),
-        max_pieces=None if max_pieces is None else _validation.uint32("max_pieces", max_pieces),
-        piece_ids=_validation.uint32s("piece_ids", piece_ids),
-        logits=_validation.flag("logits", logits),
-        next_sentence=_validation.flag("next_sentence", next_sentence),
-    )
+        return cloze_table(self)
 
 
 def read_cloze(items: Sequence[ClozeItem], response: cloze_pb2.FillMaskResponse) -> FilledTexts:
@@ -263,51 +213,3 @@ def _read_logits(messages: Sequence[cloze_pb2.Prediction], predictions: Sequence
         for message, prediction in zip(messages, predictions, strict=True):
             if message.HasField("logit"):
                 prediction.__dict__["logit"] = message.logit
-
-
-def _table(results: Iterable[FilledText]) -> pd.DataFrame:
-    """Returns a row for each prediction, or for each filling if there are any."""
-    results = list(results)
-    if any(result.fillings for result in results):
-        return _fillings_table(results)
-    table = data_frame([row for result in results for row in _rows(result)], [*PREDICTION_COLUMNS, *PAIR_COLUMNS, "logit"])
-    table = table.astype({"candidate_probability": "float64", "rank": "Int64"})
-    if any(result.text_pair is not None for result in results):
-        numbers = dict.fromkeys(("mask", "start", "end", "order", "segment"), "Int64")
-        shares = dict.fromkeys(("probability", "log_probability", "next_sentence_probability"), "float64")
-        table = table.astype(numbers | shares)
-    else:
-        table = table.drop(columns=PAIR_COLUMNS)
-    return table.drop(columns="logit") if table["logit"].isna().all() else table.astype({"logit": "float64"})
-
-
-def _rows(result: FilledText) -> Iterator[tuple[object, ...]]:
-    """Yields a row for each prediction of a text, and one for a pair without a mask."""
-    for index, mask in enumerate(result.masks):
-        for order, word in enumerate(mask.predictions, start=1):
-            yield (
-                *(result.text, index, mask.start, mask.end, order, word.token, word.probability, word.log_probability),
-                *(word.candidate_probability, word.rank, result.text_pair, mask.segment),
-                *(result.next_sentence_probability, word.logit),
-            )
-    if result.text_pair is not None and not result.masks:
-        missing = (None,) * (len(PREDICTION_COLUMNS) - 1)
-        yield (result.text, *missing, result.text_pair, None, result.next_sentence_probability, None)
-
-
-def _fillings_table(results: Sequence[FilledText]) -> pd.DataFrame:
-    """Returns a row for each filling, and one for a pair without a mask."""
-    rows: list[tuple[object, ...]] = []
-    for result in results:
-        filled_pair: Sequence[str | None] = result.filled_pair or [None] * len(result.fillings)
-        for order, (filling, filled, pair) in enumerate(zip(result.fillings, result.filled, filled_pair, strict=True), start=1):
-            pieces = tuple(span.pieces for span in filling.spans)
-            own = (order, filled, filling.tokens, pieces, filling.log_probability, filling.mean_log_probability)
-            rows.append((result.text, *own, result.text_pair, pair, result.next_sentence_probability))
-        if result.text_pair is not None and not result.masks:
-            rows.append((result.text, *(None,) * 6, result.text_pair, None, result.next_sentence_probability))
-    columns = ["text_pair", "filled_pair", "next_sentence_probability"]
-    table = data_frame(rows, [*FILLING_COLUMNS, *columns])
-    if all(result.text_pair is None for result in results):
-        return table.drop(columns=columns)
-    return table.astype({"order": "Int64", "next_sentence_probability": "float64"})

@@ -1,0 +1,1 @@
+"""Fills masks: the request of FillMask, its answers and their table."""
