@@ -139,6 +139,7 @@ from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbePart, ProbeProgress, ProbeResult
+from bertscope.representations.state_files import WrittenStates, write_states
 from bertscope.representations.states import HiddenStates, StatesInput
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
@@ -307,6 +308,7 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "WrittenItems",
+    "WrittenStates",
     "__version__",
     "attention_page",
     "conditional",
@@ -371,5 +373,6 @@ __all__ = [
     "uniform",
     "weight_only",
     "write_items",
+    "write_states",
     "zero",
 ]

@@ -25,6 +25,7 @@ from bertscope.cli.commands import (
     relations,
     score,
     service,
+    states,
     study,
     sweep,
     token,
@@ -43,6 +44,7 @@ app.command("facts")(facts.facts)
 app.command("score")(score.score)
 app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
+app.command("states")(states.states)
 app.command("geometry")(geometry.geometry)
 app.command("lens")(lens.lens)
 app.command("probe")(probe.probe)

@@ -58,7 +58,7 @@ class RowFile:
         self._added = 0
         self.columns: tuple[str, ...] | None = None
         try:
-            self._lock()
+            locked(self._file, self.path)
         except BaseException:
             os.close(self._file)
             raise
@@ -125,14 +125,16 @@ class RowFile:
             if complete or (self._unpacked and not self._added):
                 self._grows.unlink()
 
-    def _lock(self) -> None:
-        if fcntl is None:
-            return  # type: ignore[unreachable]
-        try:
-            with suppress(InterruptedError):
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FailedPrecondition(f"another process writes {self.path}; let it end", reason="CLIENT_SIDE") from None
+
+def locked(file: int, path: Path) -> None:
+    """Locks an open file until it is closed. Raises FailedPrecondition if another process writes it."""
+    if fcntl is None:
+        return  # type: ignore[unreachable]
+    try:
+        with suppress(InterruptedError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise FailedPrecondition(f"another process writes {path}; let it end", reason="CLIENT_SIDE") from None
 
 
 def other_columns(path: Path, before: Sequence[str], now: Sequence[str]) -> InvalidArgument:

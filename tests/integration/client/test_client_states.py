@@ -1,11 +1,14 @@
 """`extract_hidden_states` of both clients."""
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import bertscope
 import numpy as np
 import pytest
+from bertscope.cli.app import run
 
 from tests.support.harness import Host
 
@@ -78,3 +81,74 @@ def test_attention_in_bfloat16(host: Host) -> None:
         (narrow,) = client.extract_attention("The cat sat.", model="bert", dtype="bfloat16")
     assert narrow.attention.dtype == np.float32
     np.testing.assert_allclose(narrow.attention, wide.attention, rtol=2**-8)
+
+
+LONG = "the cat " * 60
+
+
+def test_the_command_writes_what_the_client_gets(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, output = tmp_path / "in.jsonl", tmp_path / "out.npy"
+    rows = [{"text": f"The cat {number} sat.", "spans": [[0, 3], [4, 7]]} for number in range(300)]
+    rows[7] |= {"text": LONG, "spans": [[0, 3]]}
+    rows[9] |= {"spans": "none"}
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["states", "--texts", str(table), "--target", host.target, "--model", "bert", "--layers", "4,0"]
+
+    def command(*more: str) -> tuple[int, str, str]:
+        return run([*asked, *more]), *capsys.readouterr()
+
+    assert command("--unit", "span", "--output", str(output)) == (
+        1,
+        "",
+        f"bertscope: {table}, line 10: spans: must be a list: [[0, 5], [24, 30]]\n",
+    )
+    code, out, err = command("--output", str(output))
+    assert (code, out) == (1, "") and err.startswith("bertscope: line 8") and not output.exists()
+    code, out, err = command("--unit", "span", "--output", str(output), "--skip-broken", "--dtype", "bfloat16")
+    assert (code, len(err.splitlines())) == (0, 2), err
+    assert out.startswith(f"wrote {output}: 596 rows of 298 texts, 2 layers of 32 numbers, float32, ")
+    assert "; left out 2 texts\n" in out
+    with bertscope.Client(host.target) as client:
+        marked = bertscope.StatesInput("The cat 299 sat.", [(0, 3), (4, 7)])
+        (last,) = client.extract_hidden_states([marked], model="bert", layers=[4, 0], unit="span", dtype="bfloat16")
+    written = np.load(output)
+    assert written.shape == (596, 2, 32)
+    np.testing.assert_allclose(written[-2:], last.states.transpose(1, 0, 2), atol=1e-2)
+    assert json.loads(output.with_name("out.npy.jsonl").read_text().splitlines()[-1]) == {
+        "index": 595,
+        "line": 300,
+        "row": 1,
+        "token": "cat",
+        "segment": 0,
+        "start": 4,
+        "end": 7,
+    }
+    assert command("--output", str(output))[2] == (
+        f"bertscope: {output} exists; put another in its place by --replace, or write to another file\n"
+    )
+
+
+def test_the_command_shows_texts(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["states", "--target", host.target, "--model", "bert"]
+    assert run([*asked, "The cat.", "--pair", "A dog.", "--layers", "0,4"]) == 0
+    out = capsys.readouterr().out
+    assert "The cat. | A dog." in out and "states [2, 9, 32] float32" in out
+    assert run([*asked, "The cat.", "--unit", "text", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert np.array(document["results"][0]["states"]).shape == (5, 1, 32)
+    assert document["provenance"]["model"] == "bert"
+    treebank, output = tmp_path / "a.conllu", tmp_path / "out.safetensors"
+    word = "1\tCats\tcat\tNOUN\t_\t_\t0\troot\t_\tSpaceAfter=No\n2\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_\n\n"
+    treebank.write_text(f"# text = Cats!\n{word}" * 2)
+    assert run([*asked, "--texts", str(treebank), "--output", str(output), "--unit", "word"]) == 0
+    assert "8 rows of 2 texts, 5 layers of 32 numbers" in capsys.readouterr().out
+    for wrong in (
+        ["a", "--unit", "span"],
+        ["a", "--skip-broken"],
+        ["a", "--json", "--output", "b.npy"],
+        ["a", "--limit", "3"],
+        ["a", "--texts", "b.txt"],
+        ["a", "b", "--pair", "c"],
+    ):
+        assert run([*asked, *wrong]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1

@@ -16,6 +16,7 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     (r"\ballow more with timeout=", "allow more with --timeout"),
     (r"\btimeout: ", "--timeout: "),
     (r"by resume=True", "by --resume"),
+    (r"by replace=True", "by --replace"),
     (r"^output: ", "--output "),
     (r"(?<![-\w])(?:objective\.)?truncate(?![-\w])", "--truncate"),
     (r"(?<![-\w])(?:objective\.\w+\.)?skip_multi_piece\b", "--skip-multi-piece"),

@@ -1,0 +1,195 @@
+"""`bertscope states`: the hidden states of texts, shown or written to files of any size."""
+
+import json as json_format
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from bertscope import files
+from bertscope.attention.treebanks import read_conllu
+from bertscope.cli import options
+from bertscope.cli.options import specifications
+from bertscope.cli.options.describing import TREEBANK
+from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.items import ItemSource, LeftOut, Place, SkipBroken, stopped_in_one_line
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.options.sources import source_of
+from bertscope.cli.options.texts import answer_texts, read_texts
+from bertscope.cli.views.files import require_output
+from bertscope.cli.views.output import UsageError, console
+from bertscope.cli.views.progress import answering
+from bertscope.cli.views.states import document, print_states, print_written
+from bertscope.client import Client
+from bertscope.errors import invalid_argument
+from bertscope.files import ItemKind
+from bertscope.items.sources import Items, ItemStream
+from bertscope.representations.state_files import write_states
+from bertscope.representations.state_formats import STATE_FORMATS, format_of
+from bertscope.representations.states import StatesInput
+from bertscope.results import TextsProgress
+from bertscope.table_rows import Row
+
+
+def _marked(row: Row) -> StatesInput:
+    """Returns a text with its spans: [[start, end], ...], or [start, end, 1] in the second text."""
+    spans = row["spans"]
+    if isinstance(spans, str):
+        try:
+            spans = json_format.loads(spans)
+        except ValueError:
+            raise invalid_argument("spans", "must be a list: [[0, 5], [24, 30]]") from None
+    if not isinstance(spans, list):
+        raise invalid_argument("spans", "must be a list: [[0, 5], [24, 30]]")
+    return StatesInput(files.INPUTS.item(row), spans)
+
+
+MARKED = ItemKind(("text", "spans"), ("text_pair",), _marked)
+"""A text or a pair and its spans: columns "text", "spans", and "text_pair" if there is one."""
+
+
+@grouped
+def states(
+    server: ServerOptions,
+    base: InterventionOptions,
+    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None,
+    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with the one TEXT.")] = None,
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='.txt, .conllu, or columns "text", maybe "text_pair", of a table.'),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option("--layer", "--layers", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set."),
+    ] = None,
+    unit: Annotated[
+        Literal["piece", "word", "span", "text"],
+        typer.Option("--unit", help='What has a state; spans are [[start, end], ...] in the file\'s column "spans".'),
+    ] = "piece",
+    pooling: Annotated[
+        Literal["mean", "first", "last", "max"] | None,
+        typer.Option("--pooling", help="How the pieces of a word, span or text are joined; mean unless set."),
+    ] = None,
+    dtype: Annotated[
+        Literal["float32", "float16", "bfloat16"],
+        typer.Option("--dtype", help="Numbers as they are sent; bfloat16 is written as float32, which has its values."),
+    ] = "float32",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write the states: .parquet, .npy or .safetensors.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Put the file in the place of one that exists.")] = False,
+    skip_broken: SkipBroken = False,
+    truncate: options.Truncate = False,
+    model: options.ModelName = None,
+    timeout: options.LongTimeout = None,
+    json: options.Json = False,
+) -> None:
+    """Show the hidden states of texts: how many, how long. With --output, write them, of as many texts as there are.
+
+    The file appears when it is whole, and not at all if the run ends before.
+    """
+    if output is None and (replace or skip_broken):
+        raise UsageError("--replace and --skip-broken go with --output FILE")
+    if output is not None and json:
+        raise UsageError("--json prints the states, and --output writes them; leave one of them out")
+    if unit == "span" and (texts is None or texts.suffix.lower() == TREEBANK):
+        raise UsageError('--unit span goes with --texts FILE, a table with a column "spans"')
+    require_output(output, STATE_FORMATS)
+    if output is not None:
+        format_of(output)
+    left_out = LeftOut()
+    items, place = _items(texts, columns, limit, text or [], pair, spans=unit == "span", left_out=left_out, skip=skip_broken)
+    asked: dict[str, Any] = {
+        "layers": specifications.numbers("--layer", layer),
+        "unit": unit,
+        "pooling": pooling,
+        "dtype": dtype,
+        "interventions": base.interventions(),
+        "reference_texts": base.reference_texts(),
+        "truncate": truncate,
+    }
+    with server.connect(timeout) as client:
+        if output is not None:
+            _write(client, output, items, place, left_out, replace, skip_broken, model=model, timeout=timeout, **asked)
+            return
+        ask = partial(client.extract_hidden_states, model=model, timeout=timeout, **asked)
+        given = ((item.number, item.value) for item in items)
+        answer_texts(given, ask, show=partial(print_states, console()), document=document if json else None)
+
+
+def _items(
+    path: Path | None,
+    columns: str | None,
+    limit: int | None,
+    texts: list[str],
+    pair: str | None,
+    *,
+    spans: bool,
+    left_out: LeftOut,
+    skip: bool,
+) -> tuple[Items[Any], Place]:
+    """Returns the texts of a file, of the arguments or of the lines of stdin, and the function that names their places."""
+    if path is None:
+        if columns or limit:
+            raise UsageError("--columns and --limit go with --texts")
+        if pair is not None and (len(texts) != 1 or texts == ["-"]):
+            raise UsageError("--pair goes with exactly one TEXT")
+        return ItemStream(_given(texts, pair)), lambda item: f"text {item.number}"
+    if texts or pair is not None:
+        raise UsageError("give either TEXT or --texts FILE")
+    if path.suffix.lower() == TREEBANK:
+        sentences = source_of(path, lambda: read_conllu(path, limit=limit))
+        for line in sentences.left_out:
+            left_out.broken(invalid_argument(str(path), line))
+        return ItemStream([each.text for each in sentences.items]), lambda item: sentences.places[item.number - 1]
+    kind: ItemKind[Any] = MARKED if spans else files.INPUTS
+    source = ItemSource(path, kind, columns, limit).read(left_out.broken if skip else None)
+    return source, lambda item: f"{path}, line {item.number}"
+
+
+def _given(texts: list[str], pair: str | None) -> Iterator[Any]:
+    for _, text in read_texts(texts):
+        yield text if pair is None else (text, pair)
+
+
+def _write(
+    client: Client,
+    output: Path,
+    items: Items[Any],
+    place: Place,
+    left_out: LeftOut,
+    replace: bool,
+    skip_broken: bool,
+    **asked: Any,
+) -> None:
+    """Writes the states, and says what is in the files. A run that ends before its time is one line."""
+    answered: list[TextsProgress] = []
+
+    def how() -> str:
+        if not answered:
+            return ""
+        of = "" if items.total is None else f" of {items.total}"
+        return f"; nothing was written to {output}, which appears when it is whole: {answered[-1].done}{of} texts were answered"
+
+    with stopped_in_one_line(output, how), answering("extracting") as show:
+
+        def progress(event: TextsProgress) -> None:
+            answered[:] = [event]
+            show(event)
+
+        rejected = left_out.rejected(place) if skip_broken else None
+        written = write_states(
+            *(output, items, client.extract_hidden_states),
+            options=asked,
+            replace=replace,
+            on_rejected=rejected,
+            on_progress=progress,
+        )
+    print_written(console(), written, left_out.number)
