@@ -136,7 +136,7 @@ def test_the_command_shows_texts(host: Host, tmp_path: Path, capsys: pytest.Capt
     assert run([*asked, "The cat.", "--unit", "text", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert np.array(document["results"][0]["states"]).shape == (5, 1, 32)
-    assert document["provenance"]["model"] == "bert"
+    assert document["provenance"]["model"] == "models/bert"
     treebank, output = tmp_path / "a.conllu", tmp_path / "out.safetensors"
     word = "1\tCats\tcat\tNOUN\t_\t_\t0\troot\t_\tSpaceAfter=No\n2\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_\n\n"
     treebank.write_text(f"# text = Cats!\n{word}" * 2)
