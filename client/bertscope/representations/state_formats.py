@@ -33,7 +33,7 @@ ABOUT = ".json"
 LINES = JsonLines()
 
 About = Mapping[str, str]
-"""What all rows of a file share: the model, the options."""
+"""Values that all rows of a file share: the model, the options."""
 
 
 class StatesWriter(Protocol):
