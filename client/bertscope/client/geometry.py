@@ -10,7 +10,8 @@ from bertscope._messages import Inputs, Interventions, Numbers, asked_inputs, te
 from bertscope._rpc.splitting import OnRejected
 from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.models import Model
-from bertscope.representations.geometry import GeometryDescription, describe_geometry_request, read_geometry
+from bertscope.representations.geometry import GeometryDescription
+from bertscope.representations.geometry_replies import describe_geometry_request, read_geometry
 from bertscope.v1 import representation_geometry_pb2
 
 

@@ -1,4 +1,4 @@
-"""Describes where the hidden states of each layer lie: the request of DescribeGeometry, its replies and their sum."""
+"""Describes where the hidden states of each layer lie, from sums over texts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscope import _validation
 from bertscope._display import data_frame, table_html
-from bertscope._messages import Interventions, Numbers, head_interventions, provenance
 from bertscope._validation import TextOrPair
-from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.merging import added, numbers, require_same, same_weights
-from bertscope.models import Model, model_name
+from bertscope.errors import invalid_argument
+from bertscope.merging import added, require_same, same_weights
 from bertscope.results import Provenance
-from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,7 +237,8 @@ def mean_cosines(directions: Vector, count: int) -> Vector:
 
 def geometry_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]]:
     """Returns the columns of `GeometryDescription.to_pandas`; needs no pandas."""
-    shares = np.sort(description.dimension_shares(), axis=1)[:, ::-1]
+    shares = description.dimension_shares()
+    descending = np.sort(shares, axis=1)[:, ::-1]
     columns: dict[str, npt.NDArray[Any]] = {
         "layer": np.array(description.layers),
         "vectors": np.full(len(description.layers), description.vectors),
@@ -250,9 +247,9 @@ def geometry_columns(description: GeometryDescription) -> dict[str, npt.NDArray[
         "similarity_in_texts_adjusted": description.similarity_in_texts(adjusted=True),
         "norm": description.norm(),
         "norm_deviation": description.norm_deviation(),
-        "largest_dimension": description.dimension_shares().argmax(axis=1),
-        "largest_dimension_share": shares[:, 0],
-        "largest_three_share": shares[:, :3].sum(axis=1),
+        "largest_dimension": shares.argmax(axis=1),
+        "largest_dimension_share": descending[:, 0],
+        "largest_three_share": descending[:, :3].sum(axis=1),
     }
     if description.words:
         columns["self_similarity"] = description.self_similarity()
@@ -300,81 +297,3 @@ def document(description: GeometryDescription) -> dict[str, Any]:
         ],
         "provenance": dataclasses.asdict(description.provenance),
     }
-
-
-def describe_geometry_request(
-    *,
-    model: str | Model | None,
-    layers: Numbers | None,
-    pieces: bool,
-    special_tokens: bool,
-    words: str | Iterable[str],
-    second_moments: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> geometry_pb2.DescribeGeometryRequest:
-    """Returns the request of DescribeGeometry, without its inputs."""
-    return geometry_pb2.DescribeGeometryRequest(
-        model=model_name("model", model),
-        layers=_validation.uint32s("layers", layers),
-        pieces=_validation.flag("pieces", pieces),
-        special_tokens=_validation.flag("special_tokens", special_tokens),
-        words=_validation.texts("words", words),
-        second_moments=_validation.flag("second_moments", second_moments),
-        interventions=head_interventions(interventions),
-        reference_texts=_validation.texts("reference_texts", reference_texts),
-        truncate=_validation.flag("truncate", truncate),
-    )
-
-
-def read_geometry(
-    message: geometry_pb2.DescribeGeometryResponse, request: geometry_pb2.DescribeGeometryRequest
-) -> GeometryDescription:
-    """Returns the geometry of the texts of one call. Raises InvalidReply for a reply that breaks the contract."""
-    if not message.layers or (not message.vectors and message.compared_texts):
-        raise InvalidReply("the server sent the geometry of no layer")
-    size = len(message.layers[0].directions)
-    words: dict[str, WordDirections] = {}
-    for entry in message.words:
-        if entry.word >= len(request.words) or request.words[entry.word] in words or not entry.vectors:
-            raise InvalidReply("the server sent a word that was not requested, twice, or without vectors")
-        sums = numbers(entry.directions, (len(message.layers), size), "a word's directions")
-        words[request.words[entry.word]] = WordDirections(entry.vectors, sums)
-    return GeometryDescription(
-        layers=tuple(layer.layer for layer in message.layers),
-        texts=message.texts,
-        compared_texts=message.compared_texts,
-        tokens=message.tokens,
-        truncated_texts=message.truncated_texts,
-        vectors=message.vectors,
-        sums=_layer_sums(message, size, moments=request.second_moments),
-        words=words,
-        pieces=request.pieces,
-        provenance=provenance(message.provenance),
-    )
-
-
-def _layer_sums(message: geometry_pb2.DescribeGeometryResponse, size: int, *, moments: bool) -> LayerSums:
-    def stacked(name: str) -> Vector:
-        return np.array([numbers(getattr(layer, name), (size,), name) for layer in message.layers])
-
-    def single(name: str) -> Vector:
-        return np.array([getattr(layer, name) for layer in message.layers], np.float64)
-
-    products = None
-    if moments:
-        triangles = [np.frombuffer(layer.second_moments.data, "<f4").astype(np.float64) for layer in message.layers]
-        if any(len(triangle) != size * (size + 1) // 2 for triangle in triangles):
-            raise InvalidReply("the server sent second moments of another size")
-        products = np.array(triangles)
-    return LayerSums(
-        directions=stacked("directions"),
-        direction_squares=stacked("direction_squares"),
-        components=stacked("components"),
-        norms=single("norms"),
-        norm_squares=single("norm_squares"),
-        similarities=single("similarities_to_mean"),
-        similarity_squares=single("similarity_squares"),
-        moments=products,
-    )

@@ -7,7 +7,7 @@ import typer
 
 from bertscope.cli import options
 from bertscope.cli.options import specifications
-from bertscope.cli.options.describing import described_source
+from bertscope.cli.options.describing import TextFileOptions
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.server import ServerOptions
@@ -24,15 +24,8 @@ from bertscope.representations.geometry import document, frequent_words, geometr
 def geometry(
     server: ServerOptions,
     base: InterventionOptions,
+    file: TextFileOptions,
     text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None,
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='.txt, .conllu, or columns "text", maybe "text_pair" of a table.'),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
     layer: Annotated[
         list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set.")
     ] = None,
@@ -65,7 +58,7 @@ def geometry(
     require_table(word_output)
     if dark and plot is None:
         raise UsageError("--dark goes with --plot")
-    source = described_source(texts, columns, limit, text or [])
+    source = file.source(text or [])
     words = [*(word or []), *(frequent_words(source.items, frequent) if frequent else [])]
     if word_output is not None and not words:
         raise UsageError("--word-output goes with --word or --frequent")

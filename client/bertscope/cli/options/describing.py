@@ -1,4 +1,4 @@
-"""Defines the options of `bertscope attention --describe`, and reads its texts."""
+"""Defines the options of texts to describe, in a file or not, and those of `bertscope attention --describe`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,40 @@ TREEBANK = ".conllu"
 
 
 @dataclass(frozen=True)
-class DescribeOptions:
+class TextFileOptions:
+    """A file of texts or pairs."""
+
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='.txt, .conllu, or columns "text", maybe "text_pair" of a table.'),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+    ] = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts of the file.")] = None
+
+    def source(self, texts: list[str], pair: str | None = None) -> Source[TextOrPair]:
+        """Returns the texts or pairs: of arguments, of the file, or of the lines of stdin."""
+        if self.texts is None:
+            if self.columns or self.limit:
+                raise UsageError("--columns and --limit go with --texts")
+            if pair is not None and (len(texts) != 1 or texts == ["-"]):
+                raise UsageError("--pair goes with exactly one TEXT")
+            read = [*read_texts(texts)]
+            places = [f"TEXT {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
+            return Source([text if pair is None else (text, pair) for _, text in read], places)
+        path = self.texts
+        if texts or pair is not None:
+            raise UsageError("give either TEXT or --texts FILE")
+        if path.suffix.lower() == TREEBANK:
+            sentences = source_of(path, lambda: read_conllu(path, limit=self.limit))
+            return Source([sentence.text for sentence in sentences.items], sentences.places, sentences.left_out)
+        names = specifications.columns("--columns", self.columns)
+        return source_of(path, lambda: files.read_inputs(path, columns=names, limit=self.limit))
+
+
+@dataclass(frozen=True)
+class DescribeOptions(TextFileOptions):
     """The texts to describe, and how."""
 
     describe: Annotated[
@@ -31,18 +64,6 @@ class DescribeOptions:
             "--compare", metavar="MODEL", help="Compare heads with those of another model, or of this one under interventions."
         ),
     ] = None
-    texts: Annotated[
-        Path | None,
-        typer.Option(
-            "--texts",
-            metavar="FILE",
-            help='With --describe or --compare: .txt, .conllu, or columns "text", maybe "text_pair" of a table.',
-        ),
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts of the file.")] = None
     punctuation: Annotated[
         list[str] | None,
         typer.Option("--punctuation", metavar="PIECE", help='Counts as punctuation; "." and "," unless set. Repeatable.'),
@@ -78,28 +99,3 @@ class DescribeOptions:
         for option, value in given.items():
             if value:
                 raise UsageError(f"{option} does not go with --compare")
-
-    def source(self, texts: list[str], pair: str | None) -> Source[TextOrPair]:
-        """Returns the texts or pairs: of arguments, of a file, or of the lines of stdin."""
-        return described_source(self.texts, self.columns, self.limit, texts, pair)
-
-
-def described_source(
-    path: Path | None, columns: str | None, limit: int | None, texts: list[str], pair: str | None = None
-) -> Source[TextOrPair]:
-    """Returns the texts or pairs: of arguments, of a file, or of the lines of stdin. `columns` and `limit` are of the file."""
-    if path is None:
-        if columns or limit:
-            raise UsageError("--columns and --limit go with --texts")
-        if pair is not None and (len(texts) != 1 or texts == ["-"]):
-            raise UsageError("--pair goes with exactly one TEXT")
-        read = [*read_texts(texts)]
-        places = [f"TEXT {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
-        return Source([text if pair is None else (text, pair) for _, text in read], places)
-    if texts or pair is not None:
-        raise UsageError("give either TEXT or --texts FILE")
-    if path.suffix.lower() == TREEBANK:
-        sentences = source_of(path, lambda: read_conllu(path, limit=limit))
-        return Source([sentence.text for sentence in sentences.items], sentences.places, sentences.left_out)
-    names = specifications.columns("--columns", columns)
-    return source_of(path, lambda: files.read_inputs(path, columns=names, limit=limit))

@@ -45,14 +45,17 @@ def _print_layers(screen: Console, found: GeometryDescription, unit: str) -> Non
     if compared:
         similarities += [found.self_similarity(), found.self_similarity(adjusted=True)]
     norm, deviation = found.norm(), found.norm_deviation()
+    ranks = []
+    if found.has_second_moments:
+        spectra = zip(found.variance_shares().tolist(), found.effective_rank().tolist(), strict=True)
+        ranks = [[percent(share), f"{rank:.1f}"] for share, rank in spectra]
     for index, layer in enumerate(found.layers):
         largest = np.argsort(-shares[index])[: DIMENSIONS - found.has_second_moments]
         named = ", ".join(f"{place}: {100 * shares[index, place]:.0f} %" for place in largest) if found.vectors > 1 else ""
-        ranks = []
-        if found.has_second_moments:
-            ranks = [percent(float(found.variance_shares()[index])), f"{found.effective_rank()[index]:.1f}"]
         cells = [_cosine(float(values[index])) for values in similarities]
-        result.add_row(str(layer), *cells, f"{norm[index]:.2f} ± {deviation[index]:.2f}", named, *ranks)
+        result.add_row(
+            str(layer), *cells, f"{norm[index]:.2f} ± {deviation[index]:.2f}", named, *(ranks[index] if ranks else [])
+        )
     screen.print(titled("mean cosines of hidden states (adjusted: less that of any two); layer 0 is the embeddings", result))
     if found.vectors > 1:
         screen.print("largest dimensions: their parts in the mean cosine of any two", style="dim")
