@@ -138,7 +138,7 @@ from bertscope.representations.attribution import LogitAttribution, LogitAttribu
 from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
-from bertscope.representations.probes import LayerProbe, Pooling, ProbePart, ProbeProgress, ProbeResult
+from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
 from bertscope.representations.state_files import WrittenStates, write_states
 from bertscope.representations.states import HiddenStates, StatesInput
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
@@ -256,6 +256,7 @@ __all__ = [
     "Pooling",
     "Precision",
     "Prediction",
+    "ProbeEnding",
     "ProbePart",
     "ProbeProgress",
     "ProbeResult",

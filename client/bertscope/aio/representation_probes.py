@@ -10,7 +10,14 @@ from bertscope.aio.connection import AsyncConnection
 from bertscope.aio.streams import last
 from bertscope.models import Model
 from bertscope.representations.probe_texts import ProbeText
-from bertscope.representations.probes import Pooling, ProbeAssembler, ProbeProgress, ProbeResult, train_probe_request
+from bertscope.representations.probes import (
+    Pooling,
+    ProbeAssembler,
+    ProbeEnding,
+    ProbeProgress,
+    ProbeResult,
+    train_probe_request,
+)
 from bertscope.v1.representation_probes_pb2 import TrainProbeResponse
 
 
@@ -30,6 +37,7 @@ class AsyncProbeCalls(AsyncConnection):
         l2: float | None = None,
         max_epochs: SupportsIndex | None = None,
         patience: SupportsIndex | None = None,
+        ending: ProbeEnding = "dev",
         seeds: SupportsIndex = 1,
         seed: SupportsIndex = 0,
         weights: bool = False,
@@ -44,8 +52,9 @@ class AsyncProbeCalls(AsyncConnection):
 
         `dev` decides when training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it.
         `labels` name the classes, those of the texts unless given. `pooling` makes one vector of a word's pieces: "mean",
-        "first" or "last". `l2` is 1 / C of scikit-learn's LogisticRegression (1); `max_epochs` (40) and `patience` (4) end
-        training.
+        "first" or "last". `l2` is 1 / C of scikit-learn's LogisticRegression (1). Training ends after `max_epochs` (40), or
+        when no probe has got better on `dev` for `patience` (4) of them; with `ending="minimum"` at the minimum of what it
+        minimises, as scikit-learn's does, or after `max_epochs` (400).
         `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `weights` are sent if asked for.
         `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
 
@@ -63,6 +72,7 @@ class AsyncProbeCalls(AsyncConnection):
             l2=l2,
             max_epochs=max_epochs,
             patience=patience,
+            ending=ending,
             seeds=seeds,
             seed=seed,
             weights=weights,

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 Pooling = Literal["mean", "first", "last"]
 """How the states of a span's pieces become one vector."""
+ProbeEnding = Literal["dev", "minimum"]
+"""When training ends: by the loss on the dev texts, or at the minimum of what it minimises."""
 POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling, "POOLING_")
+ENDINGS = wire.values(ProbeEnding, TrainProbeRequest.Ending, "ENDING_")
 Texts = ProbeText | Iterable[ProbeText]
 
 
@@ -101,6 +104,9 @@ class LayerProbe:
     """The least and the largest accuracy of a seed."""
     best_epochs: tuple[int, ...]
     """The epoch of each seed whose weights were kept, from 1."""
+    gradient: float | None
+    """With ending="minimum", the largest absolute partial derivative at these weights, of the seed that has the largest: above
+    0.0001 if `max_epochs` ended training."""
 
 
 COLUMNS = ("layer", "accuracy", "low", "high", "control", "selectivity", "loss", "seed_low", "seed_high")
@@ -199,6 +205,7 @@ def train_probe_request(
     l2: float | None,
     max_epochs: SupportsIndex | None,
     patience: SupportsIndex | None,
+    ending: str,
     seeds: SupportsIndex,
     seed: SupportsIndex,
     weights: bool,
@@ -223,6 +230,7 @@ def train_probe_request(
         l2=None if l2 is None else _validation.finite_number("l2", l2),
         max_epochs=0 if max_epochs is None else _validation.positive("max_epochs", max_epochs),
         patience=0 if patience is None else _validation.positive("patience", patience),
+        ending=_validation.choice("ending", ending, ENDINGS),
         seeds=_validation.positive("seeds", seeds),
         seed=_validation.uint64("seed", seed),
         weights=_validation.flag("weights", weights),
@@ -323,4 +331,5 @@ def _layer(layer: LayerProbes, spans: int, part: str) -> LayerProbe:
         dev_loss=layer.task[0].dev.loss,
         spread=(min(shares), max(shares)),
         best_epochs=tuple(run.best_epoch for run in layer.task),
+        gradient=max((run.gradient for run in layer.task if run.HasField("gradient")), default=None),
     )

@@ -111,6 +111,33 @@ class TrainProbeRequest(_message.Message):
     POOLING_LAST: TrainProbeRequest.Pooling.ValueType  # 3
     """The last piece."""
 
+    class _Ending:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _EndingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[TrainProbeRequest._Ending.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        ENDING_UNSPECIFIED: TrainProbeRequest._Ending.ValueType  # 0
+        """Means ENDING_DEV."""
+        ENDING_DEV: TrainProbeRequest._Ending.ValueType  # 1
+        """When the loss on the dev texts no longer falls; the weights with the lowest are kept."""
+        ENDING_MINIMUM: TrainProbeRequest._Ending.ValueType  # 2
+        """At the minimum of what training minimises, whatever the dev texts say: where the largest absolute partial derivative is at
+        most 0.0001, as scikit-learn's LogisticRegression does.
+        """
+
+    class Ending(_Ending, metaclass=_EndingEnumTypeWrapper):
+        """When training ends."""
+
+    ENDING_UNSPECIFIED: TrainProbeRequest.Ending.ValueType  # 0
+    """Means ENDING_DEV."""
+    ENDING_DEV: TrainProbeRequest.Ending.ValueType  # 1
+    """When the loss on the dev texts no longer falls; the weights with the lowest are kept."""
+    ENDING_MINIMUM: TrainProbeRequest.Ending.ValueType  # 2
+    """At the minimum of what training minimises, whatever the dev texts say: where the largest absolute partial derivative is at
+    most 0.0001, as scikit-learn's LogisticRegression does.
+    """
+
     MODEL_FIELD_NUMBER: _builtins.int
     TRAIN_FIELD_NUMBER: _builtins.int
     DEV_FIELD_NUMBER: _builtins.int
@@ -128,6 +155,7 @@ class TrainProbeRequest(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    ENDING_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     pooling: Global___TrainProbeRequest.Pooling.ValueType
@@ -138,9 +166,11 @@ class TrainProbeRequest(_message.Message):
     means 1.
     """
     max_epochs: _builtins.int
-    """Most passes over the training spans, 1 to 1,000; 0 means 40."""
+    """Most passes over the training spans, 1 to 1,000; 0 means 40, or 400 with ENDING_MINIMUM."""
     patience: _builtins.int
-    """Training of a probe ends after so many epochs without a lower loss on the dev texts, 1 to 1,000; 0 means 4."""
+    """Training of a probe ends after so many epochs without a lower loss on the dev texts, 1 to 1,000; 0 means 4. Rejected with
+    ENDING_MINIMUM.
+    """
     seeds: _builtins.int
     """Number of probes of each layer that differ in their seed, 1 to 10; 0 means 1."""
     seed: _builtins.int
@@ -155,6 +185,8 @@ class TrainProbeRequest(_message.Message):
     """Most memory that the call takes for states and probes, bytes, 1 to the server's limit; unset means that limit. States beyond
     it are kept in a file.
     """
+    ending: Global___TrainProbeRequest.Ending.ValueType
+    """When training ends."""
     @_builtins.property
     def train(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProbeText]:
         """Texts to train on, with at least two classes between them; all three parts together have at most 100,000 texts and 1,000,000
@@ -207,10 +239,11 @@ class TrainProbeRequest(_message.Message):
         memory_bytes: _builtins.int | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        ending: Global___TrainProbeRequest.Ending.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "l2", b"l2", "memory_bytes", b"memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "interventions", b"interventions", "l2", b"l2", "labels", b"labels", "layers", b"layers", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "model", b"model", "patience", b"patience", "pooling", b"pooling", "reference_texts", b"reference_texts", "seed", b"seed", "seeds", b"seeds", "test", b"test", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "ending", b"ending", "interventions", b"interventions", "l2", b"l2", "labels", b"labels", "layers", b"layers", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "model", b"model", "patience", b"patience", "pooling", b"pooling", "reference_texts", b"reference_texts", "seed", b"seed", "seeds", b"seeds", "test", b"test", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__l2: _TypeAlias = _typing.Literal["l2"]  # noqa: Y015
     _WhichOneofArgType__l2: _TypeAlias = _typing.Literal["_l2", b"_l2"]  # noqa: Y015
@@ -398,10 +431,17 @@ class ProbeRun(_message.Message):
     BEST_EPOCH_FIELD_NUMBER: _builtins.int
     DEV_FIELD_NUMBER: _builtins.int
     TEST_FIELD_NUMBER: _builtins.int
+    GRADIENT_FIELD_NUMBER: _builtins.int
     seed: _builtins.int
     """The seed it was trained with."""
     best_epoch: _builtins.int
-    """The epoch, from 1, whose weights were kept: the one with the lowest loss on the dev spans."""
+    """The epoch, from 1, whose weights were kept: the one with the lowest loss on the dev spans, or the last one with
+    ENDING_MINIMUM.
+    """
+    gradient: _builtins.float
+    """With ENDING_MINIMUM, the largest absolute partial derivative of what training minimises, at the weights kept: above 0.0001 if
+    max_epochs ended training.
+    """
     @_builtins.property
     def dev(self) -> Global___ProbeScore:
         """On the dev spans."""
@@ -417,12 +457,15 @@ class ProbeRun(_message.Message):
         best_epoch: _builtins.int = ...,
         dev: Global___ProbeScore | None = ...,
         test: Global___ProbeScore | None = ...,
+        gradient: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dev", b"dev", "test", b"test"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gradient", b"_gradient", "dev", b"dev", "gradient", b"gradient", "test", b"test"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["best_epoch", b"best_epoch", "dev", b"dev", "seed", b"seed", "test", b"test"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gradient", b"_gradient", "best_epoch", b"best_epoch", "dev", b"dev", "gradient", b"gradient", "seed", b"seed", "test", b"test"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__gradient: _TypeAlias = _typing.Literal["gradient"]  # noqa: Y015
+    _WhichOneofArgType__gradient: _TypeAlias = _typing.Literal["_gradient", b"_gradient"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gradient) -> _WhichOneofReturnType__gradient | None: ...
 
 Global___ProbeRun: _TypeAlias = ProbeRun  # noqa: Y015
 

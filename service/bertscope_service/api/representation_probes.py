@@ -34,7 +34,7 @@ from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_count, check_names, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-from bertscope_service.probing.run import ProbeTraining, Progress, Report, Trained, probe_size, state_bytes
+from bertscope_service.probing.run import ProbeTraining, Progress, Report, Trained, probe_bytes, state_bytes
 from bertscope_service.probing.states import StateSpace
 from bertscope_service.probing.training import Score, Settings
 
@@ -42,6 +42,9 @@ Request = probes_pb2.TrainProbeRequest
 Response = probes_pb2.TrainProbeResponse
 POOLING_NUMBERS = {one: Request.Pooling.Value(f"POOLING_{one.name}") for one in (Pooling.MEAN, Pooling.FIRST, Pooling.LAST)}
 POOLINGS = {Request.POOLING_UNSPECIFIED: Pooling.MEAN} | {number: one for one, number in POOLING_NUMBERS.items()}
+TO_MINIMUM = {Request.ENDING_UNSPECIFIED: False, Request.ENDING_DEV: False, Request.ENDING_MINIMUM: True}
+MINIMUM_EPOCHS = 400
+"""Most passes to the minimum, unless the request has another number."""
 MIN_CLASSES = 2
 
 
@@ -66,7 +69,7 @@ async def train_probe(
 
         planned, conditions = await call.read(request, plan, check_items)
         probes, encoder, classes = planned.plan, model.encoder, len(request.labels)
-        needed = probe_size(probes, encoder, classes, planned.settings).bytes(len(probes.train.labels))
+        needed = probe_bytes(probes, encoder, classes, planned.settings)
         with space.hold(state_bytes(probes, encoder), needed, planned.memory_bytes) as on_disk:
             found: list[Trained] = []
 
@@ -115,11 +118,17 @@ def parse_settings(request: Request) -> Settings:
     if not (math.isfinite(l2) and 0 <= l2 <= MAX_L2):
         raise InvalidArgument("l2", f"l2 is {l2:g}; use 0 to {MAX_L2:g}", "L2_OUT_OF_RANGE", limit=MAX_L2)
     seeds = _count(request.seeds, "seeds", MAX_SEEDS, 1, "SEEDS_OUT_OF_RANGE")
+    to_minimum = meaning(TO_MINIMUM, request.ending, "ending", "ENDING_DEV or ENDING_MINIMUM", "UNKNOWN_ENDING")
+    if to_minimum and request.patience:
+        message = "patience goes with ENDING_DEV; ENDING_MINIMUM trains to the minimum whatever the dev texts say"
+        raise InvalidArgument("patience", message, "PATIENCE_WITHOUT_DEV")
+    epochs = MINIMUM_EPOCHS if to_minimum else usual.max_epochs
     return Settings(
         l2,
-        _count(request.max_epochs, "max_epochs", MAX_EPOCHS, usual.max_epochs, "MAX_EPOCHS_OUT_OF_RANGE"),
+        _count(request.max_epochs, "max_epochs", MAX_EPOCHS, epochs, "MAX_EPOCHS_OUT_OF_RANGE"),
         _count(request.patience, "patience", MAX_EPOCHS, usual.patience, "PATIENCE_OUT_OF_RANGE"),
         tuple((request.seed + index) % 2**64 for index in range(seeds)),
+        to_minimum,
     )
 
 
@@ -220,6 +229,7 @@ def _render_run(trained: Trained, layer: int, group: int, seed: int) -> probes_p
         best_epoch=int(trained.best_epoch[layer, group]),
         dev=score(trained.dev),
         test=None if trained.test is None else score(trained.test),
+        gradient=None if trained.gradient is None else float(trained.gradient[layer, group]),
     )
 
 

@@ -20,8 +20,9 @@ from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
+from bertscope_service.probing.minimum import MinimumProbes
 from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.training import LinearProbes, Score, Settings, Size
+from bertscope_service.probing.training import DevProbes, Probes, Score, Settings, Size
 
 EVALUATED = 256
 """Spans that are evaluated in a step."""
@@ -52,9 +53,9 @@ Report = Callable[[Progress], None]
 class Trained:
     """The result of TrainProbe. Scores are [layers, groups]: groups of the task, then of the control task, one a seed.
 
-    best_epoch: int64 [layers, groups], from 1. test: None without test spans. best_layer: index of the layer. confusion: int64
-    [classes, classes], rows the true class. weights: those of the first seed, [layers, hidden, classes], and biases [layers,
-    classes], for states as the model gives them; None unless asked for.
+    best_epoch: int64 [layers, groups], from 1. gradient: of probes trained to the minimum, float64. test: None without test
+    spans. best_layer: index of the layer. confusion: int64 [classes, classes], rows the true class. weights: those of the first
+    seed, [layers, hidden, classes], and biases [layers, classes], for states as the model gives them; None unless asked for.
     """
 
     best_epoch: NDArray[np.int64]
@@ -65,6 +66,7 @@ class Trained:
     weights: tuple[NDArray[np.float32], NDArray[np.float32]] | None
     on_disk: bool
     seconds: float
+    gradient: NDArray[np.float64] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +82,7 @@ class ProbeTraining:
     report: Report
     _states: SpanStates = field(init=False)
     _labels: torch.Tensor = field(init=False)
-    _probes: LinearProbes = field(init=False)
+    _probes: Probes = field(init=False)
 
     async def run(self, *, on_disk: bool, weights: bool) -> Trained:
         """Computes states and trains probes. Raises FailedPrecondition if the states are not finite, or the disk is full."""
@@ -104,7 +106,15 @@ class ProbeTraining:
             await self._work(EVALUATED, [lambda: kept.append(self._weights())])
         seconds = time.monotonic() - began
         return Trained(
-            probes.best_epoch, probes.best_dev, found, best_layer, confusion, kept[0] if kept else None, on_disk, seconds
+            probes.best_epoch,
+            probes.best_dev,
+            found,
+            best_layer,
+            confusion,
+            kept[0] if kept else None,
+            on_disk,
+            seconds,
+            probes.gradient,
         )
 
     async def _compute(self) -> None:
@@ -125,7 +135,8 @@ class ProbeTraining:
     def _prepare(self, size: Size, train: int, labels: NDArray[np.int64]) -> None:
         self._states.standardise(train)
         self._labels = torch.from_numpy(labels).to(self.encoder.device)
-        self._probes = LinearProbes(size, train, self.settings, self.settings.seeds * 2, self.encoder.device)
+        kind = probes_kind(self.settings)
+        self._probes = kind(size, train, self.settings, self.settings.seeds * 2, self.encoder.device)
 
     def _all_labels(self) -> NDArray[np.int64]:
         """Returns the labels of all spans, int64 [spans, groups]."""
@@ -136,12 +147,15 @@ class ProbeTraining:
 
     async def _train(self, train: int, dev: slice) -> None:
         probes, settings = self._probes, self.settings
-        batch = probes.size.batch(train)
+        batch = probes.batch(train)
         generator = torch.Generator("cpu").manual_seed(settings.seeds[0])
         more, best = True, 0.0
         while more:
             self.report(Progress(training=True, done=probes.epoch, total=settings.max_epochs, accuracy=best))
-            order = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu")
+            if settings.to_minimum:
+                order = torch.arange(train, dtype=torch.int64, device="cpu")
+            else:
+                order = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu")
             await self._work(batch, (partial(self._step, part) for part in order.split(batch)))
             score = await self._evaluate(dev)
             best = max(best, float(score.correct[:, : len(settings.seeds)].max()) / (dev.stop - dev.start))
@@ -202,6 +216,16 @@ class ProbeTraining:
 def probe_size(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> Size:
     """Returns the size of the training of a plan."""
     return Size(len(plan.query.layers), encoder.shape.hidden_size, 2 * len(settings.seeds), classes)
+
+
+def probes_kind(settings: Settings) -> type[DevProbes | MinimumProbes]:
+    """Returns what trains probes."""
+    return MinimumProbes if settings.to_minimum else DevProbes
+
+
+def probe_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> int:
+    """Returns the memory that training takes beside the states, approximately."""
+    return probe_size(plan, encoder, classes, settings).bytes(len(plan.train.labels), probes_kind(settings).COPIES)
 
 
 def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:

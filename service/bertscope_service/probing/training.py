@@ -1,19 +1,22 @@
-"""Trains linear probes of all layers, tasks and seeds at once: one batched product for each step.
+"""Trains probes of all layers, tasks and seeds at once: one batched product for each step.
 
 A probe is softmax regression on standardised states (each dimension minus its mean, divided by its standard deviation over the
 training spans). Training minimises
 
     mean cross-entropy + l2 / (2 n) * sum of squared weights
 
-over n training spans: scikit-learn's LogisticRegression with C = 1 / l2, whose objective is n times this. It is convex, so the
-optimum does not depend on how it is reached: here by Adam on minibatches (Kingma and Ba 2015), because L-BFGS reads all states
-in every iteration. The learning rate of a probe is halved after each epoch that does not lower its loss on the dev spans, and
-the weights with the lowest such loss are kept (Hewitt and Liang 2019, section 3.3, do the same).
+over n training spans: scikit-learn's LogisticRegression with C = 1 / l2, whose objective is n times this. It is convex, so its
+minimum does not depend on how it is reached.
+
+Adam on minibatches (Kingma and Ba 2015) ends training by the dev spans: the learning rate of a probe is halved after each epoch
+that does not lower its loss on them, and the weights with the lowest such loss are kept (Hewitt and Liang 2019, section 3.3, do
+the same). `bertscope_service.probing.minimum` goes to the minimum instead.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,18 +30,17 @@ MIN_BATCH, MAX_BATCH, MIN_BATCHES = 8, 256, 50
 """Spans in a step: an epoch has at least MIN_BATCHES of them, unless they would be too small."""
 STEP_PRODUCTS = 200_000_000
 """The most multiplications of a step's product, some milliseconds on a CPU, unless MIN_BATCH spans take more."""
-COPIES = 7
-"""Tensors as large as the weights: they, their gradient, Adam's two averages, the best so far, and two in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How probes are trained; see bertscope.v1.TrainProbeRequest."""
+    """How probes are trained; see bertscope.v1.TrainProbeRequest. `to_minimum`: whatever the dev spans say."""
 
     l2: float = 1.0
     max_epochs: int = 40
     patience: int = 4
     seeds: tuple[int, ...] = (0,)
+    to_minimum: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,23 +60,24 @@ class Size:
     groups: int
     classes: int
 
-    def batch(self, items: int) -> int:
-        """Returns the spans in a step."""
+    def batch(self, items: int, batches: int = MIN_BATCHES) -> int:
+        """Returns the spans in a step, at least `batches` of them in an epoch."""
         most = STEP_PRODUCTS // (self.layers * self.hidden * self.groups * self.classes)
-        return max(MIN_BATCH, min(MAX_BATCH, most, items // MIN_BATCHES))
+        return max(MIN_BATCH, min(MAX_BATCH, most, items // batches))
 
-    def bytes(self, items: int) -> int:
-        """Returns the memory that training takes beside the states, approximately."""
+    def bytes(self, items: int, copies: int) -> int:
+        """Returns the memory that training takes beside the states, approximately; `copies` tensors are as large as the
+        weights."""
         weights = self.layers * (self.hidden + 1) * self.groups * self.classes
-        batch = self.batch(items) * self.layers * (2 * self.hidden + 4 * self.groups * self.classes)
-        return 4 * (COPIES * weights + batch)
+        batch = self.batch(items, 1) * self.layers * (2 * self.hidden + 4 * self.groups * self.classes)
+        return 4 * (copies * weights + batch)
 
 
-class LinearProbes:
+class Probes(ABC):
     """Linear probes of several layers and groups (a task and a seed) that train together.
 
     A group's probes share nothing with those of another but the order of the spans. Methods run on the device's thread, outside
-    inference mode.
+    inference mode. Parameters are float32 [layers, inputs, groups, outputs]: the weights, then the biases, of one input.
     """
 
     def __init__(self, size: Size, items: int, settings: Settings, seeds: tuple[int, ...], device: torch.device) -> None:
@@ -84,24 +87,81 @@ class LinearProbes:
         self.best_epoch = np.zeros((size.layers, size.groups), dtype=np.int64)
         self.best_dev = Score(self.best_epoch.copy(), np.full((size.layers, size.groups), math.inf))
         self._decay = settings.l2 / items
+        biases = torch.zeros((size.layers, 1, size.groups, size.classes), dtype=torch.float32, device=device)
+        self._parameters = [_initial(size, seeds, device), biases]
+
+    @abstractmethod
+    def batch(self, items: int) -> int:
+        """Returns the spans in a step."""
+
+    @abstractmethod
+    def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
+        """Learns from some spans. states: standardised, [spans, layers, hidden]; labels: int64 [spans, groups]."""
+
+    @abstractmethod
+    def end_epoch(self, dev: Score) -> bool:
+        """Judges the probes after an epoch, with their score on the dev spans. Returns whether another one follows."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Replaces the weights by those that are kept."""
+
+    @property
+    @abstractmethod
+    def gradient(self) -> NDArray[np.float64] | None:
+        """The largest absolute partial derivative at the kept weights, [layers, groups]; None where it was not computed."""
+
+    @torch.no_grad()
+    def evaluate(self, states: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the spans classified correctly, int64, and the sums of their losses, float64; both [layers, groups]."""
+        scores = self._scores(states, *self._parameters)
+        return (scores.argmax(dim=-1) == labels).sum(dim=1), losses_of(scores, labels).sum(dim=1, dtype=torch.float64)
+
+    @torch.no_grad()
+    def answers(self, states: torch.Tensor, layer: int, group: int) -> torch.Tensor:
+        """Returns the classes that one probe answers, int64 [spans]."""
+        weights, biases = self.weights(layer, group)
+        scores: torch.Tensor = torch.addmm(biases, states[:, layer], weights)
+        answers: torch.Tensor = scores.argmax(dim=-1)
+        return answers
+
+    def weights(self, layer: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the weights [hidden, classes] and biases [classes] of one probe, for standardised states."""
+        weights, biases = self._parameters
+        return weights[layer, :, group].detach(), biases[layer, 0, group].detach()
+
+    def _scores(self, states: torch.Tensor, weights: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
+        """Returns scores of the classes before the softmax, [layers, spans, groups, classes]."""
+        products: torch.Tensor = torch.baddbmm(biases.flatten(2), states.transpose(0, 1), weights.flatten(2))
+        return products.reshape((*products.shape[:2], self.size.groups, self.size.classes))
+
+
+class DevProbes(Probes):
+    """Probes that are trained by Adam until the loss on the dev spans no longer falls."""
+
+    COPIES = 7
+    """Tensors as large as the weights: they, their gradient, Adam's two averages, the best so far, and two in between."""
+
+    def __init__(self, size: Size, items: int, settings: Settings, seeds: tuple[int, ...], device: torch.device) -> None:
+        super().__init__(size, items, settings, seeds, device)
         self._rate = torch.full((size.layers, size.groups), min(MAX_RATE, 1 / size.hidden), dtype=torch.float32, device=device)
         self._waited = np.zeros((size.layers, size.groups), dtype=np.int64)
-        self._parameters = [_initial(size, seeds, device)]
-        self._parameters.append(torch.zeros((size.layers, 1, size.groups * size.classes), dtype=torch.float32, device=device))
         self._averages = [(torch.zeros_like(values), torch.zeros_like(values)) for values in self._parameters]
         self._best = [values.clone() for values in self._parameters]
         self._steps = 0
 
+    def batch(self, items: int) -> int:
+        return self.size.batch(items)
+
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
-        """Takes a step. states: standardised, [spans, layers, hidden]; labels: int64 [spans, groups]."""
         self._steps += 1
         weights, biases = (values.requires_grad_() for values in self._parameters)
         with torch.enable_grad():
-            loss = self._losses(states, labels, weights, biases).sum() / len(states)
+            loss = losses_of(self._scores(states, weights, biases), labels).sum() / len(states)
             loss = loss + 0.5 * self._decay * weights.square().sum()
             gradients = torch.autograd.grad(loss, (weights, biases))
         first, second = (1 - beta**self._steps for beta in BETAS)
-        rate = (self._rate / first).repeat_interleave(self.size.classes, dim=1)[:, None]
+        rate = (self._rate / first)[:, None, :, None]
         with torch.no_grad():
             for values, gradient, (mean, square) in zip(self._parameters, gradients, self._averages, strict=True):
                 mean.lerp_(gradient, 1 - BETAS[0])
@@ -120,54 +180,28 @@ class LinearProbes:
         kept = torch.from_numpy(better).to(self.device)
         self._rate.mul_(torch.where(kept, 1.0, 0.5))
         for best, values in zip(self._best, self._parameters, strict=True):
-            torch.where(kept.repeat_interleave(self.size.classes, dim=1)[:, None], values, best, out=best)
+            torch.where(kept[:, None, :, None], values, best, out=best)
         return self.epoch < self.settings.max_epochs and bool((self._waited < self.settings.patience).any())
 
     def end(self) -> None:
-        """Replaces the weights by the best ones."""
         self._parameters = self._best
 
-    @torch.no_grad()
-    def evaluate(self, states: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the spans classified correctly, int64, and the sums of their losses, float64; both [layers, groups]."""
-        scores = self._scores(states, *self._parameters)
-        losses = _losses(scores, labels)
-        return (scores.argmax(dim=-1) == labels).sum(dim=1), losses.sum(dim=1, dtype=torch.float64)
-
-    @torch.no_grad()
-    def answers(self, states: torch.Tensor, layer: int, group: int) -> torch.Tensor:
-        """Returns the classes that one probe answers, int64 [spans]."""
-        weights, biases = self.weights(layer, group)
-        scores: torch.Tensor = torch.addmm(biases, states[:, layer], weights)
-        answers: torch.Tensor = scores.argmax(dim=-1)
-        return answers
-
-    def weights(self, layer: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the weights [hidden, classes] and biases [classes] of one probe, for standardised states."""
-        own = slice(group * self.size.classes, (group + 1) * self.size.classes)
-        weights, biases = self._parameters
-        return weights[layer, :, own].detach(), biases[layer, 0, own].detach()
-
-    def _scores(self, states: torch.Tensor, weights: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
-        """Returns scores of the classes before the softmax, [layers, spans, groups, classes]."""
-        products: torch.Tensor = torch.baddbmm(biases, states.transpose(0, 1), weights)
-        return products.reshape((*products.shape[:2], self.size.groups, self.size.classes))
-
-    def _losses(self, states: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
-        return _losses(self._scores(states, weights, biases), labels)
+    @property
+    def gradient(self) -> None:
+        return None
 
 
-def _losses(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def losses_of(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Returns cross-entropies in nats, [layers, spans, groups]."""
     gold = scores.gather(3, labels[None, :, :, None].expand(len(scores), -1, -1, 1))[..., 0]
     return scores.logsumexp(dim=-1) - gold
 
 
 def _initial(size: Size, seeds: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Returns small random weights [layers, hidden, groups * classes], those of each group drawn by its seed."""
+    """Returns small random weights [layers, hidden, groups, classes], those of each group drawn by its seed."""
     drawn = []
     for seed in seeds:
         generator = torch.Generator("cpu").manual_seed(seed)
         shape = (size.layers, size.hidden, size.classes)
         drawn.append(torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu"))
-    return (torch.cat(drawn, dim=2) * (0.01 / math.sqrt(size.hidden))).to(device)
+    return (torch.stack(drawn, dim=2) * (0.01 / math.sqrt(size.hidden))).to(device)

@@ -1,6 +1,7 @@
 """TrainProbe through gRPC, beside scores that numpy computes from the states that ExtractHiddenStates sends."""
 
 import gc
+import itertools
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ import torch
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
+from bertscope_service.probing.minimum import GRADIENT
 from bertscope_service.probing.run import ProbeTraining
 from bertscope_service.probing.states import SpanStates, StateSpace
-from bertscope_service.probing.training import LinearProbes, Settings, Size
+from bertscope_service.probing.training import DevProbes, Settings, Size
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 from tests.support.harness import CALL_SECONDS, Host, read_maps, refused, wait_until
 
@@ -145,7 +149,7 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
     np.testing.assert_allclose(inputs.mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(inputs.std(0, correction=0), 1, atol=1e-5)
     settings = Settings(l2=40, max_epochs=80, patience=8)
-    probe = LinearProbes(Size(2, 8, 1, 3), 400, settings, (0,), torch.device("cpu"))
+    probe = DevProbes(Size(2, 8, 1, 3), 400, settings, (0,), torch.device("cpu"))
     shuffle = torch.Generator().manual_seed(0)
     more = True
     while more:
@@ -162,9 +166,48 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
         np.testing.assert_allclose(probe.weights(layer, 0)[0], weights, atol=0.03)
 
 
+def noisy(count: int, seed: int) -> list[probes.ProbeText]:
+    """Sentences of random words, of which some are labelled as another class: by the word before them, and by chance."""
+    generator = np.random.default_rng([seed, 1])
+    found = texts(count, seed)
+    for text in found:
+        for before, entry in zip(list(text.spans), text.spans[1:], strict=False):
+            draw = generator.random()
+            entry.label = before.label if draw < 0.25 else int(generator.integers(3)) if draw < 0.4 else entry.label
+    return found
+
+
+@pytest.mark.parametrize("l2", [1.0, 30.0])
+def test_probes_at_the_minimum_are_those_of_scikit_learn(host: Host, l2: float) -> None:
+    train_part, test_part = noisy(100, 1), noisy(80, 3)
+    answer = train(host, train=train_part, test=test_part, ending=request().ENDING_MINIMUM, l2=l2, max_epochs=0, weights=True)
+    (values, gold), (test_values, test_gold) = vectors(host, train_part, "MEAN"), vectors(host, test_part, "MEAN")
+    ours, theirs, losses = [], [], []
+    for layer, own in zip(answer.report.layers, answer.weights, strict=True):
+        inputs = values[:, layer.layer].astype(np.float64)
+        mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
+        peer = LogisticRegression(C=1 / l2, tol=1e-5, max_iter=5000).fit((inputs - mean) / scale, gold)
+        theirs.append(peer.score((test_values[:, layer.layer] - mean) / scale, test_gold))
+        (run,) = layer.task
+        ours.append(run.test.correct / len(test_gold))
+        losses.append((run.test.loss, log_loss(test_gold, peer.predict_proba((test_values[:, layer.layer] - mean) / scale))))
+        assert 0 < run.gradient <= GRADIENT
+        np.testing.assert_allclose(tensor(own.weights) * scale[:, None], peer.coef_.T, atol=0.02)
+    np.testing.assert_allclose(ours, theirs, atol=0.005)
+    np.testing.assert_allclose(*np.transpose(losses), atol=2e-3)
+    assert max(ours) - min(ours) > 0.02
+    for above, below in itertools.permutations(range(len(ours)), 2):
+        assert ours[above] > ours[below] or theirs[above] <= theirs[below] + 0.005
+
+
+def test_passes_that_end_too_early_are_reported(host: Host) -> None:
+    report = train(host, train=noisy(20, 1), ending=request().ENDING_MINIMUM, max_epochs=3, l2=0.0).report
+    assert all(run.gradient > GRADIENT and run.best_epoch <= 3 for layer in report.layers for run in layer.task)
+
+
 def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = train(host, seed=3).report
-    needed = Size(5, memory.hidden_size, 2, 3).bytes(240)
+    needed = Size(5, memory.hidden_size, 2, 3).bytes(240, DevProbes.COPIES)
     disk = train(host, seed=3, memory_bytes=needed).report
     assert (memory.on_disk, disk.on_disk) == (False, True)
     assert disk.layers == memory.layers
@@ -223,6 +266,8 @@ def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
         ("seeds", "SEEDS_OUT_OF_RANGE", {"seeds": 11}),
         ("max_epochs", "MAX_EPOCHS_OUT_OF_RANGE", {"max_epochs": 1001}),
         ("pooling", "UNKNOWN_POOLING", {"pooling": 9}),
+        ("ending", "UNKNOWN_ENDING", {"ending": 9}),
+        ("patience", "PATIENCE_WITHOUT_DEV", {"ending": 2, "patience": 4}),
         ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1000}),
         ("memory_bytes", "MEMORY_OUT_OF_RANGE", {"memory_bytes": 2**60}),
     ],

@@ -28,8 +28,8 @@ TREE = """\
 TEXT = bertscope.ProbeText("The cat sleeps.", [("NOUN", 4, 7), ("DET", 0, 3)])
 USUAL = {
     "dev": (), "test": (), "labels": None, "model": None, "layers": None, "pooling": "mean", "l2": None, "max_epochs": None,
-    "patience": None, "seeds": 1, "seed": 0, "weights": False, "truncate": False, "memory_bytes": None, "interventions": (),
-    "reference_texts": (),
+    "patience": None, "ending": "dev", "seeds": 1, "seed": 0, "weights": False, "truncate": False, "memory_bytes": None,
+    "interventions": (), "reference_texts": (),
 }  # fmt: skip
 
 
@@ -94,6 +94,7 @@ def test_a_request_numbers_the_labels_of_all_parts() -> None:
         ("train[0]", {"train": ["a text"]}),
         ("train[0].labels[1]", {"labels": ["NOUN"]}),
         ("pooling", {"pooling": "max"}),
+        ("ending", {"ending": "never"}),
         ("seeds", {"seeds": 0}),
     ],
 )

@@ -44,6 +44,10 @@ def probe(
     ] = "mean",
     l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty of weights, 1 / C; 1 unless set.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Most passes over TRAIN; 40 unless set.")] = None,
+    ending: Annotated[
+        Literal["dev", "minimum"],
+        typer.Option("--ending", help="End by the dev loss, or at the minimum of the training loss, as scikit-learn does."),
+    ] = "dev",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Probes of each layer that differ in their seed.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N.")] = None,
@@ -77,6 +81,7 @@ def probe(
             pooling=pooling,
             l2=l2,
             max_epochs=epochs,
+            ending=ending,
             seeds=seeds,
             seed=seed,
             truncate=truncate,

@@ -1,0 +1,144 @@
+"""Trains linear probes to the minimum of what training minimises, by L-BFGS on all training spans (Nocedal and Wright 2006,
+algorithms 7.4 and 7.5), all layers and groups side by side.
+
+Every pass over the spans evaluates one point of each probe. A step that does not lower what is minimised enough (Armijo's
+condition) is shortened, so a pass is a step or a trial of one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.probing.training import Probes, Score, Settings, Size, losses_of
+
+GRADIENT = 1e-4
+"""A probe is at its minimum where no partial derivative is larger: scikit-learn's LogisticRegression ends there."""
+STEPS_KEPT = 10
+"""Earlier steps that the direction of the next is computed from."""
+DECREASE = 1e-4
+"""The share of the decrease that the slope promises which a step has to reach (Armijo)."""
+ROUNDING = 1e-7
+"""Differences of that share of the loss are rounding."""
+SHORTEST = 1e-12
+"""A step that is not shorter still: the probe stays where it is."""
+
+
+class MinimumProbes(Probes):
+    """Probes that are trained until no partial derivative is larger than GRADIENT."""
+
+    COPIES = 2 * STEPS_KEPT + 9
+    """Tensors as large as the weights: the point, its gradient, the direction, the trial and its gradient, the steps kept and
+    the differences of gradients along them, and four in between."""
+
+    def __init__(self, size: Size, items: int, settings: Settings, seeds: tuple[int, ...], device: torch.device) -> None:
+        super().__init__(size, items, settings, seeds, device)
+        self._items = items
+        # Of each probe, [layers, groups].
+        self._loss = torch.full((size.layers, size.groups), torch.inf, dtype=torch.float64, device=device)
+        self._length = torch.zeros_like(self._loss)
+        self._moves = torch.ones_like(self._loss, dtype=torch.bool)
+        self._largest = self._loss.clone()
+        # Weights and biases together, [layers, hidden + 1, groups, classes].
+        self._point = torch.cat(self._parameters, dim=1)
+        self._gradient = torch.zeros_like(self._point)
+        self._direction = torch.zeros_like(self._point)
+        self._steps: deque[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = deque(maxlen=STEPS_KEPT)
+        self._summed = torch.zeros_like(self._point)
+        self._total = torch.zeros_like(self._loss)
+
+    def batch(self, items: int) -> int:
+        return self.size.batch(items, 1)
+
+    def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
+        """Adds the losses and the gradient of some spans at the trial point."""
+        scores = self._scores(states, *self._parameters)
+        self._total += losses_of(scores, labels).sum(dim=1, dtype=torch.float64) / self._items
+        away = scores.softmax(dim=-1)
+        gold = labels[None, :, :, None].expand(len(scores), -1, -1, 1)
+        away.scatter_add_(3, gold, torch.full_like(away[..., :1], -1.0)).div_(self._items)
+        self._summed[:, :-1] += (states.permute(1, 2, 0) @ away.flatten(2)).unflatten(2, away.shape[2:])
+        self._summed[:, -1] += away.sum(dim=1)
+
+    def end_epoch(self, dev: Score) -> bool:
+        """Takes the trial point or shortens the step, and goes to the next trial point."""
+        self.epoch += 1
+        weights = self._parameters[0]
+        total = self._total + 0.5 * self._decay * weights.square().sum(dim=(1, 3), dtype=torch.float64)
+        self._summed[:, :-1] += self._decay * weights
+        slope = _dot(self._gradient, self._direction)
+        slack = ROUNDING * total.abs()
+        taken = self._moves & ((total <= self._loss + DECREASE * self._length * slope + slack) | self._loss.isinf())
+        self._take(taken, total)
+        self._note(taken.cpu().numpy(), dev)
+        # The minimum of the parabola through both losses and the slope, within a tenth and a half of the step.
+        parabola = -slope * self._length / (2 * (total - self._loss - slope * self._length))
+        shortened = self._length * parabola.nan_to_num(nan=0.1).clamp(0.1, 0.5)
+        self._moves &= (self._largest > GRADIENT) & (taken | (shortened > SHORTEST))
+        self._direction = torch.where(_spread(taken), self._next_direction(), self._direction)
+        first = 1 / self._gradient.abs().sum(dim=(1, 3), dtype=torch.float64).clamp_(min=1)
+        self._length = torch.where(taken, torch.ones_like(first) if self._steps else first, shortened) * self._moves
+        self._aim(self._point + (_spread(self._length) * self._direction).float())
+        self._summed.zero_()
+        self._total.zero_()
+        return self.epoch < self.settings.max_epochs and bool(self._moves.any())
+
+    def end(self) -> None:
+        self._aim(self._point)
+
+    @property
+    def gradient(self) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = self._largest.cpu().numpy()
+        return found
+
+    def _take(self, taken: torch.Tensor, total: torch.Tensor) -> None:
+        """Moves some probes, [layers, groups], to their trial points."""
+        step = torch.where(_spread(taken), torch.cat(self._parameters, dim=1) - self._point, 0)
+        change = torch.where(_spread(taken), self._summed - self._gradient, 0)
+        curvature, length = _dot(step, change), _dot(change, change)
+        bends = curvature > 1e-10 * length
+        if bool(bends.any()):
+            self._steps.append((step, change, torch.where(bends, 1 / curvature, 0)))
+        self._point += step
+        self._gradient += change
+        self._loss = torch.where(taken, total, self._loss)
+        self._largest = self._gradient.abs().amax(dim=(1, 3)).double()
+
+    def _note(self, taken: NDArray[np.bool_], dev: Score) -> None:
+        self.best_epoch[taken] = self.epoch
+        self.best_dev.loss[taken], self.best_dev.correct[taken] = dev.loss[taken], dev.correct[taken]
+
+    def _next_direction(self) -> torch.Tensor:
+        """Returns the direction of the next step: the two loops of algorithm 7.4."""
+        found, shares = self._gradient.clone(), []
+        for step, change, inverse in reversed(self._steps):
+            share = inverse * _dot(step, found)
+            found -= (_spread(share) * change).float()
+            shares.append(share)
+        found *= _spread(self._scale()).float()
+        for (step, change, inverse), share in zip(self._steps, reversed(shares), strict=True):
+            found += (_spread(share - inverse * _dot(change, found)) * step).float()
+        return -found
+
+    def _scale(self) -> torch.Tensor:
+        """Returns the curvature of each probe's last step: s y / y y."""
+        found = torch.ones_like(self._loss)
+        for _, change, inverse in self._steps:
+            found = torch.where(inverse > 0, 1 / (inverse * _dot(change, change)), found)
+        return found
+
+    def _aim(self, point: torch.Tensor) -> None:
+        self._parameters = list(point.split((self.size.hidden, 1), dim=1))
+
+
+def _dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Returns the products of two points of each probe, float64 [layers, groups]."""
+    return (left * right).sum(dim=(1, 3), dtype=torch.float64)
+
+
+def _spread(values: torch.Tensor) -> torch.Tensor:
+    """Returns values of probes, [layers, groups], beside their parameters."""
+    return values[:, None, :, None]
