@@ -29,6 +29,22 @@ def pytest_configure() -> None:
     sys.modules.setdefault(late.__name__, late)
 
 
+LIKE_OTHERS = {"roberta", "xlm-roberta", "distilbert", "electra", "mobilebert"}
+"""Architectures that resemble those of tests.support.subjects.THREE."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Makes tests of an architecture that resembles others slow ones, unless they are marked `every_architecture`."""
+    for item in items:
+        values = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        named = {
+            name for value in values for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)
+        }
+        if named & LIKE_OTHERS and item.get_closest_marker("every_architecture") is None:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """Takes what was imported out of the garbage collector's sight: a collection would scan it for half a second each time."""
     gc.freeze()

@@ -27,6 +27,11 @@ on_three = pytest.mark.parametrize("subject", THREE, indirect=True)
 """Runs a test on three architectures, because the code under test is the same for all. Parity with transformers is tested on
 all of them."""
 
+on_bert_first = pytest.mark.parametrize(
+    "subject", [name if name == "bert" else pytest.param(name, marks=pytest.mark.slow) for name in ARCHITECTURES], indirect=True
+)
+"""Runs a slow test on all architectures, and in `make test` on BERT."""
+
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:

@@ -21,7 +21,7 @@ from tests.support.decoding import Definition
 from tests.support.exports import load_exported
 from tests.support.reference import Edits, Reference, Subject
 from tests.support.runner import run_rows
-from tests.support.subjects import on_three
+from tests.support.subjects import on_bert_first, on_three
 
 NEAR = 1e-4
 """Entries whose log-probabilities differ by less may change places."""
@@ -163,6 +163,7 @@ def test_ranks_among_a_vocabulary_and_among_candidates(subject: Subject, expecte
     assert all(0 < size <= len(words) for size in asked.plan.ranked_among)
 
 
+@on_bert_first
 @pytest.mark.parametrize("scoring", [Scoring.LEFT_TO_RIGHT, Scoring.CONFIDENCE_FIRST])
 def test_decoding_is_its_definition(subject: Subject, scoring: Scoring, export_cache: Path) -> None:
     """Every step against transformers in float64; on both runtimes, in batches and alone."""

@@ -133,6 +133,7 @@ def test_checkpoints_without_the_head(tmp_path: Path, architecture: str, options
     assert not encoder.capabilities.next_sentence
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_the_head_alone(tmp_path: Path, export_cache: Path) -> None:
     subject = Subject("bert", write_checkpoint("bert", tmp_path / "m", head=False, relates=True))
     model = AutoModelForNextSentencePrediction.from_pretrained(subject.folder, attn_implementation="eager").eval()

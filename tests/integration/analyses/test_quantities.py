@@ -23,8 +23,8 @@ from tests.support.exports import load_exported
 from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
 from tests.support.reference import EDITS, Edits, Subject
-from tests.support.subjects import THREE, on_three
-from tests.support.tiny import ARCHITECTURES, SENTENCES
+from tests.support.subjects import on_bert_first, on_three
+from tests.support.tiny import SENTENCES
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
     (SENTENCES[0], None),
@@ -191,9 +191,7 @@ def test_a_rollout_needs_the_layers_below(subject: Subject) -> None:
     np.testing.assert_allclose(only[0].numpy(), whole[last], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "subject", [pytest.param(name, marks=() if name in THREE else pytest.mark.slow) for name in ARCHITECTURES], indirect=True
-)
+@on_bert_first
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_graphs_give_the_same(subject: Subject, definitions: Definitions, onnx: OnnxEncoder, quantity: Quantity) -> None:
     assert (refusal(quantity, onnx) is None) == (refusal(quantity, subject.encoder) is None)

@@ -91,7 +91,7 @@ def encoders() -> int:
     return sum(type(one) in (OnnxEncoder, TorchEncoder) for one in gc.get_objects())
 
 
-@pytest.mark.parametrize(("baseline", "runtime"), [("bert", TORCH), ("graphs", ONNX)])
+@pytest.mark.parametrize(("baseline", "runtime"), [("bert", TORCH), pytest.param("graphs", ONNX, marks=pytest.mark.slow)])
 def test_all_models_run_by_the_library_of_the_baseline(mixed: Host, baseline: str, runtime: int) -> None:
     """Also what is in no folder any more, and what is loaded in another number format."""
     others = [name for name in ("bert", "graphs", "half", "one-layer") if name != baseline]

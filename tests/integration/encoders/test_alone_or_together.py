@@ -40,6 +40,8 @@ FORMATS = {
     "onnx-weight_only-8": Format("onnx", "fp32", 1e-3, WeightOnly(8, 32)),
     "onnx-weight_only-4": Format("onnx", "fp32", 1e-3, WeightOnly(4, 32)),
 }
+EXPORTED = ("onnx-int8", "onnx-weight_only-8", "onnx-weight_only-4")
+"""Each needs an export of its own, which takes seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,10 @@ def whole(checkpoint: Callable[[str], Path]) -> Path:
     return checkpoint("bert")
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow) if name in EXPORTED else name for name in FORMATS],
+)
 def subject(
     request: pytest.FixtureRequest,
     whole: Path,

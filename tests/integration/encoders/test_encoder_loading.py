@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from tests.support.reference import Subject, assert_equal
 from tests.support.tiny import ARCHITECTURES, corrupt_weights, pickle_only, write_checkpoint
 
+pytestmark = pytest.mark.every_architecture
+
 
 @pytest.fixture(params=ARCHITECTURES)
 def copy(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path], tmp_path: Path) -> tuple[str, Path]:

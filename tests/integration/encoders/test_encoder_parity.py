@@ -6,6 +6,8 @@ from bertscope_service.encoders.base import TokenSequence
 
 from tests.support.reference import Subject, assert_close, assert_equal
 
+pytestmark = pytest.mark.every_architecture
+
 
 def test_text_alone_equals_eager_to_the_bit(subject: Subject) -> None:
     for sequence in subject.sequences:
