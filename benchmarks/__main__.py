@@ -29,6 +29,7 @@ from benchmarks.serving import (
     pruning,
     scores,
     security,
+    states,
     sweep,
     sweep64,
 )
@@ -68,6 +69,7 @@ REPORTS = {
     "processes": processes.main,
     "ray": ray_serve.main,
     "scores": scores.main,
+    "states": states.main,
     "intervals": intervals.main,
 }
 """Scripts with their own flags and tables: `python -m benchmarks load --help`."""
