@@ -29,7 +29,7 @@ DataType = Literal["float32", "float16", "bfloat16"]
 """Number formats of tensors in replies. numpy has no bfloat16: the client gives float32 of the same numbers."""
 StateUnit = Literal["piece", "word", "span", "text"]
 """Units that rows of hidden states are of."""
-StatePooling = Literal["first", "last", "mean", "max"]
+StatePooling = Literal["first", "last", "mean", "max", "declared"]
 """How the states of the pieces of a word, a span or a text become one."""
 Others = Literal["wait", "refuse"]
 """The treatment of calls for a device that a benchmark has for itself."""

@@ -46,8 +46,9 @@ class AsyncStatesCalls(AsyncTensorStreams):
         for each text and no more memory than that.
 
         A row is a `unit`: a "piece" of the vocabulary, a "word", a "span" that the text marks (`StatesInput`), or the "text".
-        `pooling` joins the pieces of a row: "mean" unless set, "first" ([CLS] of a text), "last" or "max". A text's tokens
-        include the special ones.
+        `pooling` joins the pieces of a row: "mean" unless set, "first" ([CLS] of a text), "last" or "max"; "declared" is the
+        pooling of a text that a folder of sentence-transformers declares, with its normalisation and its prompt, at the last
+        layer. A text's tokens include the special ones.
 
         A text that the server rejects (too long, empty) is an error, unless `on_rejected` takes its index and the error: then
         it is left out. The call begins when the first states are requested; more texts than a call takes go in one after the

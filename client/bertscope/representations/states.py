@@ -65,7 +65,7 @@ class HiddenStates:
     tokens: tuple[Token, ...]
     """The unit of each row: a piece or a word, special tokens included, or a span; empty for a text, which has one row."""
     states: npt.NDArray[np.floating[Any]]
-    """[layers, rows, hidden_size], float32 or float16."""
+    """[layers, rows, hidden_size], float32 or float16; rows are longer if the model declares several poolings."""
     layers: tuple[int, ...]
     """Layer of each slice along the first dimension: 0 is the embeddings, k the output of layer k - 1."""
     truncated_tokens: int

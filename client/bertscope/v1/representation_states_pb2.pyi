@@ -68,6 +68,13 @@ class _StatePoolingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StatePoo
     """The mean over the pieces; of a text, over all its tokens, special ones included."""
     STATE_POOLING_MAX: _StatePooling.ValueType  # 4
     """The largest number of each dimension, over the same pieces."""
+    STATE_POOLING_DECLARED: _StatePooling.ValueType  # 5
+    """Of a text alone, and of the last layer, which is the default then: what the model's folder declares for sentence-transformers.
+    modules.json names a pooling and perhaps a normalisation to length 1, 1_Pooling/config.json the modes (of several, vectors
+    come after one another, and a row is longer than the model's states), config_sentence_transformers.json a default prompt that
+    goes before the text, sentence_bert_config.json the most tokens of a text. A model without a modules.json, and one with other
+    modules, is an error.
+    """
 
 class StatePooling(_StatePooling, metaclass=_StatePoolingEnumTypeWrapper):
     """How the states of the pieces of a word, a span or a text become one row."""
@@ -82,6 +89,13 @@ STATE_POOLING_MEAN: StatePooling.ValueType  # 3
 """The mean over the pieces; of a text, over all its tokens, special ones included."""
 STATE_POOLING_MAX: StatePooling.ValueType  # 4
 """The largest number of each dimension, over the same pieces."""
+STATE_POOLING_DECLARED: StatePooling.ValueType  # 5
+"""Of a text alone, and of the last layer, which is the default then: what the model's folder declares for sentence-transformers.
+modules.json names a pooling and perhaps a normalisation to length 1, 1_Pooling/config.json the modes (of several, vectors
+come after one another, and a row is longer than the model's states), config_sentence_transformers.json a default prompt that
+goes before the text, sentence_bert_config.json the most tokens of a text. A model without a modules.json, and one with other
+modules, is an error.
+"""
 Global___StatePooling: _TypeAlias = StatePooling  # noqa: Y015
 
 @_typing.final
@@ -144,7 +158,9 @@ class ExtractHiddenStatesRequest(_message.Message):
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Requested layers, each 0 (the embeddings) to the layers of the model, none twice, in the order of the tensor; empty means all."""
+        """Requested layers, each 0 (the embeddings) to the layers of the model, none twice, in the order of the tensor; empty means all, or
+        the last for STATE_POOLING_DECLARED.
+        """
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
@@ -248,7 +264,7 @@ class StatesHeader(_message.Message):
 
     @_builtins.property
     def states(self) -> _common_pb2.Tensor:
-        """dtype and shape [layers, rows, hidden_size] of the states; data is empty: it follows in chunks."""
+        """dtype and shape [layers, rows, hidden_size] of the states (a multiple of it if several poolings are declared); data is empty: it follows in chunks."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:

@@ -10,9 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor, as_bits
+from bertscope_service.analyses.observers.declared_pooling import WholeText
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
+from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
@@ -22,7 +24,8 @@ from bertscope_service.encoders.state import State
 @dataclass(frozen=True, slots=True)
 class StatesQuery:
     """An ExtractHiddenStates request; `layers` are in the requested order, never empty: 0 is the embeddings, k the output of
-    layer k - 1. `pooling` is of no matter for pieces."""
+    layer k - 1. `pooling` is of no matter for pieces. `declared`, the pooling of texts that a model declares, takes its place;
+    the unit is the text then, and there are no pairs if it has a prompt."""
 
     inputs: tuple[StatesInput, ...]
     layers: tuple[int, ...]
@@ -30,17 +33,19 @@ class StatesQuery:
     truncate: bool
     unit: Unit = Unit.PIECE
     pooling: Pooling = Pooling.MEAN
+    declared: DeclaredPooling | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatesObserver:
     """Reads the states of `layers` (ascending, none below the layer of the state) by unit, or of all pieces without `units`;
-    keeps the state unless `last`."""
+    a row has `size` numbers. Keeps the state unless `last`."""
 
     layers: tuple[int, ...]
     dtype: torch.dtype
     last: bool
-    units: Units | None = None
+    size: int
+    units: Units | WholeText | None = None
 
     @property
     def group(self) -> Hashable:
@@ -76,7 +81,7 @@ class _Read:
         self.layers, self.length = observer.layers, length
         self.pool = None if observer.units is None else observer.units.place(encoder.device)
         rows = length if observer.units is None else observer.units.count
-        shape = (len(observer.layers), rows, encoder.shape.hidden_size)
+        shape = (len(observer.layers), rows, observer.size)
         self.values = torch.empty(shape, dtype=observer.dtype, device=encoder.device)
 
     def take(self, layer: int, hidden: torch.Tensor) -> None:
@@ -98,18 +103,29 @@ class TextStates(LayerTensor):
     """
 
     def __init__(
-        self, query: StatesQuery, given: StatesInput, tokenized: TokenizedText, tokenizer: TextTokenizer, size: int, field: str
+        self,
+        query: StatesQuery,
+        given: StatesInput,
+        tokenized: TokenizedText,
+        tokenizer: TextTokenizer,
+        size: int,
+        field: str,
+        prompt: int = 0,
     ) -> None:
-        """`size`: the length of a state. `field` holds the marked parts."""
+        """`size`: the length of a state. `field` holds the marked parts. `prompt`: first tokens that are not pooled."""
         self.truncated = tokenized.truncated
         self.query = query
         self.tokens, groups = rows_of(query.unit, given, tokenized, tokenizer, field)
-        units = None if groups is None else Units.made(groups, query.pooling)
+        units: Units | WholeText | None = None
+        if query.declared is not None:
+            units, size = WholeText(query.declared, prompt), size * len(query.declared.modes)
+        elif groups is not None:
+            units = Units.made(groups, query.pooling)
         rows = len(tokenized) if units is None else units.count
         self.shape = (len(query.layers), rows, size)
         super().__init__(tokenized.sequence, query.layers, query.dtype.itemsize * rows * size)
         parts = self.parts()
-        self.steps = tuple(StatesObserver(part, query.dtype, part is parts[-1], units) for part in parts)
+        self.steps = tuple(StatesObserver(part, query.dtype, part is parts[-1], size, units) for part in parts)
 
 
 class StatesPlan(LayerPlan[TextStates]):
@@ -121,7 +137,21 @@ class StatesPlan(LayerPlan[TextStates]):
     def __init__(self, query: StatesQuery, tokenizer: TextTokenizer, size: int) -> None:
         """`size`: the length of a state."""
         fields = [f"inputs[{index}]" for index in range(len(query.inputs))]
-        inputs = [(given.text, given.pair) for given in query.inputs]
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        prompt, longest, left_out = "", tokenizer.max_tokens, 0
+        if query.declared is not None:
+            prompt, longest = query.declared.prompt, min(longest, query.declared.longest or longest)
+            left_out = 0 if query.declared.pools_prompt else prompt_tokens(prompt, tokenizer)
+        inputs = [(prompt + given.text, given.pair) for given in query.inputs]
+        reserve = tokenizer.max_tokens - longest
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, reserve=reserve)
         texts = zip(query.inputs, read, (f"spans[{index}]" for index in range(len(fields))), strict=True)
-        super().__init__([TextStates(query, given, one, tokenizer, size, field) for given, one, field in texts])
+        super().__init__([TextStates(query, given, one, tokenizer, size, field, left_out) for given, one, field in texts])
+
+
+def prompt_tokens(prompt: str, tokenizer: TextTokenizer) -> int:
+    """Returns the number of tokens of a prompt, the special ones before it included, as sentence-transformers counts them; 0
+    without a prompt."""
+    if not prompt:
+        return 0
+    among = tokenizer.encode(prompt).encoding.sequence_ids
+    return len(among) - (among[-1] is None)

@@ -58,30 +58,37 @@ def read_inputs(
 
 
 def read_named_inputs(
-    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, str | None]], fields: Iterable[str], *, truncate: bool | None
+    tokenizer: TextTokenizer,
+    inputs: Sequence[tuple[str, str | None]],
+    fields: Iterable[str],
+    *,
+    truncate: bool | None,
+    reserve: int = 0,
 ) -> Iterator[TokenizedText]:
-    """Does the same as `read_inputs` for inputs with a field each."""
+    """Does the same as `read_inputs` for inputs with a field each, which leave room for `reserve` more tokens."""
     texts = [(text,) if pair is None else (text, pair) for text, pair in inputs]
-    for tokenized, field in zip(_encode(tokenizer, texts, truncate=bool(truncate)), fields, strict=True):
-        yield _checked(tokenized, tokenizer, field, truncate)
+    for tokenized, field in zip(_encode(tokenizer, texts, truncate=bool(truncate), reserve=reserve), fields, strict=True):
+        yield _checked(tokenized, tokenizer.max_tokens - reserve, field, truncate)
 
 
 def read_input(tokenizer: TextTokenizer, text: str, pair: str | None, field: str, *, truncate: bool | None) -> TokenizedText:
     """Tokenizes one bertscope.v1.TextInput; see read_inputs."""
-    return _checked(tokenizer.encode(text, pair, truncate=bool(truncate)), tokenizer, field, truncate)
+    return _checked(tokenizer.encode(text, pair, truncate=bool(truncate)), tokenizer.max_tokens, field, truncate)
 
 
-def _checked(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str, truncate: bool | None) -> TokenizedText:
-    check_length(tokenized, field, tokenizer.max_tokens, cuttable=truncate is not None)
+def _checked(tokenized: TokenizedText, max_tokens: int, field: str, truncate: bool | None) -> TokenizedText:
+    check_length(tokenized, field, max_tokens, cuttable=truncate is not None)
     if all(which is None for which in tokenized.encoding.sequence_ids):
         message = f"{field} holds no token of this model's vocabulary; write some text"
         raise InvalidArgument(f"{field}.text", message, "EMPTY_TEXT")
     return tokenized
 
 
-def _encode(tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, truncate: bool) -> Iterator[TokenizedText]:
+def _encode(
+    tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0
+) -> Iterator[TokenizedText]:
     for begin in range(0, len(texts), GROUP):
-        yield from tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate)
+        yield from tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate, reserve=reserve)
 
 
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str, *, needed: bool = True) -> tuple[int, ...]:

@@ -16,19 +16,22 @@ from bertscope_service.api.data_types import DATA_TYPES, read_data_type
 from bertscope_service.api.enums import meaning, members, numbers
 from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_states
+from bertscope_service.api.requirements import require_declared_pooling, require_states
 from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.api.tensor_streams import TensorStream
 from bertscope_service.api.tokens import render_token
+from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 _UNIT, _POOLING = "STATE_UNIT_", "STATE_POOLING_"
+DECLARED = states_pb2.STATE_POOLING_DECLARED
 UNIT_NUMBERS = numbers(Unit, states_pb2.StateUnit, _UNIT)
 POOLING_NUMBERS = numbers(Pooling, states_pb2.StatePooling, _POOLING)
 UNITS: dict[int, Unit] = {states_pb2.STATE_UNIT_UNSPECIFIED: Unit.PIECE, **members(Unit, states_pb2.StateUnit, _UNIT)}
 POOLINGS: dict[int, Pooling] = {
     states_pb2.STATE_POOLING_UNSPECIFIED: Pooling.MEAN,
+    DECLARED: Pooling.MEAN,  # what a model declares takes its place
     **members(Pooling, states_pb2.StatePooling, _POOLING),
 }
 
@@ -40,18 +43,38 @@ def plan_extract_hidden_states(
     require_states(model)
     shape = model.encoder.shape
     unit = meaning(UNITS, request.unit, "unit", "one that StateUnit names", "UNKNOWN_UNIT")
+    declared = _check_declared(request, unit, model) if request.pooling == DECLARED else None
+    layers = check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name)
     query = StatesQuery(
         inputs=_check_inputs(request, unit, limits),
-        layers=check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name),
+        layers=layers if declared is None else (shape.layers,),
         dtype=read_data_type(request.dtype),
         truncate=request.truncate,
         unit=unit,
         pooling=meaning(POOLINGS, request.pooling, "pooling", "one that StatePooling names", "UNKNOWN_POOLING"),
+        declared=declared,
     )
     if unit is Unit.PIECE and request.pooling:
         message = "states of pieces are not pooled; leave pooling out, or ask for words, spans or texts"
         raise InvalidArgument("pooling", message, "POOLING_UNUSED")
     return StatesPlan(query, model.tokenizer, shape.hidden_size)
+
+
+def _check_declared(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, model: LoadedModel) -> DeclaredPooling:
+    """Checks that a request fits the pooling that the model declares, which it returns."""
+    declared, last = require_declared_pooling(model), model.encoder.shape.layers
+    if unit is not Unit.TEXT:
+        message = "the declared pooling is that of texts; set unit to STATE_UNIT_TEXT, or another pooling"
+        raise InvalidArgument("pooling", message, "POOLING_OF_TEXTS")
+    other = next((index for index, layer in enumerate(request.layers) if layer != last), None)
+    if other is not None:
+        message = f"the declared pooling is that of the last states, {last}; leave layers out, or set another pooling"
+        raise InvalidArgument(f"layers[{other}]", message, "POOLING_OF_LAST_LAYER")
+    pair = next((index for index, given in enumerate(request.inputs) if given.HasField("text_pair")), None)
+    if declared.prompt and pair is not None:
+        message = "the declared prompt is that of single texts; leave text_pair out, or set another pooling"
+        raise InvalidArgument(f"inputs[{pair}].text_pair", message, "PROMPT_OF_PAIR")
+    return declared
 
 
 def _check_inputs(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, limits: RequestLimits) -> tuple[StatesInput, ...]:
@@ -90,9 +113,16 @@ def render_header(index: int, text: TextStates, model: LoadedModel) -> states_pb
         truncated_tokens=text.truncated,
         provenance=render_provenance(model),
         unit=UNIT_NUMBERS[query.unit],
-        pooling=states_pb2.STATE_POOLING_UNSPECIFIED if query.unit is Unit.PIECE else POOLING_NUMBERS[query.pooling],
+        pooling=_pooling_of(query),
     )
     return states_pb2.ExtractHiddenStatesResponse(header=header)
+
+
+def _pooling_of(query: StatesQuery) -> states_pb2.StatePooling.ValueType:
+    if query.declared is not None:
+        return DECLARED
+    pooling: states_pb2.StatePooling.ValueType = POOLING_NUMBERS[query.pooling]
+    return states_pb2.STATE_POOLING_UNSPECIFIED if query.unit is Unit.PIECE else pooling
 
 
 STATES = TensorStream(render_header, states_pb2.StatesChunk)

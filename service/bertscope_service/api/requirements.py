@@ -5,6 +5,7 @@ from __future__ import annotations
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
+from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
 from bertscope_service.errors import Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
@@ -62,6 +63,20 @@ def require_states(model: LoadedModel) -> None:
             "model that it was made from"
         )
         raise Unsupported(message, "NO_STATES", model=model.name)
+
+
+def require_declared_pooling(model: LoadedModel) -> DeclaredPooling:
+    """Returns the pooling that a model declares. Raises Unsupported for one that declares none or an unusable one."""
+    if model.declared is None:
+        message = (
+            f"{model.name} declares no pooling: its folder has no modules.json; load a folder of sentence-transformers, or set "
+            "another pooling"
+        )
+        raise Unsupported(message, "NO_DECLARED_POOLING", model=model.name)
+    if isinstance(model.declared, UnusableDeclaration):
+        message = f"the pooling that {model.name} declares can't be used: {model.declared.problem}; or set another pooling"
+        raise Unsupported(message, "DECLARED_POOLING_UNSUPPORTED", model=model.name)
+    return model.declared
 
 
 def require_gradients(model: LoadedModel) -> None:

@@ -37,13 +37,22 @@ def download(repository: str, revision: str, patterns: Sequence[str], report: Ca
 
     try:
         folder = huggingface_hub.snapshot_download(
-            repository, revision=revision or None, allow_patterns=list(patterns), ignore_patterns=["*/*"], tqdm_class=Bar
+            repository,
+            revision=revision or None,
+            allow_patterns=list(patterns),
+            ignore_patterns=_below(patterns),
+            tqdm_class=Bar,
         )
     except (LoadAbandonedError, MemoryError):
         raise
     except Exception as error:
         raise _download_error(error, repository, revision) from error
     return Path(folder)
+
+
+def _below(patterns: Sequence[str]) -> list[str]:
+    """Returns patterns of files in subfolders that patterns without a slash would match, as stars match slashes too."""
+    return [f"*/{one}" if one.startswith("*") else f"{one}/*" for one in patterns if "*" in one and "/" not in one]
 
 
 def _download_error(error: Exception, repository: str, revision: str) -> ServiceError:

@@ -20,7 +20,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from bertscope_service.checkpoints.confinement import ANYWHERE, Confinement
 from bertscope_service.checkpoints.external_references import check_config
-from bertscope_service.checkpoints.files import MAX_SETTINGS_BYTES, TOKENIZER_PATTERNS, check_size
+from bertscope_service.checkpoints.files import DECLARED_POOLING_PATTERNS, MAX_SETTINGS_BYTES, TOKENIZER_PATTERNS, check_size
 from bertscope_service.checkpoints.hub import download
 from bertscope_service.embedded import EMBEDDED, EMBEDDED_FOLDER
 from bertscope_service.encoders.onnx.foreign import foreign_files
@@ -32,7 +32,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument, Servic
 
 CHECKPOINT_FILES = ("config.json", "*.safetensors", "*.safetensors.index.json", *TOKENIZER_PATTERNS)
 EXPORT_FILES = ("bertscope.json", ANALYSIS, FAST, WEIGHTS)
-HUB_FILES = CHECKPOINT_FILES + EXPORT_FILES
+HUB_FILES = CHECKPOINT_FILES + EXPORT_FILES + DECLARED_POOLING_PATTERNS
 ONNX = ".onnx"
 
 REVISION = re.compile(r"(?!.*\.\.)[\w.+@#=-]+(/[\w.+@#=-]+)*")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bertscope_service.checkpoints.files import TOKENIZER_PATTERNS
+from bertscope_service.checkpoints.files import DECLARED_POOLING_PATTERNS, TOKENIZER_PATTERNS
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
@@ -117,9 +117,12 @@ class WorkingCopy:
 
 
 def copy_description(source: Path, target: Path) -> None:
-    """Copies the config and the tokenizer's files."""
-    for path in (path for pattern in ("config.json", *TOKENIZER_PATTERNS) for path in source.glob(pattern) if path.is_file()):
-        shutil.copyfile(path, target / path.name)
+    """Copies the config, the tokenizer's files, and those that declare a pooling."""
+    patterns = ("config.json", *TOKENIZER_PATTERNS, *DECLARED_POOLING_PATTERNS)
+    for path in (path for pattern in patterns for path in source.glob(pattern) if path.is_file()):
+        copy = target / path.relative_to(source)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(path, copy)
 
 
 def stored_format(source: Source) -> torch.dtype:

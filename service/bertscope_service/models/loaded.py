@@ -10,6 +10,7 @@ from pathlib import Path
 from bertscope import __version__
 
 from bertscope_service.checkpoints.confinement import ANYWHERE, Confinement
+from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.checkpoints.steps import Applied, Step
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -68,6 +69,7 @@ class LoadedModel:
     which can be compressed further. `source` is where it was read, None if that is gone. `alternatives` are other encoders of
     the same model until one is chosen to serve it. `temporary` holds a folder that is deleted with it. `choice` explains the
     decision of runtime "auto", and `remember` is where a new one is stored, and its key; both are None for another runtime.
+    `declared` is the pooling that a folder of sentence-transformers declares; None for another folder.
     """
 
     spec: LoadSpec
@@ -82,6 +84,7 @@ class LoadedModel:
     temporary: object = None
     choice: RuntimeChoice | None = None
     remember: tuple[RuntimeChoices, ChoiceKey] | None = None
+    declared: DeclaredPooling | UnusableDeclaration | None = None
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ import torch
 from bertscope_service.checkpoints.atomic_folder import check_vacant
 from bertscope_service.checkpoints.check import check_source, check_source_weights
 from bertscope_service.checkpoints.confinement import Confinement
+from bertscope_service.checkpoints.declared_pooling import read_declared_pooling
 from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.sources import Kind, Progress, Source, Stage, calling, inspect, locate
 from bertscope_service.checkpoints.steps import StepProgress
@@ -103,12 +104,13 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
     encoder, *alternatives = candidates.encoders
     tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name)
     tokenizer.check(source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)
+    declared = read_declared_pooling(source.folder)
     # Checked again, because links may have changed during the reading.
     source.confinement.check(source.folder)
     checkpoint = source.kind is Kind.CHECKPOINT
     loaded = LoadedModel(spec, encoder, tokenizer, digest, source.weight_bytes, steps, checkpoint, source, tuple(alternatives))
     slot = (runtimes.choices, candidates.key) if runtimes.choices is not None and candidates.key is not None else None
-    return replace(loaded, choice=candidates.choice, remember=slot)
+    return replace(loaded, choice=candidates.choice, remember=slot, declared=declared)
 
 
 def choose_device(asked: str) -> torch.device:

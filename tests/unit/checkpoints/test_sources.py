@@ -10,8 +10,9 @@ from typing import Any
 
 import huggingface_hub
 import pytest
+from bertscope_service.checkpoints import hub as hub_files
 from bertscope_service.checkpoints.confinement import Confinement
-from bertscope_service.checkpoints.sources import Progress, Source, Stage, inspect, locate
+from bertscope_service.checkpoints.sources import HUB_FILES, Progress, Source, Stage, inspect, locate
 from bertscope_service.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -21,6 +22,7 @@ from bertscope_service.errors import (
     Unavailable,
 )
 from huggingface_hub import errors as hub
+from huggingface_hub.utils import filter_repo_objects
 
 
 def ignore(_: Progress) -> None:
@@ -388,3 +390,16 @@ def test_a_download_is_abandoned_by_raising(download: dict[str, Any]) -> None:
 
     with pytest.raises(LoadAbandonedError):
         locate("org/name", "", stop)
+
+
+def test_of_subfolders_the_hub_gives_the_declared_pooling_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["config.json", "model.safetensors", "tokenizer.json", "modules.json", "1_Pooling/config.json"]
+    others = ["2_Dense/model.safetensors", "2_Dense/config.json", "onnx/model.onnx", "tokenizers/tokenizer.json", "a/b.model"]
+
+    def snapshot(_: str, *, allow_patterns: list[str], ignore_patterns: list[str], **__: Any) -> str:
+        kept = filter_repo_objects([*wanted, *others], allow_patterns=allow_patterns, ignore_patterns=ignore_patterns)
+        assert list(kept) == wanted
+        return "found"
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    assert hub_files.download("owner/name", "", HUB_FILES, lambda *_: None) == Path("found")

