@@ -71,7 +71,7 @@ def states(
     ] = None,
     unit: Annotated[
         Literal["piece", "word", "span", "text"],
-        typer.Option("--unit", help='What has a state; spans are [[start, end], ...] in the file\'s column "spans".'),
+        typer.Option("--unit", help='What has a state; a span is a part that the file marks in its column "spans".'),
     ] = "piece",
     pooling: Annotated[
         Literal["mean", "first", "last", "max"] | None,
