@@ -4,12 +4,13 @@ import json as json_format
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from bertscope import files
 from bertscope.attention.treebanks import read_conllu
+from bertscope.choices import DataType, StatePooling, StateUnit
 from bertscope.cli import options
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import TREEBANK
@@ -70,15 +71,18 @@ def states(
         typer.Option("--layer", "--layers", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set."),
     ] = None,
     unit: Annotated[
-        Literal["piece", "word", "span", "text"],
+        StateUnit,
         typer.Option("--unit", help='What has a state; a span is a part that the file marks in its column "spans".'),
     ] = "piece",
     pooling: Annotated[
-        Literal["mean", "first", "last", "max"] | None,
-        typer.Option("--pooling", help="How the pieces of a word, span or text are joined; mean unless set."),
+        StatePooling | None,
+        typer.Option(
+            "--pooling",
+            help="How the pieces of a word, span or text are joined; mean unless set. declared: as the folder of the model says, of texts.",
+        ),
     ] = None,
     dtype: Annotated[
-        Literal["float32", "float16", "bfloat16"],
+        DataType,
         typer.Option("--dtype", help="Numbers as they are sent; bfloat16 is written as float32, which has its values."),
     ] = "float32",
     output: Annotated[
