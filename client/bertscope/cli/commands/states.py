@@ -78,7 +78,7 @@ def states(
         StatePooling | None,
         typer.Option(
             "--pooling",
-            help="How the pieces of a word, span or text are joined; mean unless set. declared: as the folder of the model says, of texts.",
+            help="How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says.",
         ),
     ] = None,
     dtype: Annotated[
