@@ -278,6 +278,13 @@ async def describe_geometry(caller: Caller, model: str, seconds: float) -> Answe
     return Answer(reply.provenance.weights_digest, arrays=[*(np.array(layer.directions) for layer in reply.layers), *moments])
 
 
+async def compare_representations(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls CompareRepresentations, of the model's own layers."""
+    request = geometry.CompareRepresentationsRequest(model=model, inputs=_inputs())
+    reply = await RepresentationServiceStub(caller.channel).CompareRepresentations(request, timeout=seconds)
+    return Answer(reply.provenance.weights_digest, arrays=[np.array(sums) for sums in (reply.shared, reply.own, reply.other)])
+
+
 def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
@@ -298,6 +305,7 @@ REDUCTIONS: dict[str, Ask] = {
     "ScoreRelations": score_relations,
     "ScoreFeatures": score_features,
     "DescribeGeometry": describe_geometry,
+    "CompareRepresentations": compare_representations,
     "ScoreTexts": score_texts,
     "CompareTexts": compare_texts,
     "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),

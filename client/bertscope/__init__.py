@@ -130,11 +130,13 @@ from bertscope.plots.facts import plot_facts, save_facts
 from bertscope.plots.geometry import plot_geometry, save_geometry
 from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
+from bertscope.plots.representation_comparison import plot_representations, save_representations
 from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
+from bertscope.representations.comparison import RepresentationComparison
 from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
@@ -270,6 +272,7 @@ __all__ = [
     "RelationScore",
     "RelationScores",
     "RelationText",
+    "RepresentationComparison",
     "ResourceExhausted",
     "Retries",
     "RowsProgress",
@@ -332,6 +335,7 @@ __all__ = [
     "plot_lens",
     "plot_ranking",
     "plot_relations",
+    "plot_representations",
     "plot_surprisal",
     "plot_sweep",
     "plot_trees",
@@ -367,6 +371,7 @@ __all__ = [
     "save_lens",
     "save_ranking",
     "save_relations",
+    "save_representations",
     "save_surprisal",
     "save_sweep",
     "save_trees",

@@ -78,6 +78,7 @@ def good(folder: Path) -> dict[str, Message]:
         "CompareAttention": attention_statistics.CompareAttentionRequest(other_model="models/headless", inputs=[INPUT]),
         "DescribeAttention": attention_statistics.DescribeAttentionRequest(inputs=[INPUT], head_distances=True),
         "DescribeGeometry": geometry.DescribeGeometryRequest(inputs=[INPUT], words=[WORD], second_moments=True),
+        "CompareRepresentations": geometry.CompareRepresentationsRequest(other_model="models/headless", inputs=[INPUT]),
         "ReadLayers": lens.ReadLayersRequest(
             inputs=[LENS, lens.LensInput(text=SAID, spans=SPANS)], candidates=["the"], top_k=2
         ),
@@ -152,6 +153,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("DescribeAttention", attention_statistics.DescribeAttentionRequest(inputs=[INPUT], punctuation=[WORD])),
     ("DescribeGeometry", geometry.DescribeGeometryRequest(inputs=[INPUT, LONG])),
     ("DescribeGeometry", geometry.DescribeGeometryRequest(inputs=[INPUT], words=[WORD, WORD])),
+    ("CompareRepresentations", geometry.CompareRepresentationsRequest(inputs=[INPUT, LONG])),
+    ("CompareRepresentations", geometry.CompareRepresentationsRequest(inputs=[INPUT], other_layers=[99])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[lens.LensInput(text=WORD)])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS, lens.LensInput(text=SAID, spans=[SPANS[0], SPANS[0]])])),
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], candidates=["the", WORD])),

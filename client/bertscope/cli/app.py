@@ -11,6 +11,7 @@ import bertscope
 from bertscope.cli.commands import (
     attention,
     benchmark,
+    cka,
     classify,
     compress,
     facts,
@@ -46,6 +47,7 @@ app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
 app.command("states")(states.states)
 app.command("geometry")(geometry.geometry)
+app.command("cka")(cka.cka)
 app.command("lens")(lens.lens)
 app.command("probe")(probe.probe)
 app.command("classify")(classify.classify)

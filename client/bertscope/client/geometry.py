@@ -1,5 +1,5 @@
 # Generated from bertscope/aio/geometry.py. Do not edit: change that file, and run `make client`.
-"""Calls for the geometry of hidden states: `describe_geometry`."""
+"""Calls for the geometry of hidden states: `describe_geometry`, `compare_representations`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from bertscope._messages import Inputs, Interventions, Numbers, asked_inputs, te
 from bertscope._rpc.splitting import OnRejected
 from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.models import Model
+from bertscope.representations.comparison import (
+    RepresentationComparison,
+    compare_representations_request,
+    read_comparison,
+)
 from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.geometry_replies import describe_geometry_request, read_geometry
 from bertscope.v1 import representation_geometry_pb2
@@ -69,3 +74,47 @@ class GeometryCalls(ManyTexts):
             on_rejected=on_rejected,
         )
         return self._sum(answers, GeometryDescription.merge, asked.total, on_progress)
+
+    def compare_representations(
+        self,
+        inputs: Inputs,
+        other_model: str | Model | None = None,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        other_layers: Numbers | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> RepresentationComparison:
+        """Compares the states of each two layers by linear CKA: those of `model`, or of `model` and `other_model`.
+
+        `model` runs untouched, `other_model`, the same one unless given, under the interventions. `layers` are all unless set,
+        0 is the embeddings; so are `other_layers`, or `layers` again within one model. A word has one vector, the mean of its
+        pieces' states. Words that two models cut differently are joined until both agree. A text of fewer than four words is
+        not compared. The states stay on the server, which sends sums over texts. Inputs, `on_progress` and `on_rejected` are as
+        in `describe_geometry`.
+        """
+        request = compare_representations_request(
+            model=model,
+            other_model=other_model,
+            layers=layers,
+            other_layers=other_layers,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        asked = asked_inputs(inputs)
+        answers = self._answers(
+            asked,
+            partial(with_items, request, "inputs"),
+            representation_geometry_pb2.CompareRepresentationsResponse,
+            lambda _, reply: [read_comparison(reply, request)],
+            timeout,
+            pace=self._pace(text_of, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return self._sum(answers, RepresentationComparison.merge, asked.total, on_progress)

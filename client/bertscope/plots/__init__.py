@@ -13,6 +13,7 @@ from bertscope.plots.geometry import plot_geometry, save_geometry
 from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.probes import plot_probe, save_probe
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
+from bertscope.plots.representation_comparison import plot_representations, save_representations
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.trees import plot_trees, save_trees
 
@@ -29,6 +30,7 @@ __all__ = [
     "plot_probe",
     "plot_ranking",
     "plot_relations",
+    "plot_representations",
     "plot_sweep",
     "plot_trees",
     "save_attention",
@@ -42,6 +44,7 @@ __all__ = [
     "save_probe",
     "save_ranking",
     "save_relations",
+    "save_representations",
     "save_sweep",
     "save_trees",
 ]

@@ -80,6 +80,13 @@ def add_colorbar(figure: Figure, image: Any, axes: Any, label: str, cax: Any = N
     bar.outline.set_edgecolor(theme.faint)  # type: ignore[operator, unused-ignore]  # the stub declares it as the patch's colour
 
 
+def color_scale(theme: Theme) -> Any:
+    """Returns the colours of a scale from 0 to the most."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("bertscope", theme.none_to_much)
+
+
 def outline(axes: Axes, theme: Theme = LIGHT) -> None:
     """Draws a faint frame."""
     for spine in axes.spines.values():

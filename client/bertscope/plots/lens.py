@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from bertscope.plots.figures import (
     DARK,
     LIGHT,
     add_colorbar,
+    color_scale,
     new_figure,
     outline,
     require_format,
@@ -56,8 +57,8 @@ def plot_lens(found: LensText, *, dark: bool = False, title: str | None = None) 
     axes = figure.subplots()
     best = [[position.layers[number].top[0] for position in positions] for number in order]
     values = np.array([[entry.probability for entry in row] for row in best])
-    colors = _colors(theme.none_to_much)
-    image = axes.imshow(values, cmap=colors, vmin=0, vmax=1, interpolation="nearest", aspect="auto", origin="lower")
+    scale = color_scale(theme)
+    image = axes.imshow(values, cmap=scale, vmin=0, vmax=1, interpolation="nearest", aspect="auto", origin="lower")
     for y, row in enumerate(best):
         for x, entry in enumerate(row):
             color = theme.page if entry.probability >= BRIGHT else theme.ink
@@ -80,12 +81,6 @@ def save_lens(found: LensText, path: str | PathLike[str], *, dark: bool = False,
     """Writes `plot_lens` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
     require_format(path)
     write(plot_lens(found, dark=dark, title=title), Path(path))
-
-
-def _colors(colors: tuple[str, ...]) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("bertscope", colors)
 
 
 def _cut(word: str) -> str:

@@ -250,3 +250,150 @@ class DescribeGeometryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeGeometryResponse: _TypeAlias = DescribeGeometryResponse  # noqa: Y015
+
+@_typing.final
+class CompareRepresentationsRequest(_message.Message):
+    """Request of CompareRepresentations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    OTHER_MODEL_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    LAYERS_FIELD_NUMBER: _builtins.int
+    OTHER_LAYERS_FIELD_NUMBER: _builtins.int
+    INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    TRUNCATE_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Resource name of the first model, "models/{id}"; empty means the server's default model. It runs untouched."""
+    other_model: _builtins.str
+    """The second model, which may be the first one; empty means the first one. It runs under the interventions."""
+    truncate: _builtins.bool
+    """True: cut texts that are longer than either model reads, and count them. False: such a text is an error."""
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:
+        """Texts or pairs, 1 to the server's limit (256 unless set otherwise). One of fewer than four words is not compared."""
+
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Layers of the first model, each 0 (the embeddings) to layers of the model, none twice; empty means all."""
+
+    @_builtins.property
+    def other_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Likewise of the second one; empty means all, and the same as `layers` if both models are one."""
+
+    @_builtins.property
+    def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
+        """Interventions on heads while the second model runs; empty means it runs untouched."""
+
+    @_builtins.property
+    def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
+        rejected without it. Each may be of as many tokens as the second model reads.
+        """
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        other_model: _builtins.str = ...,
+        inputs: _abc.Iterable[_common_pb2.TextInput] | None = ...,
+        layers: _abc.Iterable[_builtins.int] | None = ...,
+        other_layers: _abc.Iterable[_builtins.int] | None = ...,
+        interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        truncate: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "other_layers", b"other_layers", "other_model", b"other_model", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRepresentationsRequest: _TypeAlias = CompareRepresentationsRequest  # noqa: Y015
+
+@_typing.final
+class CompareRepresentationsResponse(_message.Message):
+    """Reply of CompareRepresentations. A vector is the mean of the states of a word's pieces; special tokens have none. HSIC is that of
+    the vectors of the n words of one text in two layers: HSIC_1 with linear kernels, of any sign (Song et al. 2012, equation 5).
+    Linear CKA of two layers is shared / sqrt(own * other).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYERS_FIELD_NUMBER: _builtins.int
+    OTHER_LAYERS_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    COMPARED_TEXTS_FIELD_NUMBER: _builtins.int
+    COMPARED_WORDS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_TEXTS_FIELD_NUMBER: _builtins.int
+    SHARED_FIELD_NUMBER: _builtins.int
+    OWN_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    OTHER_PROVENANCE_FIELD_NUMBER: _builtins.int
+    texts: _builtins.int
+    """All texts or pairs."""
+    compared_texts: _builtins.int
+    """Those of four words or more, which are compared."""
+    compared_words: _builtins.int
+    """Their words."""
+    tokens: _builtins.int
+    """The tokens of all texts as the first model reads them, special tokens included."""
+    truncated_texts: _builtins.int
+    """The texts that were cut for either model."""
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The layers of the first model, in the order of the request."""
+
+    @_builtins.property
+    def other_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Those of the second one."""
+
+    @_builtins.property
+    def shared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Sum over compared texts of HSIC between each layer of the first model and each of the second: layers * other_layers,
+        row-major.
+        """
+
+    @_builtins.property
+    def own(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Sum over compared texts of HSIC of each layer of the first model with itself."""
+
+    @_builtins.property
+    def other(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Likewise of each layer of the second one."""
+
+    @_builtins.property
+    def provenance(self) -> _common_pb2.Provenance:
+        """Where the numbers of the first model come from."""
+
+    @_builtins.property
+    def other_provenance(self) -> _common_pb2.Provenance:
+        """Where those of the second one come from."""
+
+    def __init__(
+        self,
+        *,
+        layers: _abc.Iterable[_builtins.int] | None = ...,
+        other_layers: _abc.Iterable[_builtins.int] | None = ...,
+        texts: _builtins.int = ...,
+        compared_texts: _builtins.int = ...,
+        compared_words: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+        truncated_texts: _builtins.int = ...,
+        shared: _abc.Iterable[_builtins.float] | None = ...,
+        own: _abc.Iterable[_builtins.float] | None = ...,
+        other: _abc.Iterable[_builtins.float] | None = ...,
+        provenance: _common_pb2.Provenance | None = ...,
+        other_provenance: _common_pb2.Provenance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["other_provenance", b"other_provenance", "provenance", b"provenance"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compared_texts", b"compared_texts", "compared_words", b"compared_words", "layers", b"layers", "other", b"other", "other_layers", b"other_layers", "other_provenance", b"other_provenance", "own", b"own", "provenance", b"provenance", "shared", b"shared", "texts", b"texts", "tokens", b"tokens", "truncated_texts", b"truncated_texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CompareRepresentationsResponse: _TypeAlias = CompareRepresentationsResponse  # noqa: Y015

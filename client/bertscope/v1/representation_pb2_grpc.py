@@ -48,6 +48,11 @@ class RepresentationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryResponse.FromString,
                 _registered_method=True)
+        self.CompareRepresentations = channel.unary_unary(
+                '/bertscope.v1.RepresentationService/CompareRepresentations',
+                request_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsResponse.FromString,
+                _registered_method=True)
         self.ReadLayers = channel.unary_unary(
                 '/bertscope.v1.RepresentationService/ReadLayers',
                 request_serializer=bertscope_dot_v1_dot_representation__lens__pb2.ReadLayersRequest.SerializeToString,
@@ -91,6 +96,20 @@ class RepresentationServiceServicer(object):
         States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
         for several calls add up.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+        states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CompareRepresentations(self, request, context):
+        """Compares the states of each two layers, of one model or of two that read the same words, by linear CKA (Kornblith et al. 2019),
+        in sums over texts of unbiased HSIC among the words of each (Nguyen et al. 2021, section 2.2).
+
+        `model` runs untouched, `other_model` under the interventions. Where two models cut words differently, the shortest parts of a
+        text that both cut off count as its words. States never leave the server. A text has the same numbers alone and in any batch, to
+        1e-5, and replies for several calls add up.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
         states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -153,6 +172,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.DescribeGeometry,
                     request_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryResponse.SerializeToString,
+            ),
+            'CompareRepresentations': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareRepresentations,
+                    request_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsResponse.SerializeToString,
             ),
             'ReadLayers': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadLayers,
@@ -225,6 +249,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/DescribeGeometry',
             bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CompareRepresentations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/CompareRepresentations',
+            bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,16 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
     states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    CompareRepresentations: _grpc.UnaryUnaryMultiCallable[_representation_geometry_pb2.CompareRepresentationsRequest, _representation_geometry_pb2.CompareRepresentationsResponse]
+    """Compares the states of each two layers, of one model or of two that read the same words, by linear CKA (Kornblith et al. 2019),
+    in sums over texts of unbiased HSIC among the words of each (Nguyen et al. 2021, section 2.2).
+
+    `model` runs untouched, `other_model` under the interventions. Where two models cut words differently, the shortest parts of a
+    text that both cut off count as its words. States never leave the server. A text has the same numbers alone and in any batch, to
+    1e-5, and replies for several calls add up.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
+    states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     ReadLayers: _grpc.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
     before all layers have run.
@@ -112,6 +122,16 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
     for several calls add up.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+    states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    CompareRepresentations: _aio.UnaryUnaryMultiCallable[_representation_geometry_pb2.CompareRepresentationsRequest, _representation_geometry_pb2.CompareRepresentationsResponse]  # type: ignore[assignment]
+    """Compares the states of each two layers, of one model or of two that read the same words, by linear CKA (Kornblith et al. 2019),
+    in sums over texts of unbiased HSIC among the words of each (Nguyen et al. 2021, section 2.2).
+
+    `model` runs untouched, `other_model` under the interventions. Where two models cut words differently, the shortest parts of a
+    text that both cut off count as its words. States never leave the server. A text has the same numbers alone and in any batch, to
+    1e-5, and replies for several calls add up.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
     states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     ReadLayers: _aio.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]  # type: ignore[assignment]
@@ -179,6 +199,22 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         States never leave the server, but as sums over texts. A text has the same numbers alone and in any batch, to 1e-5, and replies
         for several calls add up.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model can't show the
+        states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def CompareRepresentations(
+        self,
+        request: _representation_geometry_pb2.CompareRepresentationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_representation_geometry_pb2.CompareRepresentationsResponse, _abc.Awaitable[_representation_geometry_pb2.CompareRepresentationsResponse]]:
+        """Compares the states of each two layers, of one model or of two that read the same words, by linear CKA (Kornblith et al. 2019),
+        in sums over texts of unbiased HSIC among the words of each (Nguyen et al. 2021, section 2.2).
+
+        `model` runs untouched, `other_model` under the interventions. Where two models cut words differently, the shortest parts of a
+        text that both cut off count as its words. States never leave the server. A text has the same numbers alone and in any batch, to
+        1e-5, and replies for several calls add up.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
         states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 

@@ -13,6 +13,7 @@ from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
+from bertscope_service.api.representation_comparison import compare_representations
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_probes import train_probe
@@ -49,6 +50,11 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         return await answer(
             self._backend, request, context, plan_geometry, render_geometry, model=request.model, inline_bytes=0
         )
+
+    async def CompareRepresentations(
+        self, request: geometry_pb2.CompareRepresentationsRequest, context: Context
+    ) -> geometry_pb2.CompareRepresentationsResponse:
+        return await compare_representations(self._backend, request, context)
 
     async def ReadLayers(self, request: lens_pb2.ReadLayersRequest, context: Context) -> lens_pb2.ReadLayersResponse:
         return await answer(self._backend, request, context, plan_lens, render_lens, model=request.model)

@@ -321,6 +321,17 @@ GEOMETRIES = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+ALIKE = st.builds(
+    geometry.CompareRepresentationsRequest,
+    model=mostly(st.just(""), MODELS),
+    other_model=mostly(st.sampled_from(["", "models/headless"]), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(PLAIN))), INPUTS),
+    layers=mostly(st.sampled_from([[], [0, 4], [2]]), lists(NUMBERS)),
+    other_layers=mostly(st.sampled_from([[], [4, 0, 1]]), lists(NUMBERS)),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 LENSES = st.builds(
     lens.ReadLayersRequest,
     model=mostly(st.just(""), MODELS),
@@ -588,6 +599,7 @@ RICH = {
     "DescribeAttention": DESCRIPTIONS,
     "CompareAttention": COMPARISONS,
     "DescribeGeometry": GEOMETRIES,
+    "CompareRepresentations": ALIKE,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
     "ListModels": LISTS,

@@ -205,6 +205,15 @@ def located(host: Host, name: str) -> Values:
     return np.concatenate([np.array([layer.directions for layer in found.layers]).ravel() / found.vectors, *moments])
 
 
+def alike(host: Host, name: str) -> Values:
+    inputs = [text_input(*one) for one in PAIRED]
+    closed = common.HeadIntervention(layer=0, heads=[0, 2], mode=common.HeadIntervention.MODE_UNIFORM)
+    request = geometry.CompareRepresentationsRequest(model=f"models/{name}", inputs=inputs, interventions=[closed])
+    found = host.representation.CompareRepresentations(request, timeout=SECONDS)
+    shared = np.reshape(found.shared, (len(found.layers), -1))
+    return shared / np.sqrt(np.outer(found.own, found.other))
+
+
 QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
     "facts": known,
@@ -218,6 +227,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "described": described,
     "compared": compared,
     "located": located,
+    "alike": alike,
 }
 
 

@@ -1,0 +1,100 @@
+"""CompareRepresentations through gRPC: replies add up, also beside other calls, and those of two models."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+from numpy.typing import NDArray
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.tiny import SENTENCES
+
+TEXTS = [*SENTENCES[:5], "The cat.", "A cat sat on the other cat."]
+CLOSED = [common_pb2.HeadIntervention(layer=2, mode=common_pb2.HeadIntervention.MODE_ZERO)]
+
+
+def compare(host: Host, texts: Sequence[str] = TEXTS, **fields: Any) -> geometry_pb2.CompareRepresentationsResponse:
+    inputs = [common_pb2.TextInput(text=text) for text in texts]
+    request = geometry_pb2.CompareRepresentationsRequest(**{"inputs": inputs, "truncate": True, **fields})
+    reply = host.representation.CompareRepresentations(request, timeout=CALL_SECONDS)
+    assert isinstance(reply, geometry_pb2.CompareRepresentationsResponse)
+    return reply
+
+
+def sums(reply: geometry_pb2.CompareRepresentationsResponse) -> NDArray[np.float64]:
+    return np.array([*reply.shared, *reply.own, *reply.other])
+
+
+def cka(reply: geometry_pb2.CompareRepresentationsResponse) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.reshape(reply.shared, (len(reply.layers), -1)) / np.sqrt(np.outer(reply.own, reply.other))
+    return found
+
+
+def assert_alike(found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("fields", [{}, {"other_model": "models/roberta"}, {"interventions": CLOSED}])
+def test_replies_of_several_calls_add_up(host: Host, fields: dict[str, Any]) -> None:
+    whole, parts = compare(host, **fields), [compare(host, TEXTS[begin : begin + 3], **fields) for begin in (0, 3, 6)]
+    for name in ("texts", "compared_texts", "compared_words", "tokens", "truncated_texts"):
+        assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
+    assert (whole.texts, whole.compared_texts) == (7, 6)
+    assert_alike(sums(whole), np.sum([sums(part) for part in parts], axis=0))
+    assert whole.other_provenance.model == fields.get("other_model", "models/bert")
+
+
+def test_calls_beside_each_other_keep_their_sums_apart(host: Host) -> None:
+    calls: list[tuple[list[str], dict[str, Any]]] = [
+        (TEXTS[:2], {}),
+        (TEXTS, {"other_model": "models/roberta"}),
+        (TEXTS[3:], {"model": "models/roberta", "other_model": "models/bert"}),
+        (TEXTS, {"interventions": CLOSED}),
+    ]
+    alone = [sums(compare(host, texts, **fields)) for texts, fields in calls]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(3):
+            futures = [pool.submit(compare, host, texts, **fields) for texts, fields in calls * 2]
+            for future, expected in zip(futures, alone * 2, strict=True):
+                assert_alike(sums(future.result()), expected)
+
+
+def test_a_layer_is_like_itself_and_its_twin(host: Host) -> None:
+    np.testing.assert_allclose(np.diag(cka(compare(host))), 1, rtol=1e-12)
+    closed = cka(compare(host, interventions=CLOSED))
+    np.testing.assert_allclose(np.diag(closed)[:3], 1, atol=1e-4)
+    assert (np.diag(closed)[3:] < 0.9999).all()
+    forth, back = compare(host, other_model="models/roberta"), compare(host, model="models/roberta", other_model="models/bert")
+    assert forth.compared_words == back.compared_words
+    np.testing.assert_allclose(cka(forth), cka(back).T, atol=1e-4)
+
+
+def test_layers_are_those_that_were_asked_for(host: Host) -> None:
+    every = cka(compare(host))
+    some = compare(host, layers=[3, 1])
+    assert (list(some.layers), list(some.other_layers)) == ([3, 1], [3, 1])
+    np.testing.assert_allclose(cka(some), every[[3, 1]][:, [3, 1]], atol=1e-5)
+    other = compare(host, layers=[3, 1], other_layers=[4])
+    np.testing.assert_allclose(cka(other), every[[3, 1]][:, [4]], atol=1e-5)
+    assert list(compare(host, layers=[2], other_model="models/roberta").other_layers) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
+        ("other_layers[1]", "DUPLICATE", {"other_layers": [1, 1]}),
+        ("other_layers[0]", "LAYER_OUT_OF_RANGE", {"other_layers": [5], "other_model": "models/roberta"}),
+        ("inputs", "NO_TEXT", {"inputs": []}),
+    ],
+)
+def test_bad_fields_are_named(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        compare(host, **fields)
+    assert failures[0].info.reason == reason
+    assert [*failures[0].fields] == [field]

@@ -1,0 +1,46 @@
+"""`compare_representations` and `bertscope cka`: any number of texts, one comparison, the same as of one call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import bertscope
+import numpy as np
+import pandas
+import pytest
+from bertscope.cli.app import run
+
+from tests.support.harness import Host
+
+TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late now."]
+
+
+def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
+    heard: list[bertscope.TextsProgress] = []
+    with bertscope.Client(host.target) as client:
+        whole = client.compare_representations(iter(TEXTS), "roberta", on_progress=heard.append)
+        parts = [client.compare_representations([text], "roberta") for text in TEXTS]
+    merged = bertscope.RepresentationComparison.merge(parts)
+    assert (whole.texts, whole.compared_texts) == (merged.texts, merged.compared_texts) == (5, 4)
+    assert heard[-1].done == 5
+    np.testing.assert_allclose(whole.cka(), merged.cka(), rtol=0, atol=1e-4)
+
+
+def test_the_command_prints_draws_and_writes(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
+    picture, rows = tmp_path / "cka.png", tmp_path / "cka.csv"
+    texts = ["The cat sat on the mat.", "It is late."]
+    assert run(["cka", *texts, "Nobody waited.", "--compare", "roberta", "--plot", str(picture), "--output", str(rows)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "models/bert and models/roberta" in printed and "fewer than four words: 1 text" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert pandas.read_csv(rows).shape == (25, 4)
+    assert run(["cka", *texts, "--zero", "0", "--layer", "4,0", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["layers"], found["other_layers"], found["interventions"]) == ([4, 0], [4, 0], True)
+    assert found["cka"][1][1] == pytest.approx(1, abs=1e-4)
+    assert run(["cka", *texts, "--dark"]) == 2
+    assert "--dark goes with --plot" in capsys.readouterr().err
