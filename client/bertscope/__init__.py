@@ -138,6 +138,7 @@ from bertscope.plots.trees import plot_trees, save_trees
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
 from bertscope.representations.comparison import RepresentationComparison
 from bertscope.representations.geometry import GeometryDescription
+from bertscope.representations.layer_mix import CumulativeProbe, LayerMix
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
@@ -181,6 +182,7 @@ __all__ = [
     "ComparedSet",
     "CompressionProgress",
     "ConlluLabel",
+    "CumulativeProbe",
     "CurvePoint",
     "DataType",
     "DeadlineExceeded",
@@ -229,6 +231,7 @@ __all__ = [
     "ItemKind",
     "LabelPrediction",
     "LabelledTexts",
+    "LayerMix",
     "LayerProbe",
     "LayerReading",
     "LensInput",

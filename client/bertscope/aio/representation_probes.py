@@ -9,15 +9,10 @@ from bertscope._messages import Interventions, Numbers
 from bertscope.aio.connection import AsyncConnection
 from bertscope.aio.streams import last
 from bertscope.models import Model
+from bertscope.representations.probe_replies import ProbeAssembler
+from bertscope.representations.probe_requests import train_probe_request
 from bertscope.representations.probe_texts import ProbeText
-from bertscope.representations.probes import (
-    Pooling,
-    ProbeAssembler,
-    ProbeEnding,
-    ProbeProgress,
-    ProbeResult,
-    train_probe_request,
-)
+from bertscope.representations.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
 from bertscope.v1.representation_probes_pb2 import TrainProbeResponse
 
 
@@ -38,6 +33,8 @@ class AsyncProbeCalls(AsyncConnection):
         max_epochs: SupportsIndex | None = None,
         patience: SupportsIndex | None = None,
         ending: ProbeEnding = "dev",
+        hidden_units: SupportsIndex = 0,
+        mix: bool = False,
         seeds: SupportsIndex = 1,
         seed: SupportsIndex = 0,
         weights: bool = False,
@@ -48,13 +45,14 @@ class AsyncProbeCalls(AsyncConnection):
         on_progress: Callable[[ProbeProgress], object] | None = None,
         timeout: float | None = None,
     ) -> ProbeResult:
-        """Trains a linear probe on the states of each layer, on the server, and the same on a control task.
+        """Trains a probe on the states of each layer, on the server, and the same on a control task.
 
         `dev` decides when training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it.
         `labels` name the classes, those of the texts unless given. `pooling` makes one vector of a word's pieces: "mean",
         "first" or "last". `l2` is 1 / C of scikit-learn's LogisticRegression (1). Training ends after `max_epochs` (40), or
         when no probe has got better on `dev` for `patience` (4) of them; with `ending="minimum"` at the minimum of what it
-        minimises, as scikit-learn's does, or after `max_epochs` (400).
+        minimises, as scikit-learn's does, or after `max_epochs` (400). `hidden_units` is the size of a hidden layer, 0 for
+        linear probes. `mix` also trains probes on weighted means of layers (Tenney, Das and Pavlick 2019).
         `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `weights` are sent if asked for.
         `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
 
@@ -73,6 +71,8 @@ class AsyncProbeCalls(AsyncConnection):
             max_epochs=max_epochs,
             patience=patience,
             ending=ending,
+            hidden_units=hidden_units,
+            mix=mix,
             seeds=seeds,
             seed=seed,
             weights=weights,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bertscope.plots.figures import DARK, LIGHT, add_colorbar, new_figure, outline, require_format, set_title, shown, write
+from bertscope.representations.layer_mix import LayerMix
 from bertscope.representations.probes import ProbeResult
 
 if TYPE_CHECKING:
@@ -26,16 +27,20 @@ MAX_CLASSES = 25
 
 
 def plot_probe(found: ProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
-    """Draws accuracy by layer with its 95 % interval, the control task, selectivity and the most frequent class; beside it, the
-    shares of each class's spans by the best layer's answer. `dark` on a dark page.
+    """Draws accuracy by layer with its 95 % interval, the control task, selectivity and the most frequent class; then the share
+    of each layer in the mix and what it adds to those before it, if there is a mix; then the shares of each class's spans by
+    the best layer's answer. `dark` on a dark page.
 
     Of more than 25 classes the most frequent ones have a row. Raises ImportError without matplotlib.
     """
     theme = DARK if dark else LIGHT
     shown_classes = min(len(found.labels), MAX_CLASSES)
-    figure = new_figure(6.2 + 2.6 + 0.22 * shown_classes, max(4.2, 1.8 + 0.22 * shown_classes), theme=theme)
-    curves, confusions = figure.subplots(1, 2, width_ratios=(6.2, 2.6 + 0.22 * shown_classes))
+    widths = [6.2, *([4.2] if found.mix is not None else []), 2.6 + 0.22 * shown_classes]
+    figure = new_figure(sum(widths), max(4.2, 1.8 + 0.22 * shown_classes), theme=theme)
+    curves, *mixes, confusions = figure.subplots(1, len(widths), width_ratios=widths)
     _curves(curves, found, theme)
+    if found.mix is not None:
+        _mix(mixes[0], found.mix, theme)
     _confusions(figure, confusions, found, theme)
     asked = f"probes of {found.provenance.model}, {len(found.labels)} classes, {found.part.spans} spans ({found.scored})"
     set_title(figure, shown(asked if title is None else title), theme=theme)
@@ -65,6 +70,23 @@ def _curves(axes: Axes, found: ProbeResult, theme: Theme) -> None:
     axes.set_ylim(min(0, *selectivity) - 2, 102)
     below = (0.5, -0.16)
     axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=below, ncols=4)
+    outline(axes, theme)
+
+
+def _mix(axes: Axes, mix: LayerMix, theme: Theme) -> None:
+    layers = [one.layer for one in mix.cumulative]
+    axes.bar(layers, 100 * mix.mixing_weights, color=PROBE, alpha=0.6, label="share of the mix")
+    axes.plot(layers[1:], 100 * mix.gains, color=SELECTIVITY, marker="o", markersize=4, label="gain in accuracy")
+    axes.axhline(0, color=theme.faint, linewidth=0.8)
+    axes.axvline(mix.centre_of_gravity, color=theme.ink, linestyle=":", label=f"centre of gravity {mix.centre_of_gravity:.2f}")
+    if mix.expected_layer is not None:
+        label = f"expected layer {mix.expected_layer:.2f}"
+        axes.axvline(mix.expected_layer, color=SELECTIVITY, linestyle="--", linewidth=1, label=label)
+    axes.set_xlabel("layer", color=theme.ink)
+    axes.set_ylabel("share of the mix, %; gain, points", color=theme.ink)
+    axes.set_xticks(layers)
+    axes.tick_params(colors=theme.ink)
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     outline(axes, theme)
 
 

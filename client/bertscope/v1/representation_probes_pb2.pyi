@@ -156,6 +156,8 @@ class TrainProbeRequest(_message.Message):
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     ENDING_FIELD_NUMBER: _builtins.int
+    HIDDEN_UNITS_FIELD_NUMBER: _builtins.int
+    MIX_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     pooling: Global___TrainProbeRequest.Pooling.ValueType
@@ -187,6 +189,14 @@ class TrainProbeRequest(_message.Message):
     """
     ending: Global___TrainProbeRequest.Ending.ValueType
     """When training ends."""
+    hidden_units: _builtins.int
+    """Units of a hidden layer between state and classes, 1 to 4,096, relu(state W + b) V + c (Hewitt and Liang 2019, section 3); 0,
+    which ENDING_MINIMUM requires, means none: linear probes. Both matrices have the penalty.
+    """
+    mix: _builtins.bool
+    """True: also train a probe on the weighted mean of all layers asked for, and on that of the first 1, 2, ... of them (Tenney, Das
+    and Pavlick 2019, section 3). Not with ENDING_MINIMUM.
+    """
     @_builtins.property
     def train(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProbeText]:
         """Texts to train on, with at least two classes between them; all three parts together have at most 100,000 texts and 1,000,000
@@ -240,10 +250,12 @@ class TrainProbeRequest(_message.Message):
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         ending: Global___TrainProbeRequest.Ending.ValueType = ...,
+        hidden_units: _builtins.int = ...,
+        mix: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "l2", b"l2", "memory_bytes", b"memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "ending", b"ending", "interventions", b"interventions", "l2", b"l2", "labels", b"labels", "layers", b"layers", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "model", b"model", "patience", b"patience", "pooling", b"pooling", "reference_texts", b"reference_texts", "seed", b"seed", "seeds", b"seeds", "test", b"test", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "ending", b"ending", "hidden_units", b"hidden_units", "interventions", b"interventions", "l2", b"l2", "labels", b"labels", "layers", b"layers", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "mix", b"mix", "model", b"model", "patience", b"patience", "pooling", b"pooling", "reference_texts", b"reference_texts", "seed", b"seed", "seeds", b"seeds", "test", b"test", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__l2: _TypeAlias = _typing.Literal["l2"]  # noqa: Y015
     _WhichOneofArgType__l2: _TypeAlias = _typing.Literal["_l2", b"_l2"]  # noqa: Y015
@@ -523,6 +535,7 @@ class ProbeReport(_message.Message):
     ON_DISK_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
+    MIX_FIELD_NUMBER: _builtins.int
     majority_label: _builtins.int
     """Most frequent class of the training spans: index in the labels, the first one if several are."""
     best_layer: _builtins.int
@@ -561,6 +574,10 @@ class ProbeReport(_message.Message):
     def provenance(self) -> _common_pb2.Provenance:
         """Where the states come from."""
 
+    @_builtins.property
+    def mix(self) -> Global___LayerMix:
+        """Probes on mixes of layers; unset unless asked for."""
+
     def __init__(
         self,
         *,
@@ -576,33 +593,108 @@ class ProbeReport(_message.Message):
         on_disk: _builtins.bool = ...,
         seconds: _builtins.float = ...,
         provenance: _common_pb2.Provenance | None = ...,
+        mix: Global___LayerMix | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dev", b"dev", "provenance", b"provenance", "test", b"test", "train", b"train"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dev", b"dev", "mix", b"mix", "provenance", b"provenance", "test", b"test", "train", b"train"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["best_layer", b"best_layer", "confusion", b"confusion", "dev", b"dev", "hidden_size", b"hidden_size", "layers", b"layers", "majority_label", b"majority_label", "on_disk", b"on_disk", "pooling", b"pooling", "provenance", b"provenance", "seconds", b"seconds", "test", b"test", "train", b"train"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["best_layer", b"best_layer", "confusion", b"confusion", "dev", b"dev", "hidden_size", b"hidden_size", "layers", b"layers", "majority_label", b"majority_label", "mix", b"mix", "on_disk", b"on_disk", "pooling", b"pooling", "provenance", b"provenance", "seconds", b"seconds", "test", b"test", "train", b"train"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProbeReport: _TypeAlias = ProbeReport  # noqa: Y015
 
 @_typing.final
+class LayerMix(_message.Message):
+    """Probes that read gamma times the mean of layers' standardised states, weighted by the softmax of one trained number a layer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CUMULATIVE_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cumulative(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayerProbes]:
+        """Probes on the mix of the layers up to each, in order; the last reads all. They have no control task."""
+
+    @_builtins.property
+    def weights(self) -> _containers.RepeatedCompositeFieldContainer[Global___MixingWeights]:
+        """What the mix of all layers learned, one for each seed."""
+
+    def __init__(
+        self,
+        *,
+        cumulative: _abc.Iterable[Global___LayerProbes] | None = ...,
+        weights: _abc.Iterable[Global___MixingWeights] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cumulative", b"cumulative", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LayerMix: _TypeAlias = LayerMix  # noqa: Y015
+
+@_typing.final
+class MixingWeights(_message.Message):
+    """Weights of a mix of layers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEED_FIELD_NUMBER: _builtins.int
+    SCALE_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    seed: _builtins.int
+    """The seed."""
+    scale: _builtins.float
+    """Gamma."""
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """The share of each layer, in the order of the layers; they sum to 1."""
+
+    def __init__(
+        self,
+        *,
+        seed: _builtins.int = ...,
+        scale: _builtins.float = ...,
+        shares: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scale", b"scale", "seed", b"seed", "shares", b"shares"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MixingWeights: _TypeAlias = MixingWeights  # noqa: Y015
+
+@_typing.final
 class ProbeWeights(_message.Message):
-    """The probe of a layer: scores of the classes before the softmax are state * weights + biases."""
+    """The probe of a layer: scores of the classes before the softmax are state * weights + biases; with hidden units, relu(state *
+    weights + biases) * output_weights + output_biases.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAYER_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
     BIASES_FIELD_NUMBER: _builtins.int
+    OUTPUT_WEIGHTS_FIELD_NUMBER: _builtins.int
+    OUTPUT_BIASES_FIELD_NUMBER: _builtins.int
     layer: _builtins.int
     """The layer: 0, the embeddings, to layers of the model."""
     @_builtins.property
     def weights(self) -> _common_pb2.Tensor:
-        """float32 [hidden_size, classes], for states as the model gives them."""
+        """float32 [hidden_size, classes or hidden units], for states as the model gives them."""
 
     @_builtins.property
     def biases(self) -> _common_pb2.Tensor:
-        """float32 [classes]."""
+        """float32 [classes or hidden units]."""
+
+    @_builtins.property
+    def output_weights(self) -> _common_pb2.Tensor:
+        """float32 [hidden units, classes]; unset without hidden units."""
+
+    @_builtins.property
+    def output_biases(self) -> _common_pb2.Tensor:
+        """float32 [classes]; unset without hidden units."""
 
     def __init__(
         self,
@@ -610,10 +702,12 @@ class ProbeWeights(_message.Message):
         layer: _builtins.int = ...,
         weights: _common_pb2.Tensor | None = ...,
         biases: _common_pb2.Tensor | None = ...,
+        output_weights: _common_pb2.Tensor | None = ...,
+        output_biases: _common_pb2.Tensor | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "output_biases", b"output_biases", "output_weights", b"output_weights", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "layer", b"layer", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "layer", b"layer", "output_biases", b"output_biases", "output_weights", b"output_weights", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -21,6 +21,7 @@ from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import (
     MAX_CLASSES,
     MAX_EPOCHS,
+    MAX_HIDDEN_UNITS,
     MAX_L2,
     MAX_PROBE_SPANS,
     MAX_PROBE_TEXTS,
@@ -34,7 +35,7 @@ from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_count, check_names, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-from bertscope_service.probing.run import ProbeTraining, Progress, Report, Trained, probe_bytes, state_bytes
+from bertscope_service.probing.run import Outcome, ProbeTraining, Progress, Report, Trained, probe_bytes, state_bytes
 from bertscope_service.probing.states import StateSpace
 from bertscope_service.probing.training import Score, Settings
 
@@ -122,6 +123,10 @@ def parse_settings(request: Request) -> Settings:
     if to_minimum and request.patience:
         message = "patience goes with ENDING_DEV; ENDING_MINIMUM trains to the minimum whatever the dev texts say"
         raise InvalidArgument("patience", message, "PATIENCE_WITHOUT_DEV")
+    for field in ("hidden_units", "mix"):
+        if to_minimum and getattr(request, field):
+            message = f"{field} goes with ENDING_DEV: what such probes minimise has more than one minimum"
+            raise InvalidArgument(field, message, "NOT_CONVEX")
     epochs = MINIMUM_EPOCHS if to_minimum else usual.max_epochs
     return Settings(
         l2,
@@ -129,12 +134,14 @@ def parse_settings(request: Request) -> Settings:
         _count(request.patience, "patience", MAX_EPOCHS, usual.patience, "PATIENCE_OUT_OF_RANGE"),
         tuple((request.seed + index) % 2**64 for index in range(seeds)),
         to_minimum,
+        _count(request.hidden_units, "hidden_units", MAX_HIDDEN_UNITS, 0, "HIDDEN_UNITS_OUT_OF_RANGE", 0),
+        request.mix,
     )
 
 
-def _count(given: int, field: str, most: int, usual: int, reason: str) -> int:
+def _count(given: int, field: str, most: int, usual: int, reason: str, least: int = 1) -> int:
     if given > most:
-        raise InvalidArgument(field, f"{field} is {given}; use 1 to {most}", reason, limit=most)
+        raise InvalidArgument(field, f"{field} is {given}; use {least} to {most}", reason, limit=most)
     return given or usual
 
 
@@ -203,8 +210,17 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
         provenance=render_provenance(model),
     )
     for index, layer in enumerate(plan.query.layers):
-        runs = [_render_run(trained, index, group, seeds[group % len(seeds)]) for group in range(2 * len(seeds))]
-        report.layers.add(layer=layer, task=runs[: len(seeds)], control=runs[len(seeds) :])
+        task, control = (
+            [_render_run(trained.probes, index, group + first, seed) for group, seed in enumerate(seeds)]
+            for first in (0, len(seeds))
+        )
+        report.layers.add(layer=layer, task=task, control=control)
+        if trained.mix is not None:
+            mixed = [_render_run(trained.mix, index, group, seed) for group, seed in enumerate(seeds)]
+            report.mix.cumulative.add(layer=layer, task=mixed)
+    if trained.mixing is not None:
+        for seed, (scale, *shares) in zip(seeds, trained.mixing.tolist(), strict=True):
+            report.mix.weights.add(seed=seed, scale=scale, shares=shares)
     return report
 
 
@@ -220,25 +236,24 @@ def _render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.Pro
     )
 
 
-def _render_run(trained: Trained, layer: int, group: int, seed: int) -> probes_pb2.ProbeRun:
+def _render_run(outcome: Outcome, layer: int, group: int, seed: int) -> probes_pb2.ProbeRun:
     def score(found: Score) -> probes_pb2.ProbeScore:
         return probes_pb2.ProbeScore(correct=int(found.correct[layer, group]), loss=float(found.loss[layer, group]))
 
     return probes_pb2.ProbeRun(
         seed=seed,
-        best_epoch=int(trained.best_epoch[layer, group]),
-        dev=score(trained.dev),
-        test=None if trained.test is None else score(trained.test),
-        gradient=None if trained.gradient is None else float(trained.gradient[layer, group]),
+        best_epoch=int(outcome.best_epoch[layer, group]),
+        dev=score(outcome.dev),
+        test=None if outcome.test is None else score(outcome.test),
+        gradient=None if outcome.gradient is None else float(outcome.gradient[layer, group]),
     )
 
 
 def render_weights(planned: PlannedProbes, trained: Trained, index: int) -> probes_pb2.ProbeWeights:
     """Renders the first probe of the layer with this index."""
-    if trained.weights is None:
-        raise ValueError("the weights were not kept")
-    weights, biases = (_tensor(values[index]) for values in trained.weights)
-    return probes_pb2.ProbeWeights(layer=planned.plan.query.layers[index], weights=weights, biases=biases)
+    names = ("weights", "biases", "output_weights", "output_biases")
+    tensors = {name: _tensor(values[index]) for name, values in zip(names, trained.weights, strict=False)}
+    return probes_pb2.ProbeWeights(layer=planned.plan.query.layers[index], **tensors)
 
 
 def _tensor(values: NDArray[np.float32]) -> common_pb2.Tensor:

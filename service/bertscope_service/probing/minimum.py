@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.probing.training import Probes, Score, Settings, Size, losses_of
+from bertscope_service.probing.kinds import Size
+from bertscope_service.probing.training import Probes, Score, Settings, losses_of
 
 GRADIENT = 1e-4
 """A probe is at its minimum where no partial derivative is larger: scikit-learn's LogisticRegression ends there."""
@@ -43,7 +44,7 @@ class MinimumProbes(Probes):
         self._moves = torch.ones_like(self._loss, dtype=torch.bool)
         self._largest = self._loss.clone()
         # Weights and biases together, [layers, hidden + 1, groups, classes].
-        self._point = torch.cat(self._parameters, dim=1)
+        self._point = torch.cat(self.parameters, dim=1)
         self._gradient = torch.zeros_like(self._point)
         self._direction = torch.zeros_like(self._point)
         self._steps: deque[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = deque(maxlen=STEPS_KEPT)
@@ -55,7 +56,7 @@ class MinimumProbes(Probes):
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
         """Adds the losses and the gradient of some spans at the trial point."""
-        scores = self._scores(states, *self._parameters)
+        scores = self._kind.scores(states, self.parameters)
         self._total += losses_of(scores, labels).sum(dim=1, dtype=torch.float64) / self._items
         away = scores.softmax(dim=-1)
         gold = labels[None, :, :, None].expand(len(scores), -1, -1, 1)
@@ -66,7 +67,7 @@ class MinimumProbes(Probes):
     def end_epoch(self, dev: Score) -> bool:
         """Takes the trial point or shortens the step, and goes to the next trial point."""
         self.epoch += 1
-        weights = self._parameters[0]
+        weights = self.parameters[0]
         total = self._total + 0.5 * self._decay * weights.square().sum(dim=(1, 3), dtype=torch.float64)
         self._summed[:, :-1] += self._decay * weights
         slope = _dot(self._gradient, self._direction)
@@ -96,7 +97,7 @@ class MinimumProbes(Probes):
 
     def _take(self, taken: torch.Tensor, total: torch.Tensor) -> None:
         """Moves some probes, [layers, groups], to their trial points."""
-        step = torch.where(_spread(taken), torch.cat(self._parameters, dim=1) - self._point, 0)
+        step = torch.where(_spread(taken), torch.cat(self.parameters, dim=1) - self._point, 0)
         change = torch.where(_spread(taken), self._summed - self._gradient, 0)
         curvature, length = _dot(step, change), _dot(change, change)
         bends = curvature > 1e-10 * length
@@ -131,7 +132,7 @@ class MinimumProbes(Probes):
         return found
 
     def _aim(self, point: torch.Tensor) -> None:
-        self._parameters = list(point.split((self.size.hidden, 1), dim=1))
+        self.parameters = list(point.split((self.size.hidden, 1), dim=1))
 
 
 def _dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

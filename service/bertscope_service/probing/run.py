@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -20,9 +20,10 @@ from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
+from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.minimum import MinimumProbes
 from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.training import DevProbes, Probes, Score, Settings, Size
+from bertscope_service.probing.training import DevProbes, Probes, Score, Settings
 
 EVALUATED = 256
 """Spans that are evaluated in a step."""
@@ -50,23 +51,37 @@ Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trained:
-    """The result of TrainProbe. Scores are [layers, groups]: groups of the task, then of the control task, one a seed.
+class Outcome:
+    """What came of probes that were trained together. Arrays are [layers, groups]: groups of the task, then of the control
+    task, one a seed.
 
-    best_epoch: int64 [layers, groups], from 1. gradient: of probes trained to the minimum, float64. test: None without test
-    spans. best_layer: index of the layer. confusion: int64 [classes, classes], rows the true class. weights: those of the first
-    seed, [layers, hidden, classes], and biases [layers, classes], for states as the model gives them; None unless asked for.
+    best_epoch: int64, from 1. gradient: of probes trained to the minimum, float64. test: None without test spans.
     """
 
     best_epoch: NDArray[np.int64]
     dev: Score
     test: Score | None
+    gradient: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """The result of TrainProbe.
+
+    mix: of the mixes of the first 1, 2, ... layers, without a control task. mixing: float64 [seeds, 1 + layers], gamma and the
+    share of each layer in the mix of all. best_layer: index of the layer. confusion: int64 [classes, classes], rows the true
+    class. weights: those of the first seed, [layers, hidden, outputs], and biases [layers, outputs], for states as the model
+    gives them; then those of the output of a hidden layer; empty unless asked for.
+    """
+
+    probes: Outcome
+    mix: Outcome | None
+    mixing: NDArray[np.float64] | None
     best_layer: int
     confusion: NDArray[np.int64]
-    weights: tuple[NDArray[np.float32], NDArray[np.float32]] | None
+    weights: tuple[NDArray[np.float32], ...]
     on_disk: bool
     seconds: float
-    gradient: NDArray[np.float64] | None
 
 
 @dataclass(slots=True, eq=False)
@@ -82,40 +97,33 @@ class ProbeTraining:
     report: Report
     _states: SpanStates = field(init=False)
     _labels: torch.Tensor = field(init=False)
-    _probes: Probes = field(init=False)
+    _trained: list[Probes] = field(init=False)
 
     async def run(self, *, on_disk: bool, weights: bool) -> Trained:
         """Computes states and trains probes. Raises FailedPrecondition if the states are not finite, or the disk is full."""
         began = time.monotonic()
-        size = probe_size(self.plan, self.encoder, self.classes, self.settings)
-        shape = (self.plan.spans, size.layers, size.hidden)
+        sizes = probe_sizes(self.plan, self.encoder, self.classes, self.settings)
+        shape = (self.plan.spans, sizes[0].layers, sizes[0].hidden)
         train, dev, test = (len(part.labels) for part in self.plan.parts)
         self._states = await asyncio.to_thread(partial(SpanStates, shape, self.encoder.device, on_disk=on_disk))
         await self._compute()
         labels = await asyncio.to_thread(self._all_labels)
         await self._work(EVALUATED, (partial(self._states.measure, chosen) for chosen in _slices(slice(0, train))))
-        await self._work(EVALUATED, [partial(self._prepare, size, train, labels)])
+        await self._work(EVALUATED, [partial(self._prepare, sizes, train, labels)])
         await self._train(train, slice(train, train + dev))
-        probes = self._probes
         tested = slice(train + dev, train + dev + test) if test else None
-        found = await self._evaluate(tested) if tested else None
-        best_layer = int(probes.best_dev.loss[:, 0].argmin())
+        outcomes = [
+            Outcome(own.best_epoch, own.best_dev, await self._evaluate(own, tested) if tested else None, own.gradient)
+            for own in self._trained
+        ]
+        best_layer = int(outcomes[0].dev.loss[:, 0].argmin())
         confusion = await self._confusion(tested or slice(train, train + dev), best_layer)
-        kept: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+        kept: list[tuple[NDArray[np.float32], ...]] = [()]
         if weights:
             await self._work(EVALUATED, [lambda: kept.append(self._weights())])
+        mix, mixing = (outcomes[1], self._mixing()) if self.settings.mix else (None, None)
         seconds = time.monotonic() - began
-        return Trained(
-            probes.best_epoch,
-            probes.best_dev,
-            found,
-            best_layer,
-            confusion,
-            kept[0] if kept else None,
-            on_disk,
-            seconds,
-            probes.gradient,
-        )
+        return Trained(outcomes[0], mix, mixing, best_layer, confusion, kept[-1], on_disk, seconds)
 
     async def _compute(self) -> None:
         """Computes the states of all spans, training spans first."""
@@ -132,11 +140,11 @@ class ProbeTraining:
                     done += 1
                     self.report(Progress(training=False, done=done, total=total))
 
-    def _prepare(self, size: Size, train: int, labels: NDArray[np.int64]) -> None:
+    def _prepare(self, sizes: Sequence[Size], train: int, labels: NDArray[np.int64]) -> None:
         self._states.standardise(train)
         self._labels = torch.from_numpy(labels).to(self.encoder.device)
-        kind = probes_kind(self.settings)
-        self._probes = kind(size, train, self.settings, self.settings.seeds * 2, self.encoder.device)
+        kind, seeds = probes_kind(self.settings), self.settings.seeds * 2
+        self._trained = [kind(size, train, self.settings, seeds[: size.groups], self.encoder.device) for size in sizes]
 
     def _all_labels(self) -> NDArray[np.int64]:
         """Returns the labels of all spans, int64 [spans, groups]."""
@@ -146,35 +154,41 @@ class ProbeTraining:
         return np.stack(columns, axis=1)
 
     async def _train(self, train: int, dev: slice) -> None:
-        probes, settings = self._probes, self.settings
-        batch = probes.batch(train)
+        settings, most = self.settings, len(self.settings.seeds)
+        batch = min(probes.batch(train) for probes in self._trained)
         generator = torch.Generator("cpu").manual_seed(settings.seeds[0])
-        more, best = True, 0.0
-        while more:
-            self.report(Progress(training=True, done=probes.epoch, total=settings.max_epochs, accuracy=best))
+        going, epoch, best = self._trained, 0, 0.0
+        while going:
+            self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
             if settings.to_minimum:
                 order = torch.arange(train, dtype=torch.int64, device="cpu")
             else:
                 order = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu")
-            await self._work(batch, (partial(self._step, part) for part in order.split(batch)))
-            score = await self._evaluate(dev)
-            best = max(best, float(score.correct[:, : len(settings.seeds)].max()) / (dev.stop - dev.start))
-            ended: list[bool] = []
-            await self._work(batch, [lambda score=score, ended=ended: ended.append(probes.end_epoch(score))])  # type: ignore[misc]
-            more = ended[-1]
-        self.report(Progress(training=True, done=probes.epoch, total=settings.max_epochs, accuracy=best))
-        probes.end()
+            await self._work(batch, (partial(self._step, going, part) for part in order.split(batch)))
+            epoch, others = epoch + 1, []
+            for probes in going:
+                score = await self._evaluate(probes, dev)
+                best = max(best, float(score.correct[:, :most].max()) / (dev.stop - dev.start))
+                ended: list[bool] = []
+                await self._work(batch, [partial(_end_epoch, probes, score, ended)])
+                others += [probes] * ended[0]
+            going = others
+        self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
+        for probes in self._trained:
+            probes.end()
 
-    def _step(self, chosen: torch.Tensor) -> None:
-        self._probes.step(self._states.read(chosen), self._labels[chosen.to(self._labels.device)])
+    def _step(self, going: Sequence[Probes], chosen: torch.Tensor) -> None:
+        states, labels = self._states.read(chosen), self._labels[chosen.to(self._labels.device)]
+        for probes in going:
+            probes.step(states, labels[:, : probes.size.groups])
 
-    async def _evaluate(self, part: slice) -> Score:
-        """Evaluates the probes on the spans of a part."""
-        size = self._probes.size
+    async def _evaluate(self, probes: Probes, part: slice) -> Score:
+        """Evaluates probes on the spans of a part."""
+        size = probes.size
         score = Score(np.zeros((size.layers, size.groups), dtype=np.int64), np.zeros((size.layers, size.groups)))
 
         def step(chosen: slice) -> None:
-            correct, losses = self._probes.evaluate(self._states.read(chosen), self._labels[chosen])
+            correct, losses = probes.evaluate(self._states.read(chosen), self._labels[chosen, : size.groups])
             np.add(score.correct, correct.cpu().numpy(), out=score.correct)
             np.add(score.loss, losses.cpu().numpy(), out=score.loss)
 
@@ -187,18 +201,24 @@ class ProbeTraining:
         counts = np.zeros((self.classes, self.classes), dtype=np.int64)
 
         def step(chosen: slice) -> None:
-            answers = self._probes.answers(self._states.read(chosen), layer, 0)
+            answers = self._trained[0].answers(self._states.read(chosen), layer, 0)
             np.add.at(counts, (self._labels[chosen, 0].cpu().numpy(), answers.cpu().numpy()), 1)
 
         await self._work(EVALUATED, (partial(step, chosen) for chosen in _slices(part)))
         return counts
 
-    def _weights(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Returns the first seed's weights and biases for states that are not standardised."""
-        found = [self._probes.weights(layer, 0) for layer in range(self._probes.size.layers)]
-        weights = torch.stack([own for own, _ in found]) * self._states.scale[:, :, None]
-        biases = torch.stack([own for _, own in found]) - (self._states.mean[:, :, None].double() * weights.double()).sum(dim=1)
-        return weights.cpu().numpy(), biases.float().cpu().numpy()
+    def _weights(self) -> tuple[NDArray[np.float32], ...]:
+        """Returns the first seed's weights and biases, the first for states that are not standardised."""
+        found = [values[:, :, 0].detach() for values in self._trained[0].parameters]
+        weights = found[0] * self._states.scale[:, :, None]
+        moved = (self._states.mean[:, :, None].double() * weights.double()).sum(dim=1, keepdim=True)
+        found[:2] = weights, (found[1] - moved).float()
+        return tuple((values if index % 2 == 0 else values[:, 0]).cpu().numpy() for index, values in enumerate(found))
+
+    def _mixing(self) -> NDArray[np.float64]:
+        mixing, scale = (values.detach() for values in self._trained[1].parameters[:2])
+        found = torch.cat([scale[-1], mixing_shares(mixing)[-1]])[..., 0]
+        return found.T.double().cpu().numpy()
 
     async def _work(self, size: int, steps: Iterable[Callable[[], None]]) -> None:
         """Runs steps of about `size` spans on the device's thread, in order."""
@@ -213,9 +233,11 @@ class ProbeTraining:
                 pass
 
 
-def probe_size(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> Size:
-    """Returns the size of the training of a plan."""
-    return Size(len(plan.query.layers), encoder.shape.hidden_size, 2 * len(settings.seeds), classes)
+def probe_sizes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> list[Size]:
+    """Returns the sizes of what is trained for a plan: probes of layers, then those of mixes if there are any."""
+    seeds = len(settings.seeds)
+    size = Size(len(plan.query.layers), encoder.shape.hidden_size, 2 * seeds, classes, settings.hidden_units)
+    return [size, replace(size, groups=seeds, mix=True)] if settings.mix else [size]
 
 
 def probes_kind(settings: Settings) -> type[DevProbes | MinimumProbes]:
@@ -225,7 +247,8 @@ def probes_kind(settings: Settings) -> type[DevProbes | MinimumProbes]:
 
 def probe_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> int:
     """Returns the memory that training takes beside the states, approximately."""
-    return probe_size(plan, encoder, classes, settings).bytes(len(plan.train.labels), probes_kind(settings).COPIES)
+    items, copies = len(plan.train.labels), probes_kind(settings).COPIES
+    return sum(size.bytes(items, copies) for size in probe_sizes(plan, encoder, classes, settings))
 
 
 def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:
@@ -236,6 +259,10 @@ def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:
 def _row(encoder: Encoder, rows: Rows, gates: Gates | None, number: int) -> Row:
     sequence, observer = rows[number]
     return Row(encoder, sequence, observer, gates)
+
+
+def _end_epoch(probes: Probes, dev: Score, more: list[bool]) -> None:
+    more.append(probes.end_epoch(dev))
 
 
 def _slices(part: slice) -> Iterator[slice]:

@@ -1,7 +1,7 @@
 """Trains probes of all layers, tasks and seeds at once: one batched product for each step.
 
-A probe is softmax regression on standardised states (each dimension minus its mean, divided by its standard deviation over the
-training spans). Training minimises
+A linear probe is softmax regression on standardised states (each dimension minus its mean, divided by its standard deviation
+over the training spans). Training minimises
 
     mean cross-entropy + l2 / (2 n) * sum of squared weights
 
@@ -23,13 +23,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.probing.kinds import Size, kind_of
+
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
-MAX_RATE = 0.05
-MIN_BATCH, MAX_BATCH, MIN_BATCHES = 8, 256, 50
-"""Spans in a step: an epoch has at least MIN_BATCHES of them, unless they would be too small."""
-STEP_PRODUCTS = 200_000_000
-"""The most multiplications of a step's product, some milliseconds on a CPU, unless MIN_BATCH spans take more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,8 @@ class Settings:
     patience: int = 4
     seeds: tuple[int, ...] = (0,)
     to_minimum: bool = False
+    hidden_units: int = 0
+    mix: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,33 +50,11 @@ class Score:
     loss: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The size of a training: layers, length of a state, probes of a layer (groups), and classes."""
-
-    layers: int
-    hidden: int
-    groups: int
-    classes: int
-
-    def batch(self, items: int, batches: int = MIN_BATCHES) -> int:
-        """Returns the spans in a step, at least `batches` of them in an epoch."""
-        most = STEP_PRODUCTS // (self.layers * self.hidden * self.groups * self.classes)
-        return max(MIN_BATCH, min(MAX_BATCH, most, items // batches))
-
-    def bytes(self, items: int, copies: int) -> int:
-        """Returns the memory that training takes beside the states, approximately; `copies` tensors are as large as the
-        weights."""
-        weights = self.layers * (self.hidden + 1) * self.groups * self.classes
-        batch = self.batch(items, 1) * self.layers * (2 * self.hidden + 4 * self.groups * self.classes)
-        return 4 * (copies * weights + batch)
-
-
 class Probes(ABC):
-    """Linear probes of several layers and groups (a task and a seed) that train together.
+    """Probes of several layers and groups (a task and a seed) that train together.
 
     A group's probes share nothing with those of another but the order of the spans. Methods run on the device's thread, outside
-    inference mode. Parameters are float32 [layers, inputs, groups, outputs]: the weights, then the biases, of one input.
+    inference mode.
     """
 
     def __init__(self, size: Size, items: int, settings: Settings, seeds: tuple[int, ...], device: torch.device) -> None:
@@ -87,8 +64,8 @@ class Probes(ABC):
         self.best_epoch = np.zeros((size.layers, size.groups), dtype=np.int64)
         self.best_dev = Score(self.best_epoch.copy(), np.full((size.layers, size.groups), math.inf))
         self._decay = settings.l2 / items
-        biases = torch.zeros((size.layers, 1, size.groups, size.classes), dtype=torch.float32, device=device)
-        self._parameters = [_initial(size, seeds, device), biases]
+        self._kind = kind_of(size)
+        self.parameters = self._kind.initial(seeds, device)
 
     @abstractmethod
     def batch(self, items: int) -> int:
@@ -114,26 +91,15 @@ class Probes(ABC):
     @torch.no_grad()
     def evaluate(self, states: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the spans classified correctly, int64, and the sums of their losses, float64; both [layers, groups]."""
-        scores = self._scores(states, *self._parameters)
+        scores = self._kind.scores(states, self.parameters)
         return (scores.argmax(dim=-1) == labels).sum(dim=1), losses_of(scores, labels).sum(dim=1, dtype=torch.float64)
 
     @torch.no_grad()
     def answers(self, states: torch.Tensor, layer: int, group: int) -> torch.Tensor:
-        """Returns the classes that one probe answers, int64 [spans]."""
-        weights, biases = self.weights(layer, group)
-        scores: torch.Tensor = torch.addmm(biases, states[:, layer], weights)
-        answers: torch.Tensor = scores.argmax(dim=-1)
+        """Returns the classes that one probe answers, int64 [spans]; not for mixes of layers."""
+        parameters = [values[layer : layer + 1, :, group : group + 1] for values in self.parameters]
+        answers: torch.Tensor = self._kind.scores(states[:, layer : layer + 1], parameters)[0, :, 0].argmax(dim=-1)
         return answers
-
-    def weights(self, layer: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the weights [hidden, classes] and biases [classes] of one probe, for standardised states."""
-        weights, biases = self._parameters
-        return weights[layer, :, group].detach(), biases[layer, 0, group].detach()
-
-    def _scores(self, states: torch.Tensor, weights: torch.Tensor, biases: torch.Tensor) -> torch.Tensor:
-        """Returns scores of the classes before the softmax, [layers, spans, groups, classes]."""
-        products: torch.Tensor = torch.baddbmm(biases.flatten(2), states.transpose(0, 1), weights.flatten(2))
-        return products.reshape((*products.shape[:2], self.size.groups, self.size.classes))
 
 
 class DevProbes(Probes):
@@ -144,10 +110,11 @@ class DevProbes(Probes):
 
     def __init__(self, size: Size, items: int, settings: Settings, seeds: tuple[int, ...], device: torch.device) -> None:
         super().__init__(size, items, settings, seeds, device)
-        self._rate = torch.full((size.layers, size.groups), min(MAX_RATE, 1 / size.hidden), dtype=torch.float32, device=device)
+        # The share of the first learning rate.
+        self._rate = torch.ones((size.layers, size.groups), dtype=torch.float32, device=device)
         self._waited = np.zeros((size.layers, size.groups), dtype=np.int64)
-        self._averages = [(torch.zeros_like(values), torch.zeros_like(values)) for values in self._parameters]
-        self._best = [values.clone() for values in self._parameters]
+        self._averages = [(torch.zeros_like(values), torch.zeros_like(values)) for values in self.parameters]
+        self._best = [values.clone() for values in self.parameters]
         self._steps = 0
 
     def batch(self, items: int) -> int:
@@ -155,18 +122,21 @@ class DevProbes(Probes):
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
         self._steps += 1
-        weights, biases = (values.requires_grad_() for values in self._parameters)
+        parameters = [values.requires_grad_() for values in self.parameters]
         with torch.enable_grad():
-            loss = losses_of(self._scores(states, weights, biases), labels).sum() / len(states)
-            loss = loss + 0.5 * self._decay * weights.square().sum()
-            gradients = torch.autograd.grad(loss, (weights, biases))
+            loss = losses_of(self._kind.scores(states, parameters), labels).sum() / len(states)
+            for values, penalised in zip(parameters, self._kind.penalised, strict=True):
+                if penalised:
+                    loss = loss + 0.5 * self._decay * values.square().sum()
+            gradients = torch.autograd.grad(loss, parameters)
         first, second = (1 - beta**self._steps for beta in BETAS)
-        rate = (self._rate / first)[:, None, :, None]
+        shares = (self._rate / first)[:, None, :, None]
         with torch.no_grad():
-            for values, gradient, (mean, square) in zip(self._parameters, gradients, self._averages, strict=True):
+            updates = zip(parameters, gradients, self._averages, self._kind.rates, strict=True)
+            for values, gradient, (mean, square), rate in updates:
                 mean.lerp_(gradient, 1 - BETAS[0])
                 square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-                values.sub_(rate * mean / (square / second).sqrt_().add_(EPSILON))
+                values.sub_(rate * shares * mean / (square / second).sqrt_().add_(EPSILON))
 
     @torch.no_grad()
     def end_epoch(self, dev: Score) -> bool:
@@ -179,12 +149,12 @@ class DevProbes(Probes):
         self._waited[~better] += 1
         kept = torch.from_numpy(better).to(self.device)
         self._rate.mul_(torch.where(kept, 1.0, 0.5))
-        for best, values in zip(self._best, self._parameters, strict=True):
+        for best, values in zip(self._best, self.parameters, strict=True):
             torch.where(kept[:, None, :, None], values, best, out=best)
         return self.epoch < self.settings.max_epochs and bool((self._waited < self.settings.patience).any())
 
     def end(self) -> None:
-        self._parameters = self._best
+        self.parameters = self._best
 
     @property
     def gradient(self) -> None:
@@ -195,13 +165,3 @@ def losses_of(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Returns cross-entropies in nats, [layers, spans, groups]."""
     gold = scores.gather(3, labels[None, :, :, None].expand(len(scores), -1, -1, 1))[..., 0]
     return scores.logsumexp(dim=-1) - gold
-
-
-def _initial(size: Size, seeds: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Returns small random weights [layers, hidden, groups, classes], those of each group drawn by its seed."""
-    drawn = []
-    for seed in seeds:
-        generator = torch.Generator("cpu").manual_seed(seed)
-        shape = (size.layers, size.hidden, size.classes)
-        drawn.append(torch.randn(shape, generator=generator, dtype=torch.float32, device="cpu"))
-    return (torch.stack(drawn, dim=2) * (0.01 / math.sqrt(size.hidden))).to(device)

@@ -14,10 +14,11 @@ import torch
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
+from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.minimum import GRADIENT
 from bertscope_service.probing.run import ProbeTraining
 from bertscope_service.probing.states import SpanStates, StateSpace
-from bertscope_service.probing.training import DevProbes, Settings, Size
+from bertscope_service.probing.training import DevProbes, Score, Settings
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -89,15 +90,22 @@ def tensor(message: common_pb2.Tensor) -> NDArray[Any]:
     return np.frombuffer(message.data, dtype="<f4").reshape(message.shape)
 
 
-@pytest.mark.parametrize("pooling", ["MEAN", "FIRST", "LAST"])
-def test_scores_are_those_of_the_weights_sent(host: Host, pooling: str) -> None:
-    answer = train(host, pooling=f"POOLING_{pooling}", weights=True, seeds=2, layers=[4, 0, 2])
+def scores_of(own: probes.ProbeWeights, values: NDArray[Any]) -> NDArray[Any]:
+    """The scores of the classes by the weights sent."""
+    scores = values @ tensor(own.weights) + tensor(own.biases)
+    return np.maximum(scores, 0) @ tensor(own.output_weights) + tensor(own.output_biases) if own.output_biases.shape else scores
+
+
+@pytest.mark.parametrize(("pooling", "units"), [("MEAN", 0), ("FIRST", 0), ("LAST", 0), ("MEAN", 5)])
+def test_scores_are_those_of_the_weights_sent(host: Host, pooling: str, units: int) -> None:
+    fields = {"hidden_units": units, "max_epochs": 40} if units else {}
+    answer = train(host, pooling=f"POOLING_{pooling}", weights=True, seeds=2, layers=[4, 0, 2], **fields)
     report = answer.report
     assert [layer.layer for layer in report.layers] == [own.layer for own in answer.weights] == [0, 2, 4]
     for part, field in ((DEV, "dev"), (TEST, "test")):
         values, labels = vectors(host, part, pooling)
         for layer, own in zip(report.layers, answer.weights, strict=True):
-            scores = values[:, layer.layer] @ tensor(own.weights) + tensor(own.biases)
+            scores = scores_of(own, values[:, layer.layer])
             losses = np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(labels)), labels]
             score = getattr(layer.task[0], field)
             assert score.correct == (scores.argmax(axis=1) == labels).sum()
@@ -156,14 +164,14 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
         for chosen in torch.randperm(400, generator=shuffle).split(50):
             probe.step(inputs[chosen], gold[chosen])
         _, losses = probe.evaluate(inputs, gold)
-        penalty = [0.5 * 40 / 400 * float(probe.weights(layer, 0)[0].square().sum()) for layer in range(2)]
+        penalty = [0.5 * 40 / 400 * float(probe.parameters[0].detach()[layer].square().sum()) for layer in range(2)]
         score = type(probe.best_dev)(np.zeros((2, 1), dtype=np.int64), losses.numpy() / 400 + np.array(penalty)[:, None])
         more = probe.end_epoch(score)
     probe.end()
     for layer in range(2):
         least, weights = reference(inputs[:, layer].numpy(), labels, 40)
         assert probe.best_dev.loss[layer, 0] == pytest.approx(least, abs=2e-3)
-        np.testing.assert_allclose(probe.weights(layer, 0)[0], weights, atol=0.03)
+        np.testing.assert_allclose(probe.parameters[0].detach()[layer, :, 0], weights, atol=0.03)
 
 
 def noisy(count: int, seed: int) -> list[probes.ProbeText]:
@@ -198,6 +206,60 @@ def test_probes_at_the_minimum_are_those_of_scikit_learn(host: Host, l2: float) 
     assert max(ours) - min(ours) > 0.02
     for above, below in itertools.permutations(range(len(ours)), 2):
         assert ours[above] > ours[below] or theirs[above] <= theirs[below] + 0.005
+
+
+def test_a_hidden_layer_learns_what_a_linear_probe_cannot() -> None:
+    """Exclusive or."""
+    generator = np.random.default_rng(3)
+    signs = generator.choice([-1, 1], size=(400, 2))
+    values = torch.from_numpy((signs + generator.normal(scale=0.2, size=(400, 2))).astype(np.float32))[:, None]
+    gold = torch.from_numpy((signs[:, 0] == signs[:, 1]).astype(np.int64))[:, None]
+    correct = []
+    for units in (0, 16):
+        probe = DevProbes(Size(1, 2, 1, 2, units), 400, Settings(max_epochs=60, patience=60), (0,), torch.device("cpu"))
+        for _ in range(60):
+            for chosen in torch.randperm(400, generator=torch.Generator().manual_seed(0)).split(50):
+                probe.step(values[chosen], gold[chosen])
+            found, losses = probe.evaluate(values, gold)
+            probe.end_epoch(Score(found.numpy(), losses.numpy() / 400))
+        correct.append(int(probe.best_dev.correct[0, 0]))
+    assert correct[0] < 320
+    assert correct[1] == 400
+
+
+def test_a_mix_takes_the_layer_that_has_the_label(host: Host) -> None:
+    """The embeddings have the word; what comes before it is in the layers after them."""
+    report = train(host, train=noisy(80, 1), test=noisy(40, 3), mix=True, seeds=2, layers=[0, 1, 3]).report
+    assert [layer.layer for layer in report.mix.cumulative] == [0, 1, 3]
+    assert not report.mix.cumulative[0].control
+    assert [weights.seed for weights in report.mix.weights] == [0, 1]
+    for weights in report.mix.weights:
+        assert sum(weights.shares) == pytest.approx(1)
+    alone, above = report.mix.cumulative[0].task[0], report.layers[0].task[0]
+    assert abs(alone.test.correct - above.test.correct) <= 0.02 * report.test.spans  # the mix of one layer is that layer
+    least = min(run.dev.loss for layer in report.layers for run in layer.task)
+    assert report.mix.cumulative[2].task[0].dev.loss < least + 0.05
+
+
+def test_mixing_weights_find_the_layer_that_was_planted() -> None:
+    generator = np.random.default_rng(4)
+    gold = generator.integers(0, 3, 600)
+    values = generator.normal(size=(600, 4, 8)).astype(np.float32)
+    values[:, 2] += generator.normal(size=(3, 8))[gold]
+    inputs, labels = torch.from_numpy(values), torch.from_numpy(gold)[:, None]
+    probe = DevProbes(Size(4, 8, 1, 3, mix=True), 600, Settings(l2=10), (0,), torch.device("cpu"))
+    order = torch.Generator().manual_seed(0)
+    for _ in range(40):
+        for chosen in torch.randperm(600, generator=order).split(50):
+            probe.step(inputs[chosen], labels[chosen])
+    shares = mixing_shares(probe.parameters[0].detach())[..., 0, 0]
+    assert shares[3, 2] > 0.8
+    assert shares[2, 2] > 0.8
+    torch.testing.assert_close(shares.sum(1), torch.ones(4))
+    assert torch.equal(shares.triu(1), torch.zeros(4, 4))  # a mix reads no layer above its own
+    correct, _ = probe.evaluate(inputs, labels)
+    assert correct[1, 0] < 320
+    assert correct[2, 0] > 480
 
 
 def test_passes_that_end_too_early_are_reported(host: Host) -> None:
@@ -267,6 +329,9 @@ def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
         ("max_epochs", "MAX_EPOCHS_OUT_OF_RANGE", {"max_epochs": 1001}),
         ("pooling", "UNKNOWN_POOLING", {"pooling": 9}),
         ("ending", "UNKNOWN_ENDING", {"ending": 9}),
+        ("hidden_units", "HIDDEN_UNITS_OUT_OF_RANGE", {"hidden_units": 5000}),
+        ("hidden_units", "NOT_CONVEX", {"hidden_units": 5, "ending": 2}),
+        ("mix", "NOT_CONVEX", {"mix": True, "ending": 2}),
         ("patience", "PATIENCE_WITHOUT_DEV", {"ending": 2, "patience": 4}),
         ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1000}),
         ("memory_bytes", "MEMORY_OUT_OF_RANGE", {"memory_bytes": 2**60}),
@@ -286,7 +351,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
 
     def noted(self: ProbeTraining, *arguments: Any) -> None:
         prepare(self, *arguments)
-        found.extend((weakref.ref(self._states.values), weakref.ref(self._probes)))
+        found.extend((weakref.ref(self._states.values), *map(weakref.ref, self._trained)))
 
     monkeypatch.setattr(ProbeTraining, "_prepare", noted)
     return found

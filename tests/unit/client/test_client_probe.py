@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from bertscope.cli.views.probe import document, print_probe
 from bertscope.plots.probes import plot_probe
-from bertscope.representations.probes import ProbeAssembler, ProbeResult, probe_columns, train_probe_request
+from bertscope.representations.probe_replies import ProbeAssembler
+from bertscope.representations.probe_requests import train_probe_request
+from bertscope.representations.probes import ProbeResult, probe_columns
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from rich.console import Console
@@ -28,8 +30,8 @@ TREE = """\
 TEXT = bertscope.ProbeText("The cat sleeps.", [("NOUN", 4, 7), ("DET", 0, 3)])
 USUAL = {
     "dev": (), "test": (), "labels": None, "model": None, "layers": None, "pooling": "mean", "l2": None, "max_epochs": None,
-    "patience": None, "ending": "dev", "seeds": 1, "seed": 0, "weights": False, "truncate": False, "memory_bytes": None,
-    "interventions": (), "reference_texts": (),
+    "patience": None, "ending": "dev", "hidden_units": 0, "mix": False, "seeds": 1, "seed": 0, "weights": False,
+    "truncate": False, "memory_bytes": None, "interventions": (), "reference_texts": (),
 }  # fmt: skip
 
 
@@ -136,6 +138,45 @@ def test_weights_come_after_the_report() -> None:
     sent[0].weights.biases.CopyFrom(biases)
     with pytest.raises(bertscope.InvalidReply, match="biases"):
         read(report(), sent[0], weights=True)
+
+
+def mixed(layers=(0, 2), shares=(0.25, 0.75)):
+    cumulative = [probes.LayerProbes(layer=layer, task=[run(5 + layer)]) for layer in layers]
+    return probes.LayerMix(cumulative=cumulative, weights=[probes.MixingWeights(seed=3, scale=2, shares=shares)])
+
+
+def test_a_mix_has_a_centre_and_an_expected_layer() -> None:
+    (result,) = read(report(mix=mixed()), mix=True)
+    assert result.mix is not None
+    assert result.mix.centre_of_gravity == 1.5
+    np.testing.assert_allclose(result.mix.gains, [0.2])
+    assert result.mix.expected_layer == pytest.approx(2)
+    assert result.mix.to_pandas()["share"].tolist() == [0.25, 0.75]
+    screen = Console(file=io.StringIO(), width=160)
+    print_probe(screen, result, [])
+    assert "centre of gravity 1.50, expected layer 2.00" in screen.file.getvalue()
+    assert document(result)["mix"]["layers"][1]["gain"] == pytest.approx(0.2)
+    _, shares, _, _ = plot_probe(result).axes
+    assert [bar.get_height() for bar in shares.patches] == [25, 75]
+    for broken in (mixed(layers=(0, 1)), mixed(shares=(1,)), probes.LayerMix()):
+        with pytest.raises(bertscope.InvalidReply, match="mix"):
+            read(report(mix=broken), mix=True)
+
+
+def test_a_hidden_layer_has_two_pairs_of_weights() -> None:
+    def tensor(*shape):
+        return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=shape, data=np.ones(shape, "<f4").tobytes())
+
+    def sent(units):
+        weights, biases, classes = tensor(4, units), tensor(units), tensor(2)
+        own = probes.ProbeWeights(weights=weights, biases=biases, output_weights=tensor(units, 2), output_biases=classes)
+        for own.layer in (0, 2):
+            yield probes.TrainProbeResponse(weights=own)
+
+    *_, result = read(report(), *sent(3), weights=True, hidden_units=3)
+    assert [values.shape for values in result.weights[2]] == [(4, 3), (3,), (3, 2), (2,)]
+    with pytest.raises(bertscope.InvalidReply, match="biases"):
+        read(report(), *sent(2), weights=True, hidden_units=3)
 
 
 @pytest.mark.parametrize("fields", [{"confusion": [1]}, {"majority_label": 2}, {"layers": []}])

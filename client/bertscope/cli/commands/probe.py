@@ -48,6 +48,12 @@ def probe(
         Literal["dev", "minimum"],
         typer.Option("--ending", help="End by the dev loss, or at the minimum of the training loss, as scikit-learn does."),
     ] = "dev",
+    hidden_units: Annotated[
+        int, typer.Option("--hidden-units", min=0, metavar="N", help="Units of a hidden layer; 0 for linear probes.")
+    ] = 0,
+    mix: Annotated[
+        bool, typer.Option("--mix", help="Also train probes on weighted means of layers, to see which layers they take.")
+    ] = False,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Probes of each layer that differ in their seed.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N.")] = None,
@@ -61,7 +67,7 @@ def probe(
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Train a linear probe on each layer, beside a control task, to see where a label of words can be read out."""
+    """Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
     if dark and plot is None:
         raise UsageError("--dark goes with --plot")
     output_files.require_plot(plot)
@@ -82,6 +88,8 @@ def probe(
             l2=l2,
             max_epochs=epochs,
             ending=ending,
+            hidden_units=hidden_units,
+            mix=mix,
             seeds=seeds,
             seed=seed,
             truncate=truncate,

@@ -9,6 +9,7 @@ from rich.text import Text
 from bertscope.cli.options.sources import MAX_REPORTED
 from bertscope.cli.views.output import percent, plural, printable, table, titled
 from bertscope.errors import InvalidArgument
+from bertscope.representations.layer_mix import MIX_COLUMNS, LayerMix
 from bertscope.representations.probes import ProbeResult, probe_columns
 
 CONFUSIONS = 5
@@ -35,6 +36,8 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
     screen.print(titled(heading, rows))
     screen.print(Text("* the lowest loss on the dev words; layer 0 is the embeddings"))
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(part.majority)}"))
+    if found.mix is not None:
+        print_mix(screen, found.mix)
     confusions = found.confusions()[:CONFUSIONS]
     if confusions:
         names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
@@ -50,6 +53,18 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
             screen.print(printable(f"  {problem}"), style="yellow", soft_wrap=True)
 
 
+def print_mix(screen: Console, mix: LayerMix) -> None:
+    """Prints the share of each layer in the mix of all, and what each adds to the mix of those before it."""
+    rows = table(["layer#", "share#", "up to it#", "95 %", "gain#", "loss#"])
+    for layer, share, accuracy, low, high, gain, loss in mix.rows():
+        gained = "" if gain is None else f"{100 * gain:+.1f}"
+        rows.add_row(str(layer), percent(share), percent(accuracy), f"{percent(low)} to {percent(high)}", gained, f"{loss:.3f}")
+    screen.print(titled("one probe on the weighted mean of all layers, and on that of the layers up to each", rows))
+    text = f"centre of gravity {mix.centre_of_gravity:.2f}"
+    expected = mix.expected_layer
+    screen.print(Text(text if expected is None else f"{text}, expected layer {expected:.2f}"))
+
+
 def document(found: ProbeResult) -> dict[str, Any]:
     """Returns the scores as one JSON document."""
     return {
@@ -62,5 +77,17 @@ def document(found: ProbeResult) -> dict[str, Any]:
         "best_layer": found.best_layer,
         "layers": [dict(zip(probe_columns(found), row, strict=True)) for row in found.rows()],
         "confusion": found.confusion.tolist(),
+        "mix": None if found.mix is None else mix_document(found.mix),
         "seconds": found.seconds,
+    }
+
+
+def mix_document(mix: LayerMix) -> dict[str, Any]:
+    """Returns the mix of layers as part of the document."""
+    return {
+        "layers": [dict(zip(MIX_COLUMNS, row, strict=True)) for row in mix.rows()],
+        "shares": mix.shares.tolist(),
+        "scales": list(mix.scales),
+        "centre_of_gravity": mix.centre_of_gravity,
+        "expected_layer": mix.expected_layer,
     }
