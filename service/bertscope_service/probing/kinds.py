@@ -111,7 +111,7 @@ class Mix(FeedForward):
 
 def mixing_shares(mixing: torch.Tensor) -> torch.Tensor:
     """Returns the share of each layer in each mix, [mixes, layers, groups, 1]: 0 for layers above those of the mix."""
-    layers = torch.arange(len(mixing), device=mixing.device)
+    layers = torch.arange(len(mixing), dtype=torch.int64, device=mixing.device)
     above = layers[None] > layers[:, None]
     return mixing.masked_fill(above[:, :, None, None], -math.inf).softmax(dim=1)
 
