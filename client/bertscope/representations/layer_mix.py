@@ -62,7 +62,7 @@ class LayerMix:
 
     @property
     def gains(self) -> npt.NDArray[np.float64]:
-        """What each layer after the first adds to the accuracy of the mix of those before it, [layers - 1]."""
+        """The accuracy that each layer after the first adds to that of the mix of those before it, [layers - 1]."""
         return np.diff([one.accuracy for one in self.cumulative])
 
     @property
