@@ -52,8 +52,8 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Holds what came of probes that were trained together. Arrays are [layers, groups]: groups of the task, then of the control
-    task, one a seed.
+    """Holds what came of probes that were trained together. Arrays are [layers, groups]: groups of the task, then of the
+    control task, one a seed.
 
     best_epoch: int64, from 1. gradient: of probes trained to the minimum, float64. test: None without test spans.
     """
