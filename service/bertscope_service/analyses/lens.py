@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.candidates import Candidates, Word
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, PREDICTION_BYTES
-from bertscope_service.analyses.observers.lens import LensObserver, LensScores
+from bertscope_service.analyses.observers.lens import LensObserver, LensScores, joined
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_named_inputs
 from bertscope_service.analyses.word_maps import NOWHERE, Span, refuse_empty, spans_of_pieces
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
+
+ROW_POSITIONS = 128
+"""The most positions that a row reads. The head costs more than the layers below it: a text that is read whole, of 512 tokens,
+would keep the device from others for seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class LensText:
 
 
 class LensPlan:
-    """The rows for a ReadLayers query, one for each text.
+    """The rows for a ReadLayers query, one for each 128 positions of a text.
 
     Raises InvalidArgument for a text that is too long or has no position to read, for a candidate that is not a single entry of
     the vocabulary, and for a reply that is too large.
@@ -72,7 +76,7 @@ class LensPlan:
         """The texts, in order."""
         self._check_size()
         self.rows: list[tuple[TokenSequence, LensObserver]] = [
-            (text.tokenized.sequence, self._observer(text)) for text in self.texts
+            (text.tokenized.sequence, self._observer(text, part)) for text in self.texts for part in _parts(text)
         ]
 
     def _read(self, field: str, given: LensInput, tokenized: TokenizedText) -> LensText:
@@ -106,14 +110,15 @@ class LensPlan:
             )
             raise InvalidArgument("inputs", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS)
 
-    def _observer(self, text: LensText) -> LensObserver:
-        """Returns the observer of a text; it scores the piece of each position first, then its candidates."""
-        own = np.array([[text.pieces[at].id] for at in text.positions], dtype=np.int64)
+    def _observer(self, text: LensText, part: slice) -> LensObserver:
+        """Returns the observer of some positions; it scores the piece of each position first, then its candidates."""
+        positions = text.positions[part]
+        own = np.array([[text.pieces[at].id] for at in positions], dtype=np.int64)
         asked = own
         if text.candidates:
-            given = np.array([[word.pieces[0] for word in words] for words in text.candidates], dtype=np.int64)
+            given = np.array([[word.pieces[0] for word in words] for words in text.candidates[part]], dtype=np.int64)
             asked = np.concatenate([own, given], axis=1)
-        return LensObserver(text.positions, self.query.layers, self.query.top_k, asked, self.query.normalise)
+        return LensObserver(positions, self.query.layers, self.query.top_k, asked, self.query.normalise)
 
     @property
     def scores(self) -> int:
@@ -131,7 +136,13 @@ class LensPlan:
         check_finite(
             array for found in results for array in (found.top_logs, found.asked_logs, found.entropies, found.divergences)
         )
-        return results
+        rows = iter(results)
+        return [joined([next(rows) for _ in _parts(text)]) for text in self.texts]
+
+
+def _parts(text: LensText) -> list[slice]:
+    """Returns the parts of a text's positions that a row each reads."""
+    return [slice(begin, begin + ROW_POSITIONS) for begin in range(0, len(text.positions), ROW_POSITIONS)]
 
 
 def require_entry(word: Word, field: str) -> int:

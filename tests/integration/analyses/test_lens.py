@@ -1,12 +1,13 @@
 """The masked-LM head at every layer against transformers' own head on its own hidden states, for every architecture."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from bertscope_service.analyses import lens
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery
 from bertscope_service.analyses.observers import reading
@@ -200,3 +201,16 @@ def test_scores_that_are_not_finite_are_an_error(subject: Subject) -> None:
     results[0].entropies[0, 0] = np.nan
     with pytest.raises(FailedPrecondition, match="not finite"):
         plan.answer(results)
+
+
+@on_three
+def test_a_text_is_read_in_parts(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = replace(query(subject, TEXTS), all_pieces=True)
+    whole = read(subject.encoder, LensPlan(asked, subject.tokenizer), batch=1)
+    monkeypatch.setattr(lens, "ROW_POSITIONS", 4)
+    plan = LensPlan(asked, subject.tokenizer)
+    assert max(len(observer.positions) for _, observer in plan.rows) == 4 and len(plan.rows) > len(TEXTS)
+    for text, one, other in zip(plan.texts, whole, read(subject.encoder, plan, batch=1), strict=True):
+        assert one.asked_ranks.shape == (len(text.positions), subject.encoder.shape.layers + 1, 1 + len(CANDIDATES))
+        for field in fields(LensScores):
+            np.testing.assert_allclose(getattr(other, field.name), getattr(one, field.name), atol=1e-5)

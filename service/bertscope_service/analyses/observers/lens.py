@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -32,6 +32,13 @@ class LensScores:
     asked_ranks: NDArray[np.int64]
     entropies: NDArray[np.float64]
     divergences: NDArray[np.float64]
+
+
+def joined(parts: Sequence[LensScores]) -> LensScores:
+    """Returns the predictions at the positions of all parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    return LensScores(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(LensScores)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
