@@ -140,10 +140,12 @@ from bertscope.representations.comparison import RepresentationComparison
 from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.layer_mix import CumulativeProbe, LayerMix
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
+from bertscope.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
 from bertscope.representations.state_files import WrittenStates, write_states
 from bertscope.representations.states import HiddenStates, StatesInput
+from bertscope.representations.variances import ExplainableVariance, WordVariance
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
 from bertscope.scores.inputs import ScoredInput, conditional
@@ -192,6 +194,7 @@ __all__ = [
     "Disturbances",
     "Divergence",
     "EntryScore",
+    "ExplainableVariance",
     "Fact",
     "FactAnswer",
     "FactAnswers",
@@ -251,8 +254,11 @@ __all__ = [
     "Model",
     "ModelReport",
     "Models",
+    "Neighbour",
+    "Neighbourhoods",
     "NotFound",
     "ObjectScoring",
+    "Occurrence",
     "Order",
     "Others",
     "PatternSums",
@@ -314,6 +320,8 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "WordNeighbours",
+    "WordVariance",
     "WrittenItems",
     "WrittenStates",
     "__version__",

@@ -14,8 +14,8 @@ from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.representation_probes import AsyncProbeCalls
-from bertscope.aio.representation_states import AsyncStatesCalls
 from bertscope.aio.scores import AsyncScoreCalls
+from bertscope.aio.word_states import AsyncWordStatesCalls
 
 
 class AsyncClient(
@@ -28,7 +28,7 @@ class AsyncClient(
     AsyncRelationCalls,
     AsyncGeometryCalls,
     AsyncLensCalls,
-    AsyncStatesCalls,
+    AsyncWordStatesCalls,
     AsyncProbeCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,

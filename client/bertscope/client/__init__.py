@@ -15,8 +15,8 @@ from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
 from bertscope.client.representation_probes import ProbeCalls
-from bertscope.client.representation_states import StatesCalls
 from bertscope.client.scores import ScoreCalls
+from bertscope.client.word_states import WordStatesCalls
 
 
 class Client(
@@ -29,7 +29,7 @@ class Client(
     RelationCalls,
     GeometryCalls,
     LensCalls,
-    StatesCalls,
+    WordStatesCalls,
     ProbeCalls,
     ClassificationCalls,
     AblationCalls,

@@ -143,6 +143,8 @@ class Extractions(Generic[Tensors]):
             except BertscopeError as final:
                 raise located(final, numbers) from final.__cause__
             return 0.0
+        if not self._now.asked:
+            raise error  # No text was asked about: there is none to leave out.
         first = self._now.asked[0]  # The texts before it came before a stream broke off.
         part = Part(part.start + first, part.items[first:], part.failures)
         rest, wait = self._parts.without_rejected(part, error), 0.0

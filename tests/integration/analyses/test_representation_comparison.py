@@ -108,7 +108,7 @@ def test_two_hundred_texts_in_small_groups(subject: Subject, monkeypatch: pytest
     texts = tuple((" ".join(shuffled.sample(words, shuffled.randint(2, 12))), None) for _ in range(200))
     monkeypatch.setattr(representation_comparison, "KEPT_BYTES", 20_000)
     plan = plan_of(subject, inputs=texts, layers=(0, 3), other_layers=(2, 3, 1), twice=True)
-    assert len(plan.groups) > 20
+    assert len(plan.groups) > 5
     assert_close(compared(plan, subject.encoder, 32).shared, expected_sums(subject, plan))
 
 

@@ -1,0 +1,80 @@
+"""Defines the options of `bertscope geometry --neighbours`, and answers it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertscope._validation import TextOrPair
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.options.sources import Source
+from bertscope.cli.views.neighbours import neighbours_document, print_neighbours
+from bertscope.cli.views.output import UsageError, console, print_json
+from bertscope.cli.views.progress import answering
+from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.representations.neighbours import neighbour_columns
+
+
+@dataclass(frozen=True)
+class NeighbourOptions:
+    """Words whose nearest neighbours are looked for."""
+
+    neighbours: Annotated[
+        list[str] | None,
+        typer.Option("--neighbours", metavar="WORD", help="Show only what is nearest to this word. Repeatable."),
+    ] = None
+    nearest: Annotated[int | None, typer.Option("--nearest", min=1, metavar="N", help="So many of them; 5 unless set.")] = None
+    occurrences: Annotated[
+        int | None, typer.Option("--occurrences", min=1, metavar="N", help="Of the word's first N occurrences; 3 unless set.")
+    ] = None
+    other_words: Annotated[
+        bool, typer.Option("--other-words", help="With --neighbours: leave out the word's own occurrences.")
+    ] = False
+
+    def require_alone(self, given: Mapping[str, Any]) -> None:
+        """Raises UsageError for an option of neighbours without a word, and for any of the others that are `given` with one."""
+        if not self.neighbours:
+            own = {"--nearest": self.nearest, "--occurrences": self.occurrences, "--other-words": self.other_words}
+            for option, value in own.items():
+                if value:
+                    raise UsageError(f"{option} goes with --neighbours")
+            return
+        for option, value in given.items():
+            if value:
+                raise UsageError(f"{option} does not go with --neighbours")
+
+
+def find_neighbours(
+    server: ServerOptions,
+    asked: NeighbourOptions,
+    source: Source[TextOrPair],
+    output: Path | None,
+    timeout: float,
+    *,
+    json: bool,
+    **arguments: Any,
+) -> None:
+    """Finds the neighbours of the words, prints them, and writes the requested file."""
+    require_table(output)
+    with server.connect(timeout) as client, source.some_left(), answering("searching") as show:
+        found = client.nearest_neighbours(
+            source.items,
+            asked.neighbours or [],
+            k=asked.nearest or 5,
+            occurrences=asked.occurrences or 3,
+            other_words=asked.other_words,
+            on_progress=show,
+            on_rejected=source.reject,
+            **arguments,
+        )
+    written = write_files(neighbour_columns(found), output, None, lambda _: None)
+    if json:
+        print_json(neighbours_document(found) | {"left_out": source.left_out})
+        return
+    screen = console()
+    source.print_left_out(screen)
+    print_neighbours(screen, found, source.items)
+    for path in written:
+        screen.print(f"wrote {path}", soft_wrap=True)

@@ -1,0 +1,169 @@
+"""Computes how well one vector could stand for a word: maximum explainable variance, from a sample of its occurrences."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope import _validation
+from bertscope._display import data_frame, short_repr
+from bertscope.errors import invalid_argument
+from bertscope.representations.neighbours import NONE_ANSWERED, folded
+from bertscope.representations.states import HiddenStates
+from bertscope.results import Provenance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Vector = npt.NDArray[np.float64]
+
+MAX_WORDS = 1000
+"""Words of one call."""
+SAMPLED, BASELINE = 100, 1000
+"""Occurrences of a word, and of any words, that are kept: drawn at random where there are more."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordVariance:
+    """The share of one word's states along their first singular direction."""
+
+    __repr__ = short_repr
+
+    vectors: int
+    """The occurrences of the word."""
+    sampled: int
+    """Those that the shares are of, at most SAMPLED."""
+    shares: Vector
+    """[layers], 0 to 1."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainableVariance:
+    """The maximum explainable variance of words, by layer (Ethayarajh 2019, section 3.3). Compared by identity."""
+
+    layers: tuple[int, ...]
+    """The layers, 0 the embeddings."""
+    texts: int
+    """The texts read."""
+    words: Mapping[str, WordVariance]
+    """The requested words of two occurrences or more, in the order of the request."""
+    baseline: Vector
+    """[layers]: the share of the first singular direction of random words, 0 to 1."""
+    baseline_vectors: int
+    """The random words, at most BASELINE."""
+    provenance: Provenance
+    """Provenance of the states."""
+
+    def __repr__(self) -> str:
+        return f"<ExplainableVariance: {len(self.words)} words, {self.texts} texts, {self.provenance.model}>"
+
+    def share(self, word: str, *, adjusted: bool = False) -> Vector:
+        """Returns [layers]: the share of a word's states along their first singular direction; `adjusted`: less that of random
+        words. Raises KeyError for a word that was not requested, or that occurs less than twice."""
+        names = {folded(name): name for name in self.words}
+        if folded(word) not in names:
+            raise KeyError(f"no variance of {word!r}: it was not requested, or the texts have it less than twice")
+        shares = self.words[names[folded(word)]].shares
+        return shares - self.baseline if adjusted else shares
+
+    def mean(self, *, adjusted: bool = False, occurrences: int = 5) -> Vector:
+        """Returns [layers]: the mean over the words of so many occurrences, NaN without any; `adjusted` as in `share`."""
+        chosen = [each.shares for each in self.words.values() if each.vectors >= occurrences]
+        shares = np.mean(chosen, axis=0) if chosen else np.full(len(self.layers), math.nan)
+        return np.asarray(shares - self.baseline if adjusted else shares)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each word and layer: word, vectors, layer, share and share_adjusted. Needs the extra "pandas"."""
+        return data_frame(variance_columns(self))
+
+
+def variance_columns(found: ExplainableVariance) -> dict[str, list[Any]]:
+    """Returns the columns of `ExplainableVariance.to_pandas`; needs no pandas."""
+    names = ("word", "vectors", "layer", "share", "share_adjusted")
+    rows = [
+        (name, each.vectors, layer, share, share - base)
+        for name, each in found.words.items()
+        for layer, share, base in zip(found.layers, each.shares.tolist(), found.baseline.tolist(), strict=True)
+    ]
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def variance_document(found: ExplainableVariance) -> dict[str, Any]:
+    """Returns the shares in JSON types."""
+    words = [{"word": name, **dataclasses.asdict(each), "shares": each.shares.tolist()} for name, each in found.words.items()]
+    return {"baseline": found.baseline.tolist(), "baseline_vectors": found.baseline_vectors, "words": words}
+
+
+class Reservoir:
+    """A uniform sample of vectors of which any number comes in (Vitter 1985, algorithm R)."""
+
+    def __init__(self, limit: int, seed: int) -> None:
+        self.seen = 0
+        self.vectors: list[npt.NDArray[np.float32]] = []
+        self._limit, self._random = limit, np.random.default_rng(seed)
+
+    def add(self, vector: npt.NDArray[np.float32]) -> None:
+        """Takes a vector [layers, hidden_size] in with the same probability as any other so far."""
+        self.seen += 1
+        if len(self.vectors) < self._limit:
+            self.vectors.append(vector.copy())
+            return
+        place = int(self._random.integers(self.seen))
+        if place < self._limit:
+            self.vectors[place] = vector.copy()
+
+    def shares(self) -> Vector:
+        """Returns [layers]: the share of the squared lengths along the first singular direction, of vectors not centred."""
+        vectors = np.stack(self.vectors, axis=1).astype(np.float64)
+        values = np.linalg.svd(vectors, compute_uv=False) ** 2
+        total = values.sum(axis=1)
+        return np.asarray(values[:, 0] / np.where(total > 0, total, np.nan))
+
+
+class Samples:
+    """The samples of each word, and of any word, as texts come in. `seed` decides which are kept."""
+
+    def __init__(self, words: str | Iterable[str], seed: object) -> None:
+        self._names: dict[str, str] = {}
+        named = _validation.not_empty("words", _validation.texts("words", words))
+        if len(named) > MAX_WORDS:
+            raise invalid_argument("words", f"are {len(named)}; ask about {MAX_WORDS} at a time")
+        for index, word in enumerate(named):
+            if folded(word) in self._names:
+                raise invalid_argument(f"words[{index}]", "is there twice; letter case is ignored")
+            self._names[folded(word)] = word
+        start = _validation.uint32("seed", seed)
+        self._words = {word: Reservoir(SAMPLED, start + number) for number, word in enumerate(self._names, start=1)}
+        self._any = Reservoir(BASELINE, start)
+        self._texts = 0
+        self._last: HiddenStates | None = None
+
+    def add(self, states: HiddenStates) -> None:
+        """Adds the words of a text."""
+        self._texts, self._last = self._texts + 1, states
+        values = states.states.astype(np.float32)
+        for row, token in enumerate(states.tokens):
+            if not token.special:
+                self._any.add(values[:, row])
+                own = self._words.get(folded(token.text))
+                if own is not None:
+                    own.add(values[:, row])
+
+    def result(self) -> ExplainableVariance:
+        """Returns the shares. Raises InvalidArgument if no text with a word came in."""
+        if self._last is None or not self._any.seen:
+            raise invalid_argument("inputs", NONE_ANSWERED)
+        words = {
+            self._names[name]: WordVariance(each.seen, len(each.vectors), each.shares())
+            for name, each in self._words.items()
+            if each.seen > 1
+        }
+        source = self._last.provenance
+        shares = self._any.shares()
+        return ExplainableVariance(self._last.layers, self._texts, words, shares, len(self._any.vectors), source)

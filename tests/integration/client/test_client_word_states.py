@@ -1,0 +1,76 @@
+"""`nearest_neighbours`, `explainable_variance` and their options of `bertscope geometry`, of a real server's states."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import bertscope
+import numpy as np
+import pandas
+import pytest
+from bertscope.cli.app import run
+
+from tests.support.harness import Host
+from tests.support.tiny import SENTENCES
+
+TEXTS = ["The cat sat on the mat.", "Nobody waited.", ("A cat?", "The CAT sat."), "The cat sat on the mat."]
+LONG = " ".join(SENTENCES * 60)
+
+
+def test_neighbours_of_words_of_texts_and_pairs(host: Host) -> None:
+    heard: list[bertscope.TextsProgress] = []
+    rejected: list[int] = []
+    with bertscope.Client(host.target) as client:
+        texts = [LONG, *TEXTS]
+        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[0\]"):
+            client.nearest_neighbours(texts, "cat")
+        found = client.nearest_neighbours(
+            texts, "Cat", k=2, layers=[0, 4], on_progress=heard.append, on_rejected=lambda index, error: rejected.append(index)
+        )
+        with pytest.raises(bertscope.InvalidArgument, match=r"words\[0\]: is a word of no text"):
+            client.nearest_neighbours(TEXTS, "zebra")
+        with pytest.raises(bertscope.InvalidArgument, match="give at least one text"):
+            list(client.extract_hidden_states([]))
+    assert (rejected, found.texts, heard[-1].done) == ([0], 4, 4)
+    assert [(one.occurrence.input_index, one.occurrence.token.segment) for one in found.found] == [
+        (1, 0),
+        (3, 0),
+        (3, 1),
+        (4, 0),
+    ]
+    # The first and the last text are the same, so that their cats have the same states.
+    for one, other in ((found.found[0], 4), (found.found[3], 1)):
+        near = one.neighbours[4][0]
+        assert (near.occurrence.input_index, near.occurrence.token.text) == (other, "cat")
+        assert near.cosine == pytest.approx(1, abs=1e-5)
+
+
+def test_variance_is_that_of_the_geometry(host: Host) -> None:
+    with bertscope.Client(host.target) as client:
+        found = client.explainable_variance(TEXTS, ["cat", "zebra"])
+        described = client.describe_geometry(TEXTS, second_moments=True)
+    assert (list(found.words), found.words["cat"].vectors, found.baseline_vectors) == (["cat"], 4, described.vectors)
+    np.testing.assert_allclose(found.baseline, described.variance_shares(), rtol=1e-4)
+
+
+def test_the_command(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
+    rows, texts = tmp_path / "rows.csv", ["The cat sat.", "A cat sat on the mat."]
+    assert run(["geometry", *texts, "--neighbours", "cat", "--nearest", "2", "--layer", "0,4", "--output", str(rows)]) == 0
+    printed = capsys.readouterr().out
+    assert "text 1: The [cat] sat." in printed and "cat (2): 1.00" in printed
+    assert pandas.read_csv(rows)["rank"].tolist() == [1, 2] * 4
+    assert run(["geometry", *texts, "--neighbours", "cat", "--other-words", "--json"]) == 0
+    assert {row["neighbour"] for row in json.loads(capsys.readouterr().out)["neighbours"]}.isdisjoint({"cat"})
+    assert run(["geometry", *texts, "--word", "cat", "--variance"]) == 0
+    assert "share of a word's states" in capsys.readouterr().out
+    assert run(["geometry", *texts, "--word", "cat", "--variance", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["explainable_variance"]["words"][0]["vectors"] == 2
+    for unfit, words in (
+        (["--nearest", "2"], "--nearest goes with --neighbours"),
+        (["--neighbours", "cat", "--rank"], "--rank does not go with --neighbours"),
+        (["--variance"], "--variance goes with --word or --frequent"),
+    ):
+        assert run(["geometry", *texts, *unfit]) == 2
+        assert words in capsys.readouterr().err
