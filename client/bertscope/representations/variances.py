@@ -38,7 +38,7 @@ class WordVariance:
     vectors: int
     """The occurrences of the word."""
     sampled: int
-    """Those that the shares are of, at most SAMPLED."""
+    """The occurrences that the shares are of, at most SAMPLED."""
     shares: Vector
     """[layers], 0 to 1."""
 

@@ -35,6 +35,8 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     (r"(?<![-\w.])bootstrap\.(resamples|confidence)\b", r"--\1"),
     (r"(?<![-\w.])interventions\[\d+\](?:\.\w+(?:\[\d+\])?)?", "--zero, --uniform, --mean or --scale"),
     (r"^layers\[\d+\](?=[: ])", "--layer"),
+    (r"^other_layers\[\d+\](?=[: ])", "--other-layer"),
+    (r"^words(\[\d+\])(?=: is a word of no text)", r"--neighbours\1"),
     (r"^heads\[\d+\](?=[: ])", "--head"),
 )
 
