@@ -10,7 +10,7 @@ from bertscope import _validation
 from bertscope._messages import Interventions, Numbers
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
-from bertscope.representations.probe_texts import ProbeText, names_of
+from bertscope.representations.probe_texts import Label, ProbeText, names_of
 from bertscope.representations.probes import Pooling, ProbeEnding
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
@@ -88,9 +88,10 @@ def _listed(name: str, texts: Texts) -> Sequence[ProbeText]:
 
 def _message(field: str, text: ProbeText, numbers: Mapping[str, int]) -> probes_pb2.ProbeText:
     message = probes_pb2.ProbeText(input=wire.text_input(text.text))
-    for index, (label, *place) in enumerate(text.labels):
+    for index, (label, *place, other) in enumerate(map(Label._make, text.labels)):
         if label not in numbers:
             raise invalid_argument(f"{field}.labels[{index}]", "has a label that labels does not list")
         span = common_pb2.CharacterSpan(start=place[0], end=place[1], segment=place[2])
-        message.spans.add(span=span, label=numbers[label])
+        second = None if other is None else common_pb2.CharacterSpan(**other._asdict())
+        message.spans.add(span=span, label=numbers[label], other=second)
     return message

@@ -13,11 +13,12 @@ from bertscope._validation import TextOrPair
 from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.files import File, Items
-from bertscope.spans import parts
+from bertscope.spans import Span, parts, span
 
-ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth"]
+ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth", "arc"]
 """A label of words that a CoNLL-U file has: universal or language-specific part of speech, relation to the head, place of the
-head relative to the word ("-2", "+1", "root"), and number of steps from the word to the root ("0", "1")."""
+head relative to the word ("-2", "+1", "root"), and number of steps from the word to the root ("0", "1"); or the
+relation of a pair, each word and its head."""
 
 
 class Label(NamedTuple):
@@ -31,6 +32,8 @@ class Label(NamedTuple):
     """One past the last code point."""
     segment: int = 0
     """0 for the text, 1 for the second text of a pair."""
+    other: Span | None = None
+    """The second part, of a label that is of a pair of parts."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,16 @@ class ProbeText:
     """A text with labelled words or spans.
 
     >>> ProbeText("The cat sleeps.", [("NOUN", 4, 7)]).labels
-    (Label(label='NOUN', start=4, end=7, segment=0),)
+    (Label(label='NOUN', start=4, end=7, segment=0, other=None),)
     """
 
     __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""
-    labels: Sequence[tuple[str, int, int] | tuple[str, int, int, int]]
-    """The labelled parts: (label, start, end) or (label, start, end, segment), code points."""
+    labels: Sequence[Label | tuple[str, int, int] | tuple[str, int, int, int] | tuple[str, tuple[int, ...], tuple[int, ...]]]
+    """The labelled parts: (label, start, end) or (label, start, end, segment), code points; or of pairs (label, part, part),
+    each (start, end) or (start, end, segment)."""
 
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
@@ -65,9 +69,10 @@ class ProbeTexts(Items[ProbeText]):
 def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> ProbeTexts:
     """Reads the words of a CoNLL-U file with their labels, for `train_probe`.
 
-    Words without a label ("_") are left out, and so is all but the first of several words that are written as one. A sentence
-    with a line that can't be read is left out and reported in `problems`; the others are read. `limit` reads that many. Raises
-    OSError for a file that can't be read, and InvalidArgument if no sentence of it can be.
+    "arc" pairs each word with its head, but for the root. Words without a label ("_") are left out, and so is all but the first
+    of several words that are written as one. A sentence with a line that can't be read is left out and reported in `problems`;
+    the others are read. `limit` reads that many. Raises OSError for a file that can't be read, and InvalidArgument if no
+    sentence of it can be.
     """
     path, label_of = Path(path), _validation.choice("label", label, LABELS)
     most = None if limit is None else _validation.positive("limit", limit)
@@ -91,11 +96,15 @@ def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: Support
 
 
 def _label(field: str, value: object) -> Label:
-    name, *place = parts(field, value, (3, 4), "(label, start, end) or (label, start, end, segment)")
+    name, *place = parts(field, value, (3, 4, 5), "(label, start, end), (label, start, end, segment) or (label, part, part)")
+    other = place.pop() if len(place) == 4 else None
+    if len(place) == 2 and isinstance(place[0], tuple):
+        place, other = list(span(f"{field}'s first part", place[0])), place[1]
     name = _validation.text(f"{field}'s label", name)
     if not name:
         raise invalid_argument(f"{field}'s label", "is empty; name it")
-    return Label(name, *(_validation.uint32(field, part) for part in place))
+    start, end, segment = span(field, tuple(place))
+    return Label(name, start, end, segment, None if other is None else span(f"{field}'s second part", other))
 
 
 def _text(sentence: Sentence, label_of: Callable[[Sentence, int], str]) -> ProbeText:
@@ -104,14 +113,23 @@ def _text(sentence: Sentence, label_of: Callable[[Sentence, int], str]) -> Probe
         name, place = label_of(sentence, number), sentence.places[number]
         if not name:
             raise BadLine(sentence.lines[number], 'has no label; write "_" for none')
-        if name != "_":
-            labels.setdefault(place, Label(name, *sentence.spans[place]))
+        if name == "_":
+            continue
+        other = _head_place(sentence, number) if label_of is LABELS["arc"] else None
+        if label_of is not LABELS["arc"] or other not in (None, place):
+            labels.setdefault(place, Label(name, *sentence.spans[place], None if other is None else sentence.spans[other]))
     return ProbeText(sentence.text, tuple(labels.values()))
 
 
 def _head(sentence: Sentence, number: int) -> str:
     head = sentence.rows[number][6]
     return head if head == "_" else "root" if head == "0" else f"{int(head) - number:+d}"
+
+
+def _head_place(sentence: Sentence, number: int) -> int | None:
+    """Returns the index of the head's place; None for the root and a word without a head."""
+    head = sentence.rows[number][6]
+    return None if head in ("0", "_") else sentence.places[int(head)]
 
 
 def _depth(sentence: Sentence, number: int) -> str:
@@ -127,6 +145,7 @@ LABELS: dict[str, Callable[[Sentence, int], str]] = {
     "upos": lambda sentence, number: sentence.rows[number][3],
     "xpos": lambda sentence, number: sentence.rows[number][4],
     "deprel": lambda sentence, number: sentence.rows[number][7],
+    "arc": lambda sentence, number: sentence.rows[number][7],
     "head": _head,
     "depth": _depth,
 }

@@ -28,21 +28,30 @@ class LabelledSpan(_message.Message):
 
     SPAN_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
     label: _builtins.int
     """Index in TrainProbeRequest.labels."""
     @_builtins.property
     def span(self) -> _common_pb2.CharacterSpan:
         """The part of the text; the pieces that begin in it are its own. It is not special tokens."""
 
+    @_builtins.property
+    def other(self) -> _common_pb2.CharacterSpan:
+        """For a pair of parts, such as a word and its head: the second part, in the same input. A pair's vector is the first part's,
+        then the second's (Tenney et al. 2019, "What do you learn from context?", section 3, who pool by attention where we use
+        `pooling`). All spans of a call have it, or none.
+        """
+
     def __init__(
         self,
         *,
         span: _common_pb2.CharacterSpan | None = ...,
         label: _builtins.int = ...,
+        other: _common_pb2.CharacterSpan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["other", b"other", "span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label", "span", b"span"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label", "other", b"other", "span", b"span"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -541,7 +550,7 @@ class ProbeReport(_message.Message):
     best_layer: _builtins.int
     """The layer whose first probe has the lowest loss on the dev spans."""
     hidden_size: _builtins.int
-    """Length of a state."""
+    """Length of a state; the vector of a pair of spans is twice as long."""
     pooling: Global___TrainProbeRequest.Pooling.ValueType
     """How pieces became one vector."""
     on_disk: _builtins.bool
@@ -682,7 +691,7 @@ class ProbeWeights(_message.Message):
     """The layer: 0, the embeddings, to layers of the model."""
     @_builtins.property
     def weights(self) -> _common_pb2.Tensor:
-        """float32 [hidden_size, classes or hidden units], for states as the model gives them."""
+        """float32 [hidden_size, classes or hidden units], for states as the model gives them; twice as many rows for pairs of spans."""
 
     @_builtins.property
     def biases(self) -> _common_pb2.Tensor:

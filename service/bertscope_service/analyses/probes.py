@@ -23,12 +23,14 @@ DEV_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledText:
-    """A text of a part: its field, its text or pair, its spans, and their labels, int64 [spans]."""
+    """A text of a part: its field, its text or pair, its spans, and their labels, int64 [spans]. others: the second
+    span of each pair, or none."""
 
     field: str
     input: tuple[str, str | None]
     spans: Sequence[Span]
     labels: NDArray[np.int64]
+    others: Sequence[Span] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +45,25 @@ class ProbeQuery:
     truncate: bool
     seed: int
 
+    @property
+    def pairs(self) -> bool:
+        """Whether labels are of pairs of spans."""
+        return any(text.others for text in self.train)
+
 
 @dataclass(slots=True, eq=False)
 class ProbePart:
     """Spans of one part of the texts, those without a piece left out.
 
-    rows: each text with a span, with what reads its spans' states. labels: class of each span. names: the spans' texts.
+    rows: each text with a span, with what reads its spans' states: of pairs all first ones, then all second ones. labels: class
+    of each span or pair. names: their texts.
     truncated, empty: spans that were left out, because they were cut away and because no piece begins in them.
     """
 
     texts: int = 0
     rows: list[tuple[TokenSequence, SpanStatesObserver]] = field(default_factory=list)
     labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    names: list[str] = field(default_factory=list)
+    names: list[tuple[str, ...]] = field(default_factory=list)
     truncated: int = 0
     empty: int = 0
 
@@ -96,7 +104,7 @@ class ProbePlan:
         Each different text of a span has one class in all parts, drawn from the classes of the training spans.
         """
         generator = np.random.default_rng([seed, 1])
-        numbers: dict[str, int] = {}
+        numbers: dict[tuple[str, ...], int] = {}
         types = [numbers.setdefault(name, len(numbers)) for part in self.parts for name in part.names]
         return generator.choice(self.train.labels, size=len(numbers))[types]
 
@@ -121,19 +129,25 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
     read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
     for text, tokenized in zip(texts, read, strict=True):
         places = _SpanPlaces(tokenized, tokenizer)
-        found = [places.of(span) for span in text.spans]
-        used = [index for index, place in enumerate(found) if isinstance(place, range)]
-        part.truncated += found.count(TRUNCATED)
-        part.empty += found.count(EMPTY)
+        sides = [text.spans, text.others] if text.others else [text.spans]
+        found = [[places.of(span) for span in side] for side in sides]
+        missing = [TRUNCATED if TRUNCATED in own else EMPTY if EMPTY in own else None for own in zip(*found, strict=True)]
+        used = [index for index, reason in enumerate(missing) if reason is None]
+        part.truncated += missing.count(TRUNCATED)
+        part.empty += missing.count(EMPTY)
         if not used:
             continue
-        spans = Units.made([place for place in found if isinstance(place, range)], query.pooling)
-        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, spans)))
-        part.names += [tokenized.texts[span.segment][span.start : span.end] for span in (text.spans[index] for index in used)]
+        pieces = [place for side in found for place in (side[index] for index in used) if isinstance(place, range)]
+        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, Units.made(pieces, query.pooling))))
+        part.names += [tuple(_written(tokenized, side[index]) for side in sides) for index in used]
         labels.append(text.labels[used])
     if labels:
         part.labels = np.concatenate(labels)
     return part
+
+
+def _written(tokenized: TokenizedText, span: Span) -> str:
+    return tokenized.texts[span.segment][span.start : span.end]
 
 
 TRUNCATED, EMPTY = "truncated", "empty"

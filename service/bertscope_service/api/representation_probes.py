@@ -165,8 +165,10 @@ def _parts(request: Request, limits: RequestLimits) -> list[list[LabelledText]]:
             message = f"train, dev and test have {count} {what} together and one call takes {most}; leave some out"
             raise InvalidArgument("train", message, f"TOO_MANY_{what.upper()}", limit=most)
     classes = len(request.labels)
+    pairs = any(span.HasField("other") for text in request.train for span in text.spans[:1])
     return [
-        [_text(text, f"{name}[{index}]", classes, limits) for index, text in enumerate(part)] for name, part in parts.items()
+        [_text(text, f"{name}[{index}]", classes, limits, pairs=pairs) for index, text in enumerate(part)]
+        for name, part in parts.items()
     ]
 
 
@@ -174,17 +176,26 @@ def _span_count(texts: Sequence[probes_pb2.ProbeText]) -> int:
     return sum(len(text.spans) for text in texts)
 
 
-def _text(text: probes_pb2.ProbeText, field: str, classes: int, limits: RequestLimits) -> LabelledText:
+def _text(text: probes_pb2.ProbeText, field: str, classes: int, limits: RequestLimits, *, pairs: bool) -> LabelledText:
     given = check_input(text.input, f"{field}.input", limits)
     check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
     spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
+    others = []
+    for index, entry in enumerate(text.spans):
+        place = f"{field}.spans[{index}].other"
+        if entry.HasField("other") != pairs:
+            there = "missing" if pairs else "set"
+            message = f"{place} is {there}, unlike that of train's first span; give all spans a second one, or none"
+            raise InvalidArgument(place, message, "PAIRS_MIXED")
+        if pairs:
+            others.append(check_span(entry.other, place, given))
     labels = np.array([entry.label for entry in text.spans], dtype=np.int64)
     if len(labels) and int(labels.max()) >= classes:
         index = int((labels >= classes).argmax())
         place = f"{field}.spans[{index}].label"
         message = f"{place} is {labels[index]}; labels has {classes} entries, counted from 0"
         raise InvalidArgument(place, message, "LABEL_OUT_OF_RANGE")
-    return LabelledText(f"{field}.input", given, spans, labels)
+    return LabelledText(f"{field}.input", given, spans, labels, others)
 
 
 def render_progress(progress: Progress) -> probes_pb2.ProbeProgress:

@@ -136,7 +136,7 @@ class ProbeTraining:
                 async for states in results:
                     if states is None:
                         raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
-                    self._states.add(states)
+                    self._states.add(_joined(states) if self.plan.query.pairs else states)
                     done += 1
                     self.report(Progress(training=False, done=done, total=total))
 
@@ -236,7 +236,7 @@ class ProbeTraining:
 def probe_sizes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> list[Size]:
     """Returns the sizes of what is trained for a plan: probes of layers, then those of mixes if there are any."""
     seeds = len(settings.seeds)
-    size = Size(len(plan.query.layers), encoder.shape.hidden_size, 2 * seeds, classes, settings.hidden_units)
+    size = Size(len(plan.query.layers), vector_size(plan, encoder), 2 * seeds, classes, settings.hidden_units)
     return [size, replace(size, groups=seeds, mix=True)] if settings.mix else [size]
 
 
@@ -253,7 +253,17 @@ def probe_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Setti
 
 def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:
     """Returns the size of the states of a plan's spans, bytes."""
-    return 4 * plan.spans * len(plan.query.layers) * encoder.shape.hidden_size
+    return 4 * plan.spans * len(plan.query.layers) * vector_size(plan, encoder)
+
+
+def vector_size(plan: ProbePlan, encoder: Encoder) -> int:
+    """Returns the length of what a probe reads: a state, or two of a pair."""
+    return encoder.shape.hidden_size * (2 if plan.query.pairs else 1)
+
+
+def _joined(states: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the vectors of pairs, [pairs, layers, 2 hidden], of the states of all first spans and then all second ones."""
+    return np.concatenate(np.split(states, 2), axis=2)
 
 
 def _row(encoder: Encoder, rows: Rows, gates: Gates | None, number: int) -> Row:

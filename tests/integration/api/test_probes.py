@@ -267,6 +267,35 @@ def test_passes_that_end_too_early_are_reported(host: Host) -> None:
     assert all(run.gradient > GRADIENT and run.best_epoch <= 3 for layer in report.layers for run in layer.task)
 
 
+def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
+    """Whether a word is the one before it: no vector alone has that."""
+
+    def paired(count: int, seed: int) -> list[probes.ProbeText]:
+        found = texts(count, seed)
+        for text in found:
+            spans = list(text.spans)
+            del text.spans[:]
+            for first, second in itertools.pairwise(spans):
+                text.spans.add(span=first.span, other=second.span, label=(first.label + second.label) % 3)
+        return found
+
+    parts = {"train": paired(60, 1), "dev": paired(10, 2), "test": paired(20, 3)}
+    answer = train(host, **parts, layers=[0, 2], weights=True)
+    singles = [probes.ProbeText(input=text.input, spans=[{"span": one.span}]) for text in parts["test"] for one in text.spans]
+    seconds = [probes.ProbeText(input=text.input, spans=[{"span": one.other}]) for text in parts["test"] for one in text.spans]
+    values = np.concatenate([vectors(host, own, "MEAN")[0] for own in (singles, seconds)], axis=2)
+    gold = np.array([one.label for text in parts["test"] for one in text.spans])
+    for layer, own in zip(answer.report.layers, answer.weights, strict=True):
+        scores = values[:, layer.layer] @ tensor(own.weights) + tensor(own.biases)
+        assert layer.task[0].test.correct == (scores.argmax(axis=1) == gold).sum()
+    assert answer.report.test.spans == 100
+    mixed = paired(2, 5)
+    mixed[1].spans[0].ClearField("other")
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, train=mixed, dev=parts["dev"])
+    assert (failures[0].fields, failures[0].info.reason) == (["train[1].spans[0].other"], "PAIRS_MIXED")
+
+
 def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = train(host, seed=3).report
     needed = Size(5, memory.hidden_size, 2, 3).bytes(240, DevProbes.COPIES)

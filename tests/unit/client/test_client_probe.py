@@ -69,6 +69,7 @@ def read(*messages, **fields):
         ("deprel", ["det", "nsubj", "aux", "advmod", "root", "punct"]),
         ("head", ["+1", "+3", "+2", "+1", "root", "-1"]),
         ("depth", ["2", "1", "1", "1", "0", "1"]),
+        ("arc", ["det", "nsubj", "aux", "advmod", "punct"]),
     ],
 )
 def test_labels_of_a_treebank(tmp_path: Path, label: bertscope.ConlluLabel, names: list[str]) -> None:
@@ -76,8 +77,21 @@ def test_labels_of_a_treebank(tmp_path: Path, label: bertscope.ConlluLabel, name
     path.write_text(TREE, encoding="utf-8")
     found = bertscope.read_probe_conllu(path, label)
     assert [name for name, *_ in found[0].labels] == names
-    assert [found[0].text[start:end] for _, start, end, _ in found[0].labels][2:4] == ["does", "n't"]
+    assert [found[0].text[start:end] for _, start, end, *_ in found[0].labels][2:4] == ["does", "n't"]
     assert len(found.problems) == (label == "depth")  # heads in a circle
+
+
+def test_arcs_are_pairs_of_a_word_and_its_head(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text(TREE, encoding="utf-8")
+    found = bertscope.read_probe_conllu(path, "arc")
+    assert found[0].labels[0] == ("det", 0, 3, 0, (4, 7, 0))
+    assert [label.other for label in found[1].labels] == [(6, 11, 0), (0, 5, 0)]
+    message = request(train=[*found[:1], bertscope.ProbeText(("a b", "c"), [("det", (0, 1), (0, 1, 1))])])
+    sent = [(entry.span.start, entry.other.end, entry.other.segment) for text in message.train for entry in text.spans]
+    assert sent[0] == (0, 7, 0)
+    assert sent[-1] == (0, 1, 1)
+    assert not request().train[0].spans[0].HasField("other")
 
 
 def test_a_request_numbers_the_labels_of_all_parts() -> None:

@@ -32,8 +32,10 @@ def probe(
         Path | None, typer.Option("--test", metavar="FILE", help="Sentences that scores are of; those of --dev unless set.")
     ] = None,
     label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth"],
-        typer.Option("--label", help="The column to predict, or the head's place, or the depth in the tree."),
+        Literal["upos", "xpos", "deprel", "head", "depth", "arc"],
+        typer.Option(
+            "--label", help="The column to predict; the head's place; the depth in the tree; or arc, deprel of word and head."
+        ),
     ] = "upos",
     layer: Annotated[
         list[str] | None,
