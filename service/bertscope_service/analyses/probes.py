@@ -47,7 +47,7 @@ class ProbeQuery:
 
     @property
     def pairs(self) -> bool:
-        """Whether labels are of pairs of spans."""
+        """True if labels are of pairs of spans."""
         return any(text.others for text in self.train)
 
 
