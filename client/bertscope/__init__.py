@@ -145,6 +145,13 @@ from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeT
 from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
 from bertscope.representations.state_files import WrittenStates, write_states
 from bertscope.representations.states import HiddenStates, StatesInput
+from bertscope.representations.structural_probes import (
+    LayerStructuralProbe,
+    StructuralProbeProgress,
+    StructuralProbeResult,
+    TreePart,
+)
+from bertscope.representations.tree_texts import TreeText, TreeTexts, TreeWord, read_tree_conllu
 from bertscope.representations.variances import ExplainableVariance, WordVariance
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
@@ -237,6 +244,7 @@ __all__ = [
     "LayerMix",
     "LayerProbe",
     "LayerReading",
+    "LayerStructuralProbe",
     "LensInput",
     "LensNormalisation",
     "LensPosition",
@@ -302,6 +310,8 @@ __all__ = [
     "StatePooling",
     "StateUnit",
     "StatesInput",
+    "StructuralProbeProgress",
+    "StructuralProbeResult",
     "StudiesSummary",
     "StudyBenchmark",
     "StudyRow",
@@ -316,7 +326,11 @@ __all__ = [
     "TextsProgress",
     "Tls",
     "Token",
+    "TreePart",
     "TreeScores",
+    "TreeText",
+    "TreeTexts",
+    "TreeWord",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
@@ -366,6 +380,7 @@ __all__ = [
     "read_sets",
     "read_templates",
     "read_texts",
+    "read_tree_conllu",
     "read_words",
     "reduce_vocabulary",
     "remove_feed_forward",

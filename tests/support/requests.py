@@ -17,6 +17,7 @@ from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
+from bertscope.v1 import representation_structural_probes_pb2 as structural
 from google.protobuf.message import Message
 
 WORD = "tirilirilirili"
@@ -46,6 +47,7 @@ KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
 LENS = lens.LensInput(text=SAID, text_pair=WORD)
 TAKEN_APART = lens.AttributedInput(text=SAID, answer="the", other_answer="cat")
 PROBED = probes.ProbeText(input=INPUT, spans=[probes.LabelledSpan(span=span, label=index) for index, span in enumerate(SPANS)])
+GROWN = structural.TreeText(input=INPUT, words=[structural.TreeWord(span=span, head=index) for index, span in enumerate(SPANS)])
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -70,6 +72,7 @@ def good(folder: Path) -> dict[str, Message]:
         "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
+        "TrainStructuralProbe": structural.TrainStructuralProbeRequest(train=[GROWN, GROWN], max_epochs=1),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
             inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]
         ),
@@ -134,6 +137,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
+    ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID], test=[PROBED])),
     (
         "ExtractHiddenStates",

@@ -14,6 +14,7 @@ from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.representation_probes import AsyncProbeCalls
+from bertscope.aio.representation_structural_probes import AsyncStructuralProbeCalls
 from bertscope.aio.scores import AsyncScoreCalls
 from bertscope.aio.word_states import AsyncWordStatesCalls
 
@@ -30,6 +31,7 @@ class AsyncClient(
     AsyncLensCalls,
     AsyncWordStatesCalls,
     AsyncProbeCalls,
+    AsyncStructuralProbeCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,
@@ -43,7 +45,8 @@ class AsyncClient(
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
     `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `load_model`, `sweep_heads`, `compress_model`,
+    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`,
+    `load_model`, `sweep_heads`, `compress_model`,
     `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
     one. `math.inf` means no limit anywhere.
 

@@ -27,6 +27,7 @@ from bertscope.cli.commands import (
     score,
     service,
     states,
+    structural_probe,
     study,
     sweep,
     token,
@@ -50,6 +51,7 @@ app.command("geometry")(geometry.geometry)
 app.command("cka")(cka.cka)
 app.command("lens")(lens.lens)
 app.command("probe")(probe.probe)
+app.command("structural-probe")(structural_probe.structural_probe)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)

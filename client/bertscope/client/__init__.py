@@ -15,6 +15,7 @@ from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
 from bertscope.client.representation_probes import ProbeCalls
+from bertscope.client.representation_structural_probes import StructuralProbeCalls
 from bertscope.client.scores import ScoreCalls
 from bertscope.client.word_states import WordStatesCalls
 
@@ -31,6 +32,7 @@ class Client(
     LensCalls,
     WordStatesCalls,
     ProbeCalls,
+    StructuralProbeCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,
@@ -44,7 +46,8 @@ class Client(
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
     `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `load_model`, `sweep_heads`, `compress_model`,
+    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`,
+    `load_model`, `sweep_heads`, `compress_model`,
     `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
     one. `math.inf` means no limit anywhere.
 

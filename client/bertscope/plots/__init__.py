@@ -14,6 +14,7 @@ from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.probes import plot_probe, save_probe
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.representation_comparison import plot_representations, save_representations
+from bertscope.plots.structural_probes import plot_structural_probe, save_structural_probe
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.trees import plot_trees, save_trees
 
@@ -31,6 +32,7 @@ __all__ = [
     "plot_ranking",
     "plot_relations",
     "plot_representations",
+    "plot_structural_probe",
     "plot_sweep",
     "plot_trees",
     "save_attention",
@@ -45,6 +47,7 @@ __all__ = [
     "save_ranking",
     "save_relations",
     "save_representations",
+    "save_structural_probe",
     "save_sweep",
     "save_trees",
 ]

@@ -7,6 +7,7 @@ from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_rep
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
 from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
 from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
+from bertscope.v1 import representation_structural_probes_pb2 as bertscope_dot_v1_dot_representation__structural__probes__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -67,6 +68,11 @@ class RepresentationServiceStub(object):
                 '/bertscope.v1.RepresentationService/TrainProbe',
                 request_serializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.FromString,
+                _registered_method=True)
+        self.TrainStructuralProbe = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/TrainStructuralProbe',
+                request_serializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeResponse.FromString,
                 _registered_method=True)
 
 
@@ -160,6 +166,19 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrainStructuralProbe(self, request, context):
+        """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
+        between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
+
+        The states of all words are computed once, and all layers train together, behind all interactive calls, on the model's
+        device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RepresentationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -192,6 +211,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.TrainProbe,
                     request_deserializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.SerializeToString,
+            ),
+            'TrainStructuralProbe': grpc.unary_stream_rpc_method_handler(
+                    servicer.TrainStructuralProbe,
+                    request_deserializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -357,6 +381,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/TrainProbe',
             bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrainStructuralProbe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/TrainStructuralProbe',
+            bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -7,6 +7,7 @@ from bertscope.v1 import representation_geometry_pb2 as _representation_geometry
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
 from bertscope.v1 import representation_probes_pb2 as _representation_probes_pb2
 from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
+from bertscope.v1 import representation_structural_probes_pb2 as _representation_structural_probes_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 import abc as _abc_1
@@ -98,6 +99,15 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    TrainStructuralProbe: _grpc.UnaryStreamMultiCallable[_representation_structural_probes_pb2.TrainStructuralProbeRequest, _representation_structural_probes_pb2.TrainStructuralProbeResponse]
+    """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
+    between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
+
+    The states of all words are computed once, and all layers train together, behind all interactive calls, on the model's
+    device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class RepresentationServiceAsyncStub(RepresentationServiceStub):
@@ -162,6 +172,15 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     task; streams progress, then the scores.
 
     The states of all spans are computed once, and all layers train together, behind all interactive calls, on the model's
+    device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    TrainStructuralProbe: _aio.UnaryStreamMultiCallable[_representation_structural_probes_pb2.TrainStructuralProbeRequest, _representation_structural_probes_pb2.TrainStructuralProbeResponse]  # type: ignore[assignment]
+    """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
+    between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
+
+    The states of all words are computed once, and all layers train together, behind all interactive calls, on the model's
     device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
@@ -263,6 +282,21 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         task; streams progress, then the scores.
 
         The states of all spans are computed once, and all layers train together, behind all interactive calls, on the model's
+        device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def TrainStructuralProbe(
+        self,
+        request: _representation_structural_probes_pb2.TrainStructuralProbeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_structural_probes_pb2.TrainStructuralProbeResponse], _abc.AsyncIterator[_representation_structural_probes_pb2.TrainStructuralProbeResponse]]:
+        """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
+        between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
+
+        The states of all words are computed once, and all layers train together, behind all interactive calls, on the model's
         device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
         shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +110,17 @@ class ProbePlan:
         return generator.choice(self.train.labels, size=len(numbers))[types]
 
 
-def split_off(texts: Sequence[LabelledText], seed: int) -> tuple[list[LabelledText], list[LabelledText]]:
+class HasSpans(Protocol):
+    """A text with marked spans."""
+
+    @property
+    def spans(self) -> Sequence[Span]: ...
+
+
+T = TypeVar("T", bound=HasSpans)
+
+
+def split_off(texts: Sequence[T], seed: int) -> tuple[list[T], list[T]]:
     """Returns the training texts and a tenth of them, at least one with a span, that is split off for dev."""
     able = [index for index, text in enumerate(texts) if len(text.spans)]
     if len(able) < 2:
@@ -117,7 +128,7 @@ def split_off(texts: Sequence[LabelledText], seed: int) -> tuple[list[LabelledTe
         raise InvalidArgument("dev", message, "NO_DEV")
     count = max(1, round(DEV_SHARE * len(able)))
     chosen = set(np.random.default_rng([seed, 0]).choice(able, size=count, replace=False).tolist())
-    parts: tuple[list[LabelledText], list[LabelledText]] = [], []
+    parts: tuple[list[T], list[T]] = [], []
     for index, text in enumerate(texts):
         parts[index in chosen].append(text)
     return parts
@@ -128,7 +139,7 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
     inputs, fields = [text.input for text in texts], (text.field for text in texts)
     read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
     for text, tokenized in zip(texts, read, strict=True):
-        places = _SpanPlaces(tokenized, tokenizer)
+        places = SpanPlaces(tokenized, tokenizer)
         sides = [text.spans, text.others] if text.others else [text.spans]
         found = [[places.of(span) for span in side] for side in sides]
         missing = [TRUNCATED if TRUNCATED in own else EMPTY if EMPTY in own else None for own in zip(*found, strict=True)]
@@ -154,7 +165,7 @@ TRUNCATED, EMPTY = "truncated", "empty"
 """Why a span has no states."""
 
 
-class _SpanPlaces:
+class SpanPlaces:
     """Finds the pieces of a text's spans: those that begin in them."""
 
     def __init__(self, tokenized: TokenizedText, tokenizer: TextTokenizer) -> None:

@@ -33,6 +33,8 @@ MAX_SET_TEXTS = 100
 MAX_GROUPS = 16
 MAX_PROBE_TEXTS = 100_000
 MAX_PROBE_SPANS = 1_000_000
+MAX_TREE_WORDS = 512
+"""Maximum words of a text with a tree: a probe predicts the distances of all pairs."""
 MAX_CLASSES = 1000
 MAX_EPOCHS = 1000
 MAX_HIDDEN_UNITS = 4096

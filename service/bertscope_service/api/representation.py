@@ -10,6 +10,7 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_pb2_grpc
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
+from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
@@ -18,6 +19,7 @@ from bertscope_service.api.representation_geometry import plan_geometry, render_
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_probes import train_probe
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
+from bertscope_service.api.representation_structural_probes import train_structural_probe
 from bertscope_service.api.tensor_streams import stream_tensors
 from bertscope_service.probing.states import StateSpace
 
@@ -63,5 +65,12 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         self, request: probes_pb2.TrainProbeRequest, context: Context
     ) -> AsyncIterator[probes_pb2.TrainProbeResponse]:
         async with aclosing(train_probe(request, self._backend, context, self._space)) as responses:
+            async for response in responses:
+                yield response
+
+    async def TrainStructuralProbe(
+        self, request: structural_pb2.TrainStructuralProbeRequest, context: Context
+    ) -> AsyncIterator[structural_pb2.TrainStructuralProbeResponse]:
+        async with aclosing(train_structural_probe(request, self._backend, context, self._space)) as responses:
             async for response in responses:
                 yield response

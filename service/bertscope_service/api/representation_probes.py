@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling
@@ -108,7 +109,7 @@ def plan_probes(request: Request, model: LoadedModel, limits: RequestLimits, mem
         truncate=request.truncate,
         seed=request.seed,
     )
-    allowed = _memory_bytes(request, memory_bytes)
+    allowed = parse_memory_bytes(request, memory_bytes)
     return PlannedProbes(ProbePlan(query, model.tokenizer), settings, allowed)
 
 
@@ -118,7 +119,7 @@ def parse_settings(request: Request) -> Settings:
     l2 = request.l2 if request.HasField("l2") else usual.l2
     if not (math.isfinite(l2) and 0 <= l2 <= MAX_L2):
         raise InvalidArgument("l2", f"l2 is {l2:g}; use 0 to {MAX_L2:g}", "L2_OUT_OF_RANGE", limit=MAX_L2)
-    seeds = _count(request.seeds, "seeds", MAX_SEEDS, 1, "SEEDS_OUT_OF_RANGE")
+    seeds = parse_count(request.seeds, "seeds", MAX_SEEDS, 1, "SEEDS_OUT_OF_RANGE")
     to_minimum = meaning(TO_MINIMUM, request.ending, "ending", "ENDING_DEV or ENDING_MINIMUM", "UNKNOWN_ENDING")
     if to_minimum and request.patience:
         message = "patience goes with ENDING_DEV; ENDING_MINIMUM trains to the minimum whatever the dev texts say"
@@ -130,22 +131,24 @@ def parse_settings(request: Request) -> Settings:
     epochs = MINIMUM_EPOCHS if to_minimum else usual.max_epochs
     return Settings(
         l2,
-        _count(request.max_epochs, "max_epochs", MAX_EPOCHS, epochs, "MAX_EPOCHS_OUT_OF_RANGE"),
-        _count(request.patience, "patience", MAX_EPOCHS, usual.patience, "PATIENCE_OUT_OF_RANGE"),
+        parse_count(request.max_epochs, "max_epochs", MAX_EPOCHS, epochs, "MAX_EPOCHS_OUT_OF_RANGE"),
+        parse_count(request.patience, "patience", MAX_EPOCHS, usual.patience, "PATIENCE_OUT_OF_RANGE"),
         tuple((request.seed + index) % 2**64 for index in range(seeds)),
         to_minimum,
-        _count(request.hidden_units, "hidden_units", MAX_HIDDEN_UNITS, 0, "HIDDEN_UNITS_OUT_OF_RANGE", 0),
+        parse_count(request.hidden_units, "hidden_units", MAX_HIDDEN_UNITS, 0, "HIDDEN_UNITS_OUT_OF_RANGE", 0),
         request.mix,
     )
 
 
-def _count(given: int, field: str, most: int, usual: int, reason: str, least: int = 1) -> int:
+def parse_count(given: int, field: str, most: int, usual: int, reason: str, least: int = 1) -> int:
+    """Returns a number of a request, `usual` for 0. Raises InvalidArgument for one over `most`."""
     if given > most:
         raise InvalidArgument(field, f"{field} is {given}; use {least} to {most}", reason, limit=most)
     return given or usual
 
 
-def _memory_bytes(request: Request, most: int) -> int:
+def parse_memory_bytes(request: Request | TrainStructuralProbeRequest, most: int) -> int:
+    """Returns the memory that a call may take, bytes. `most` is the server's setting. Raises InvalidArgument."""
     if not request.HasField("memory_bytes"):
         return most
     if not 1 <= request.memory_bytes <= most:

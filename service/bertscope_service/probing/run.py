@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,27 +12,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.span_states import SpanStatesObserver
-from bertscope_service.analyses.observers.steps import StepObserver, step_row
 from bertscope_service.analyses.probes import ProbePlan
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.engine.bulk import BulkRunner
-from bertscope_service.engine.rows import Row
-from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.minimum import MinimumProbes
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import DevProbes, Probes, Score, Settings
+from bertscope_service.probing.work import fill, run_steps
 
 EVALUATED = 256
 """Spans that are evaluated in a step."""
-
-NOT_FINITE = (
-    "the model's hidden states are not finite in this precision or under these interventions; "
-    "load it in fp32 or bf16, or use smaller scales"
-)
-
-Rows = Sequence[tuple[TokenSequence, SpanStatesObserver]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +116,15 @@ class ProbeTraining:
 
     async def _compute(self) -> None:
         """Computes the states of all spans, training spans first."""
-        done, total = 0, sum(len(part.rows) for part in self.plan.parts)
-        self.report(Progress(training=False, done=0, total=total))
-        for part in self.plan.parts:
-            lengths = [len(sequence) for sequence, _ in part.rows]
-            made = partial(_row, self.encoder, part.rows, self.gates)
-            async with aclosing(self.bulk.results(lengths, made)) as results:
-                async for states in results:
-                    if states is None:
-                        raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
-                    self._states.add(_joined(states) if self.plan.query.pairs else states)
-                    done += 1
-                    self.report(Progress(training=False, done=done, total=total))
+        rows = [row for part in self.plan.parts for row in part.rows]
+
+        def report(done: int) -> None:
+            self.report(Progress(training=False, done=done, total=len(rows)))
+
+        def add(states: NDArray[np.float32]) -> None:
+            self._states.add(_joined(states) if self.plan.query.pairs else states)
+
+        await fill(add, self.bulk, self.encoder, rows, self.gates, report)
 
     def _prepare(self, sizes: Sequence[Size], train: int, labels: NDArray[np.int64]) -> None:
         self._states.standardise(train)
@@ -221,16 +207,7 @@ class ProbeTraining:
         return found.T.double().cpu().numpy()
 
     async def _work(self, size: int, steps: Iterable[Callable[[], None]]) -> None:
-        """Runs steps of about `size` spans on the device's thread, in order."""
-
-        def groups() -> Iterator[tuple[None, list[Row]]]:
-            for step in steps:
-                sequence, state = step_row(size)
-                yield None, [Row(self.encoder, sequence, StepObserver(step), None, state)]
-
-        async with aclosing(self.bulk.map(groups())) as done:
-            async for _ in done:
-                pass
+        await run_steps(self.bulk, self.encoder, size, steps)
 
 
 def probe_sizes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> list[Size]:
@@ -264,11 +241,6 @@ def vector_size(plan: ProbePlan, encoder: Encoder) -> int:
 def _joined(states: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns the vectors of pairs, [pairs, layers, 2 hidden], of the states of all first spans and then all second ones."""
     return np.concatenate(np.split(states, 2), axis=2)
-
-
-def _row(encoder: Encoder, rows: Rows, gates: Gates | None, number: int) -> Row:
-    sequence, observer = rows[number]
-    return Row(encoder, sequence, observer, gates)
 
 
 def _end_epoch(probes: Probes, dev: Score, more: list[bool]) -> None:

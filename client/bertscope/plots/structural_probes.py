@@ -1,0 +1,73 @@
+"""Draws structural probes: scores and correlations by layer, beside random projections and words in a chain.
+
+Needs the extra "plot", and imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope.plots.figures import DARK, LIGHT, new_figure, outline, require_format, set_title, shown, write
+from bertscope.plots.probes import CONTROL, PROBE, SELECTIVITY
+from bertscope.representations.structural_probes import StructuralProbeResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bertscope.plots.figures import Theme
+
+
+def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws the share of edges or roots found by layer, and beside it the correlation: each with those of random projections
+    and of words in a chain. `dark` on a dark page. Raises ImportError without matplotlib."""
+    theme = DARK if dark else LIGHT
+    figure = new_figure(10.4, 4.2, theme=theme)
+    left, right = figure.subplots(1, 2)
+    distances = found.quantity == "distance"
+    scores = [100 * one.score for one in found.layers]
+    control = [100 * one.control_score for one in found.layers]
+    name = "edges found (UUAS), %" if distances else "roots found, %"
+    _curves(left, found, (scores, control, 100 * found.chain_score), name, theme)
+    ends = [[100 * one.spread[side] for one in found.layers] for side in (0, 1)]
+    left.fill_between([one.layer for one in found.layers], *ends, color=PROBE, alpha=0.2, linewidth=0)
+    left.set_ylim(0, 102)
+    correlations = [one.spearman for one in found.layers], [one.control_spearman for one in found.layers]
+    name = "Spearman's correlation (DSpr.)" if distances else "Spearman's correlation (NSpr.)"
+    _curves(right, found, (*correlations, found.chain_spearman), name, theme)
+    right.set_ylim(min(0.0, *correlations[0], *correlations[1], found.chain_spearman) - 0.02, 1.02)
+    asked = f"{found.quantity} in the tree by rank {found.rank} of {found.provenance.model}"
+    asked += f", {found.part.used_texts} sentences ({found.scored})"
+    set_title(figure, shown(asked if title is None else title), theme=theme)
+    return figure
+
+
+def save_structural_probe(
+    found: StructuralProbeResult, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
+) -> None:
+    """Writes `plot_structural_probe` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for others."""
+    require_format(path)
+    write(plot_structural_probe(found, dark=dark, title=title), Path(path))
+
+
+def _curves(
+    axes: Axes,
+    found: StructuralProbeResult,
+    values: tuple[Sequence[float], Sequence[float], float],
+    name: str,
+    theme: Theme,
+) -> None:
+    layers = [one.layer for one in found.layers]
+    probe, control, chain = values
+    axes.plot(layers, probe, color=PROBE, marker="o", markersize=4, label="probe")
+    axes.plot(layers, control, color=CONTROL, marker="s", markersize=4, label="random projection")
+    axes.axhline(chain, color=SELECTIVITY, linestyle="--", label="words in a chain")
+    axes.set_xlabel("layer (0: the embeddings)", color=theme.ink)
+    axes.set_ylabel(name, color=theme.ink)
+    axes.set_xticks(layers)
+    axes.tick_params(colors=theme.ink)
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    outline(axes, theme)

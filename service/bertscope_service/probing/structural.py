@@ -1,0 +1,210 @@
+"""Trains structural probes of all layers and seeds at once (Hewitt and Manning 2019, section 2).
+
+A probe is a matrix B [rank, hidden]. Training minimises the mean over texts of
+
+    distance: sum over pairs of |d(i, j) - |B(h_i - h_j)|^2| / n^2        depth: sum over words of |depth_i - |B h_i|^2| / n
+
+of n words with d edges between two of them. States are those of the model, but for one factor for each layer, which B takes up:
+it makes initial predictions of about the size of trees whatever the size of the model's states. Adam (Kingma and Ba 2015) takes
+a step for every BATCH texts. The learning rate of a probe is halved after each epoch that does not lower its loss on the dev
+texts, and the B with the lowest is kept.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.tree_probes import Tree
+
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+"""Adam's."""
+BATCH = 20
+"""Texts in a step, as in the paper's code."""
+RATE = 0.03
+"""Adam's learning rate, as a share of the standard deviation of B's initial entries."""
+INITIAL = 4.0
+"""Mean of initial predictions, edges."""
+PART_WORDS, PART_PAIRS = 512, 2_000_000
+"""The most words, padding included, and the most pairs of words times probes that a part of a step predicts, unless one text
+has more."""
+COPIES = 7
+"""Tensors as large as B: it, its gradient, the sum of gradients, Adam's averages, the best so far, and the control's."""
+
+
+class Quantity(enum.Enum):
+    """The quantity that a probe reads from states."""
+
+    DISTANCE = enum.auto()
+    DEPTH = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class StructuralSize:
+    """The size of a training: layers, length of a state, seeds, and rows of B."""
+
+    layers: int
+    hidden: int
+    seeds: int
+    rank: int
+
+    def parts(self, trees: Sequence[Tree]) -> Iterator[Sequence[Tree]]:
+        """Yields some trees in parts that are predicted at a time."""
+        begin, longest = 0, 0
+        for index, tree in enumerate(trees):
+            longest, count = max(longest, len(tree)), index + 1 - begin
+            if index > begin and (count * longest > PART_WORDS or self.layers * self.seeds * count * longest**2 > PART_PAIRS):
+                yield trees[begin:index]
+                begin, longest = index, len(tree)
+        if begin < len(trees):
+            yield trees[begin:]
+
+    def bytes(self, longest: int) -> int:
+        """Returns the memory that training takes beside the states, approximately, by the words of the longest text."""
+        probes = self.layers * self.seeds
+        words, pairs = max(PART_WORDS, longest), max(PART_PAIRS, probes * longest**2)
+        part = words * self.layers * (2 * self.hidden + 4 * self.seeds * self.rank) + 6 * pairs
+        return 4 * (COPIES * probes * self.hidden * self.rank + part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """Some trees, padded. rows: int64 [trees, words], where the words' states are among those of the trees; used: bool of the
+    same shape, False for padding; gold: float32 distances [trees, words, words] or depths [trees, words]."""
+
+    rows: torch.Tensor
+    used: torch.Tensor
+    gold: torch.Tensor
+
+    @classmethod
+    def of(cls, trees: Sequence[Tree], quantity: Quantity, device: torch.device) -> Forest:
+        words = max(map(len, trees))
+        rows, nodes = np.zeros((len(trees), words), dtype=np.int64), np.zeros((len(trees), words), dtype=np.int64)
+        used, heads = np.zeros(rows.shape, dtype=np.bool_), np.arange(max(len(tree.heads) for tree in trees))
+        heads = np.tile(heads, (len(trees), 1))
+        first = 0
+        for index, tree in enumerate(trees):
+            own = len(tree)
+            rows[index, :own], nodes[index, :own] = np.arange(first, first + own), tree.nodes
+            used[index, :own], heads[index, : len(tree.heads)] = True, tree.heads
+            first += own
+        above = _above(torch.from_numpy(heads))
+        above = above.gather(1, torch.from_numpy(nodes)[:, :, None].expand(-1, -1, above.shape[2]))
+        levels = above.sum(dim=2)
+        gold = levels - 1
+        if quantity is Quantity.DISTANCE:
+            gold = levels[:, :, None] + levels[:, None, :] - 2 * (above @ above.mT)
+        return cls(*(values.to(device) for values in (torch.from_numpy(rows), torch.from_numpy(used), gold)))
+
+    def errors(self, predicted: torch.Tensor) -> torch.Tensor:
+        """Returns the mean absolute error of each tree, [layers, seeds, trees]."""
+        away = (predicted - self.gold).abs()
+        words = self.used.sum(dim=1)
+        if self.gold.ndim == 2:
+            return (away * self.used).sum(dim=-1) / words
+        pairs = self.used[:, :, None] & self.used[:, None, :]
+        return (away * pairs).sum(dim=(-2, -1)) / words.square()
+
+
+def _above(heads: torch.Tensor) -> torch.Tensor:
+    """Returns whether a word (column) is another one (row) or above it, float32 [trees, words, words]."""
+    found = torch.eye(heads.shape[1], dtype=torch.float32, device="cpu").repeat(len(heads), 1, 1)
+    reached = heads
+    while True:
+        found.scatter_(2, reached[:, :, None], 1.0)
+        further = heads.gather(1, reached)
+        if bool((further == reached).all()):
+            return found
+        reached = further
+
+
+class StructuralProbes:
+    """Probes of several layers and seeds that train together. Methods run on the device's thread, outside inference mode."""
+
+    def __init__(
+        self,
+        size: StructuralSize,
+        quantity: Quantity,
+        seeds: Sequence[int],
+        device: torch.device,
+        *,
+        max_epochs: int,
+        patience: int,
+    ) -> None:
+        self.size, self.quantity, self.device = size, quantity, device
+        self.max_epochs, self.patience = max_epochs, patience
+        self.epoch = 0
+        self.best_epoch = np.zeros((size.layers, size.seeds), dtype=np.int64)
+        self.best_loss = np.full((size.layers, size.seeds), math.inf)
+        deviation = math.sqrt(INITIAL / size.rank)
+        self.maps = _drawn(size, seeds, 0, device) * deviation
+        self.projections = _drawn(size, seeds, 1, device) * deviation
+        self._best = self.maps.clone()
+        self._rate = torch.full((size.layers, 1, size.seeds, 1), RATE * deviation, dtype=torch.float32, device=device)
+        self._mean, self._square, self._gradient = (torch.zeros_like(self.maps) for _ in range(3))
+        self._waited = np.zeros((size.layers, size.seeds), dtype=np.int64)
+        self._steps = 0
+
+    def accumulate(self, states: torch.Tensor, forest: Forest, texts: int) -> None:
+        """Adds the gradient of some trees of a step of `texts`. states: [words, layers, hidden]."""
+        maps = self.maps.requires_grad_()
+        with torch.enable_grad():
+            loss = forest.errors(self.predict(states, forest, maps)).sum() / texts
+            (gradient,) = torch.autograd.grad(loss, (maps,))
+        self.maps = maps.detach()
+        self._gradient += gradient
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Takes Adam's step along the gradients added."""
+        self._steps += 1
+        first, second = (1 - beta**self._steps for beta in BETAS)
+        self._mean.lerp_(self._gradient, 1 - BETAS[0])
+        self._square.mul_(BETAS[1]).addcmul_(self._gradient, self._gradient, value=1 - BETAS[1])
+        self.maps.sub_(self._rate / first * self._mean / (self._square / second).sqrt_().add_(EPSILON))
+        self._gradient.zero_()
+
+    @torch.no_grad()
+    def end_epoch(self, loss: NDArray[np.float64]) -> bool:
+        """Keeps the maps with a lower loss on the dev texts than before. Returns whether any probe may still get better."""
+        self.epoch += 1
+        better = loss < self.best_loss
+        self.best_epoch[better], self.best_loss[better] = self.epoch, loss[better]
+        self._waited = np.where(better, 0, self._waited + 1)
+        kept = torch.from_numpy(better).to(self.device)[:, None, :, None]
+        self._rate.mul_(torch.where(kept, 1.0, 0.5))
+        torch.where(kept, self.maps, self._best, out=self._best)
+        return self.epoch < self.max_epochs and bool((self._waited < self.patience).any())
+
+    def end(self) -> None:
+        """Replaces the maps by the best ones."""
+        self.maps = self._best
+
+    def predict(self, states: torch.Tensor, forest: Forest, maps: torch.Tensor) -> torch.Tensor:
+        """Returns squared distances [layers, seeds, trees, words, words], or squared norms without the last dimension.
+
+        states: [words, layers, hidden]; maps: [layers, hidden, seeds, rank].
+        """
+        mapped = torch.bmm(states.transpose(0, 1), maps.flatten(2)).unflatten(2, maps.shape[2:])
+        mapped = mapped[:, forest.rows].permute(0, 3, 1, 2, 4)
+        norms: torch.Tensor = mapped.square().sum(dim=-1)
+        if self.quantity is Quantity.DEPTH:
+            return norms
+        products = mapped @ mapped.mT
+        distances: torch.Tensor = (norms[..., :, None] + norms[..., None, :] - 2 * products).clamp(min=0)
+        return distances
+
+
+def _drawn(size: StructuralSize, seeds: Sequence[int], stream: int, device: torch.device) -> torch.Tensor:
+    """Returns standard normal maps [layers, hidden, seeds, rank], those of each seed drawn by it."""
+    drawn = [
+        np.random.default_rng([seed, stream]).standard_normal((size.layers, size.hidden, size.rank), dtype=np.float32)
+        for seed in seeds
+    ]
+    return torch.from_numpy(np.stack(drawn, axis=2)).to(device)

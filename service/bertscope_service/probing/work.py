@@ -1,0 +1,65 @@
+"""Runs what all probes need behind everybody's interactive rows: the states of spans, and steps of training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.span_states import SpanStatesObserver
+from bertscope_service.analyses.observers.steps import StepObserver, step_row
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.engine.rows import Row
+from bertscope_service.errors import FailedPrecondition
+
+NOT_FINITE = (
+    "the model's hidden states are not finite in this precision or under these interventions; "
+    "load it in fp32 or bf16, or use smaller scales"
+)
+
+Rows = Sequence[tuple[TokenSequence, SpanStatesObserver]]
+
+
+async def fill(
+    add: Callable[[NDArray[np.float32]], None],
+    bulk: BulkRunner,
+    encoder: Encoder,
+    rows: Rows,
+    gates: Gates | None,
+    report: Callable[[int], None],
+) -> None:
+    """Computes the states of all rows' spans and passes each row's to `add`, in order, float32 [spans, layers, hidden]. `report`
+    is told how many rows were run.
+
+    Raises FailedPrecondition if a state is not finite.
+    """
+
+    def made(number: int) -> Row:
+        sequence, observer = rows[number]
+        return Row(encoder, sequence, observer, gates)
+
+    report(0)
+    done = 0
+    async with aclosing(bulk.results([len(sequence) for sequence, _ in rows], made)) as results:
+        async for found in results:
+            if found is None:
+                raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
+            add(found)
+            done += 1
+            report(done)
+
+
+async def run_steps(bulk: BulkRunner, encoder: Encoder, size: int, steps: Iterable[Callable[[], None]]) -> None:
+    """Runs steps of about `size` spans on the device's thread, in order."""
+
+    def groups() -> Iterator[tuple[None, list[Row]]]:
+        for step in steps:
+            sequence, state = step_row(size)
+            yield None, [Row(encoder, sequence, StepObserver(step), None, state)]
+
+    async with aclosing(bulk.map(groups())) as done:
+        async for _ in done:
+            pass

@@ -1,0 +1,326 @@
+"""TrainStructuralProbe through gRPC; its training and its scores beside plain implementations of both."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import representation_structural_probes_pb2 as structural
+from bertscope.v1.representation_probes_pb2 import ProbeProgress
+from bertscope_service.analyses.tree_probes import Tree
+from bertscope_service.probing import structural_run
+from bertscope_service.probing.structural import BATCH, Forest, Quantity, StructuralProbes, StructuralSize
+from bertscope_service.probing.tree_scores import Tally, spanning_trees
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from tests.support.harness import Host, refused, wait_until
+
+CPU = torch.device("cpu")
+WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
+Request = structural.TrainStructuralProbeRequest
+
+
+def random_heads(generator: np.random.Generator, words: int) -> list[int]:
+    """Heads of a random tree, numbers from 1, 0 of the root."""
+    order = generator.permutation(words) + 1
+    heads = [0] * words
+    for index in range(1, words):
+        heads[order[index] - 1] = int(order[generator.integers(index)])
+    return heads
+
+
+def texts(count: int, seed: int, words: int = 7) -> list[structural.TreeText]:
+    generator = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        text = structural.TreeText()
+        heads = random_heads(generator, words)
+        for word, head in zip(generator.choice(WORDS, size=words), heads, strict=True):
+            start = len(text.input.text) + bool(text.input.text)
+            text.input.text += f" {word}" if start else word
+            text.words.add(span={"start": start, "end": start + len(word)}, head=head)
+        found.append(text)
+    return found
+
+
+TRAIN, DEV, TEST = texts(30, 1), texts(8, 2), texts(8, 3)
+
+
+def request(**fields: Any) -> Request:
+    return Request(**{"train": TRAIN, "dev": DEV, "test": TEST, "max_epochs": 3, "rank": 8} | fields)
+
+
+def train(host: Host, **fields: Any) -> tuple[list[structural.StructuralProbeProgress], structural.StructuralProbeReport]:
+    responses = list(host.representation.TrainStructuralProbe(request(**fields), timeout=60))
+    assert [one.WhichOneof("event") for one in responses] == ["progress"] * (len(responses) - 1) + ["report"]
+    return [one.progress for one in responses[:-1]], responses[-1].report
+
+
+@pytest.mark.parametrize("quantity", ["DISTANCE", "DEPTH"])
+def test_a_report_counts_what_there_is_to_find(host: Host, quantity: str) -> None:
+    marked = [structural.TreeText() for _ in TEST]
+    for text, copy in zip(TEST, marked, strict=True):
+        copy.CopyFrom(text)
+        copy.words[0].punctuation = True
+        copy.words.add(head=1)  # in the tree, without a place
+        copy.words.add(span=copy.words[0].span)  # outside the tree
+    progress, report = train(host, quantity=f"QUANTITY_{quantity}", seeds=2, layers=[4, 0], test=marked)
+    assert [layer.layer for layer in report.layers] == [0, 4]
+    assert [run.seed for run in report.layers[0].probes] == [0, 1]
+    assert (report.test.used_texts, report.test.words, report.test.correlated_texts) == (8, 56, 8)
+    heads = [[word.head for word in text.words] for text in TEST]
+    edges = sum(bool(head) and head != 1 for own in heads for head in own[1:])
+    assert report.test.total == (edges if quantity == "DISTANCE" else sum(own[0] != 0 for own in heads))
+    for layer in report.layers:
+        for run in (*layer.probes, *layer.projections):
+            assert 0 <= run.test.correct <= report.test.total
+            assert -1 <= run.test.spearman <= 1
+    assert report.chain.test.correct == (
+        sum(abs(head - number) == 1 for own in heads for number, head in enumerate(own[1:], 2) if head > 1)
+        if quantity == "DISTANCE"
+        else sum(own[1] == 0 for own in heads)
+    )
+    assert (report.rank, progress[-1].stage, progress[-1].done) == (8, ProbeProgress.STAGE_TRAINING, 3)
+    assert 0 < progress[-1].best_dev_loss <= report.layers[0].probes[0].dev.loss
+
+
+def test_texts_in_a_file_and_alone_have_the_same_scores(host: Host) -> None:
+    _, memory = train(host, seed=3)
+    needed = StructuralSize(5, memory.hidden_size, 1, 8).bytes(7)
+    _, disk = train(host, seed=3, memory_bytes=needed)
+    assert (memory.on_disk, disk.on_disk) == (False, True)
+    assert disk.layers == memory.layers
+    _, other = train(host, seed=4)
+    assert other.layers != memory.layers
+
+
+def grown(generator: np.random.Generator, words: int, begin: int) -> Tree:
+    heads = np.array(random_heads(generator, words)) - 1
+    root = int(np.flatnonzero(heads < 0)[0])
+    heads[root] = root
+    return Tree(heads, np.arange(words), np.zeros(words, dtype=np.bool_), begin)
+
+
+def distances_of(tree: Tree) -> NDArray[np.float64]:
+    """Floyd and Warshall's algorithm."""
+    words = len(tree.heads)
+    found = np.full((words, words), np.inf)
+    np.fill_diagonal(found, 0)
+    for word, head in enumerate(tree.heads):
+        if word != head:
+            found[word, head] = found[head, word] = 1
+    for middle in range(words):
+        found = np.minimum(found, found[:, middle, None] + found[None, middle])
+    return found
+
+
+def readable(tree: Tree) -> NDArray[np.float32]:
+    """States from which the tree can be read: a dimension for each edge on the way to the root."""
+    found = np.zeros((len(tree), 24), dtype=np.float32)
+    for word in range(len(tree)):
+        at = word
+        while tree.heads[at] != at:
+            found[word, at] = 1
+            at = int(tree.heads[at])
+    return found
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Tiny products take longer by several threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("quantity", Quantity)
+def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
+    """Two layers of different states, texts of different lengths in parts: torch.optim.Adam on single pairs agrees to 1e-4."""
+    generator = np.random.default_rng(5)
+    trees, begin = [], 0
+    for words in generator.integers(2, 9, size=30).tolist():
+        trees.append(grown(generator, words, begin))
+        begin += words
+    states = torch.from_numpy(generator.normal(size=(begin, 2, 12)).astype(np.float32) / 4)
+    size = StructuralSize(2, 12, 1, 4)
+    probes = StructuralProbes(size, quantity, (7,), CPU, max_epochs=9, patience=9)
+    plain = torch.nn.Parameter(probes.maps[:, :, 0].clone())
+    optimizer = torch.optim.Adam([plain], lr=float(probes._rate[0, 0, 0, 0]))
+
+    def rows(part: list[Tree]) -> torch.Tensor:
+        return torch.cat([states[tree.begin : tree.begin + len(tree)] for tree in part])
+
+    def plain_loss(part: list[Tree]) -> torch.Tensor:
+        total = torch.zeros(2)
+        for tree, layer in itertools.product(part, range(2)):
+            gold, root = distances_of(tree), tree.root
+            mapped = states[tree.begin : tree.begin + len(tree), layer] @ plain[layer]
+            for word in range(len(tree)):
+                if quantity is Quantity.DEPTH:
+                    total[layer] += (gold[word, root] - mapped[word].square().sum()).abs() / len(tree)
+                else:
+                    away = (mapped - mapped[word]).square().sum(dim=1)
+                    total[layer] += (torch.from_numpy(gold[word]) - away).abs().sum() / len(tree) ** 2
+        return total / len(part)
+
+    losses = []
+    for _ in range(4):
+        for first in range(0, len(trees), BATCH):
+            batch = trees[first : first + BATCH]
+            for part in (batch[:5], batch[5:]):
+                probes.accumulate(rows(part), Forest.of(part, quantity, CPU), len(batch))
+            probes.update()
+            optimizer.zero_grad()
+            plain_loss(batch).sum().backward()
+            optimizer.step()
+        forest = Forest.of(trees, quantity, CPU)
+        found = forest.errors(probes.predict(rows(trees), forest, probes.maps)).mean(dim=-1)[:, 0]
+        with torch.no_grad():
+            torch.testing.assert_close(found, plain_loss(trees), atol=1e-4, rtol=1e-4)
+        losses.append(found.sum().item())
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("quantity", Quantity)
+def test_readable_trees_are_found(quantity: Quantity) -> None:
+    generator = np.random.default_rng(6)
+    trees = [grown(generator, 8, index * 8) for index in range(80)]
+    states = torch.from_numpy(np.concatenate([readable(tree) for tree in trees]))[:, None]
+    noise = torch.from_numpy(generator.normal(size=states.shape).astype(np.float32))
+    states = torch.cat([states, noise], dim=1) / 2
+    probes = StructuralProbes(StructuralSize(2, 24, 1, 24), quantity, (0,), CPU, max_epochs=90, patience=90)
+    train, test = trees[:60], trees[60:]
+    for _ in range(60):
+        for first in range(0, 60, BATCH):
+            part = train[first : first + BATCH]
+            probes.accumulate(states[first * 8 : (first + len(part)) * 8], Forest.of(part, quantity, CPU), len(part))
+            probes.update()
+    forest = Forest.of(test, quantity, CPU)
+    with torch.no_grad():
+        predicted = probes.predict(states[480:], forest, probes.maps).numpy()
+    tally = Tally((2, 1))
+    for index, tree in enumerate(test):
+        tally.add(tree, predicted[:, :, index], forest.gold[index].numpy())
+    score = tally.score()
+    total = sum(len(tree.edges) if quantity is Quantity.DISTANCE else 1 for tree in test)
+    assert score.correct[0, 0] / total > 0.97
+    assert score.spearman[0, 0] > 0.9  # equal distances of the tree are never quite equal in predictions
+    assert score.correct[1, 0] / total < 0.6
+
+
+def test_scores_are_those_of_brute_force() -> None:
+    generator = np.random.default_rng(8)
+    tally, correct, by_length = Tally((1, 1)), 0, {4: [], 5: [], 6: []}
+    for words in (5, 6, 6, 4):
+        full = grown(generator, words + 1, 0)
+        root = int(np.flatnonzero(full.heads == np.arange(words + 1))[0])
+        nodes = np.delete(np.arange(words + 1), (root + 1) % (words + 1))  # a word of the tree has no state
+        punctuation = np.arange(words) == words - 1
+        tree = Tree(full.heads, nodes, punctuation, 0)
+        gold = distances_of(full)[np.ix_(nodes, nodes)].astype(np.float32)
+        np.testing.assert_array_equal(Forest.of([tree], Quantity.DISTANCE, CPU).gold[0], gold)
+        np.testing.assert_array_equal(
+            Forest.of([tree], Quantity.DEPTH, CPU).gold[0], distances_of(full)[nodes, root].astype(np.float32)
+        )
+        predicted = generator.random((words, words)).astype(np.float32)
+        predicted += predicted.T
+        np.fill_diagonal(predicted, 0)
+        tally.add(tree, predicted[None, None], gold)
+        by_length[words].append(np.mean([spearmanr(*rows).statistic for rows in zip(predicted, gold, strict=True)]))
+        kept = range(words - 1)
+        pairs = list(itertools.combinations(kept, 2))
+        connected = [
+            edges
+            for edges in itertools.combinations(pairs, words - 2)
+            if np.isfinite(np.linalg.matrix_power(np.eye(words - 1) + adjacency(edges, words - 1), words)).all()
+            and (np.linalg.matrix_power(np.eye(words - 1) + adjacency(edges, words - 1), words) > 0).all()
+        ]
+        least = min(connected, key=lambda edges: sum(predicted[edge] for edge in edges))
+        correct += sum(gold[edge] == 1 for edge in least)
+    score = tally.score()
+    assert score.correct[0, 0] == correct
+    assert score.spearman[0, 0] == pytest.approx(np.mean([np.mean(by_length[5]), np.mean(by_length[6])]))
+
+
+def adjacency(edges: Any, words: int) -> NDArray[np.float64]:
+    found = np.zeros((words, words))
+    for first, second in edges:
+        found[first, second] = found[second, first] = 1
+    return found
+
+
+def test_several_maps_have_trees_of_their_own() -> None:
+    distances = np.random.default_rng(1).random((3, 6, 6)).astype(np.float32)
+    together = spanning_trees(distances)
+    for index in range(3):
+        np.testing.assert_array_equal(together[index], spanning_trees(distances[index : index + 1])[0])
+
+
+def bad(**word: Any) -> structural.TreeText:
+    text = structural.TreeText()
+    text.CopyFrom(TRAIN[0])
+    for name, value in word.items():
+        setattr(text.words[2], name, value)
+    return text
+
+
+TWO_ROOTS = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 0}])
+CIRCLE = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 3}, {"head": 2}])
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("train", "NO_TEXT", {"train": []}),
+        ("train[0].words", "NOT_A_TREE", {"train": [TWO_ROOTS]}),
+        ("train[0].words", "NOT_A_TREE", {"train": [CIRCLE]}),
+        ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=3)]}),
+        ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=8)]}),
+        ("train[0].words", "TOO_MANY_WORDS", {"train": [structural.TreeText(words=[{}] * 513, input=TRAIN[0].input)]}),
+        ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
+        ("test", "NO_SPAN", {"test": [structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}])]}),
+        ("rank", "RANK_OUT_OF_RANGE", {"rank": 100_000}),
+        ("quantity", "UNKNOWN_QUANTITY", {"quantity": 9}),
+        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
+    ],
+)
+def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    update = StructuralProbes.update
+
+    def counted(self: StructuralProbes) -> None:
+        steps.append(1)
+        update(self)
+
+    monkeypatch.setattr(StructuralProbes, "update", counted)
+    ended: list[bool] = []
+    run = structural_run.StructuralTraining.run
+
+    async def watched(self: Any, **how: Any) -> Any:
+        try:
+            return await run(self, **how)
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(structural_run.StructuralTraining, "run", watched)
+    call = host.representation.TrainStructuralProbe(request(max_epochs=1000, patience=1000), timeout=60)
+    for response in call:
+        if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
+            call.cancel()
+            break
+    wait_until(lambda: ended, "the training has ended")
+    assert len(steps) < 2000
+    train(host, max_epochs=1)
