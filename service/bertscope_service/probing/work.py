@@ -31,8 +31,8 @@ async def fill(
     gates: Gates | None,
     report: Callable[[int], None],
 ) -> None:
-    """Computes the states of all rows' spans and passes each row's to `add`, in order, float32 [spans, layers, hidden]. `report`
-    is told how many rows were run.
+    """Computes the states of all rows' spans and passes each row's to `add`, in order, float32 [spans, layers, hidden].
+    `report` is told how many rows were run.
 
     Raises FailedPrecondition if a state is not finite.
     """
