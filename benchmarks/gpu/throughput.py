@@ -14,7 +14,7 @@ import torch
 import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.encoders.torch.architectures import Architecture
+from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.attention import NAME
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 from bertscope_service.engine.engine import Engine

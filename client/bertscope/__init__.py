@@ -57,6 +57,7 @@ from bertscope.choices import (
     Scope,
     Scoring,
     StatePooling,
+    StateQuantity,
     StateUnit,
     TemplateChoice,
 )
@@ -308,6 +309,7 @@ __all__ = [
     "Span",
     "Speed",
     "StatePooling",
+    "StateQuantity",
     "StateUnit",
     "StatesInput",
     "StructuralProbeProgress",

@@ -29,6 +29,8 @@ DataType = Literal["float32", "float16", "bfloat16"]
 """Number formats of tensors in replies. numpy has no bfloat16: the client gives float32 of the same numbers."""
 StateUnit = Literal["piece", "word", "span", "text"]
 """Units that rows of hidden states are of."""
+StateQuantity = Literal["hidden", "head_contexts", "feed_forward_activations"]
+"""Quantities of each token: hidden states, contexts of heads, or what the second matrix of the feed-forward block reads."""
 StatePooling = Literal["first", "last", "mean", "max", "declared"]
 """How the states of the pieces of a word, a span or a text become one."""
 Others = Literal["wait", "refuse"]

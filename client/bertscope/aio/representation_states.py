@@ -8,7 +8,7 @@ from functools import partial
 from bertscope._messages import Interventions, Numbers
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.extraction import AsyncTensorStreams
-from bertscope.choices import DataType, StatePooling, StateUnit
+from bertscope.choices import DataType, StatePooling, StateQuantity, StateUnit
 from bertscope.models import Model
 from bertscope.representations.lens import ToRead, asked_readings
 from bertscope.representations.states import (
@@ -31,6 +31,7 @@ class AsyncStatesCalls(AsyncTensorStreams):
         layers: Numbers | None = None,
         unit: StateUnit = "piece",
         pooling: StatePooling | None = None,
+        quantity: StateQuantity = "hidden",
         dtype: DataType = "float32",
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
@@ -50,6 +51,10 @@ class AsyncStatesCalls(AsyncTensorStreams):
         pooling of a text that a folder of sentence-transformers declares, with its normalisation and its prompt, at the last
         layer. A text's tokens include the special ones.
 
+        `quantity` is what is read of each token: "hidden" states; "head_contexts", the context A V of each head, [layers, rows,
+        heads, head_size]; or "feed_forward_activations", what the second matrix of the feed-forward block reads, [layers, rows,
+        activations], which PyTorch alone shows. Layers of the last two are the model's, from 0 to the number of layers - 1.
+
         A text that the server rejects (too long, empty) is an error, unless `on_rejected` takes its index and the error: then
         it is left out. The call begins when the first states are requested; more texts than a call takes go in one after the
         other, within one `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are
@@ -60,6 +65,7 @@ class AsyncStatesCalls(AsyncTensorStreams):
             layers=layers,
             unit=unit,
             pooling=pooling,
+            quantity=quantity,
             dtype=dtype,
             interventions=interventions,
             reference_texts=reference_texts,

@@ -22,7 +22,7 @@ from bertscope._messages import (
     values,
     with_items,
 )
-from bertscope.choices import StatePooling, StateUnit
+from bertscope.choices import StatePooling, StateQuantity, StateUnit
 from bertscope.errors import InvalidReply
 from bertscope.extraction.assembly import Assembler
 from bertscope.models import Model, model_name
@@ -34,8 +34,9 @@ from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
 
-UNIT, POOLING = "STATE_UNIT_", "STATE_POOLING_"
+UNIT, POOLING, QUANTITY = "STATE_UNIT_", "STATE_POOLING_", "STATE_QUANTITY_"
 UNITS = values(StateUnit, states_pb2.StateUnit, UNIT)
+QUANTITIES = values(StateQuantity, states_pb2.StateQuantity, QUANTITY)
 POOLINGS = values(StatePooling, states_pb2.StatePooling, POOLING)
 
 
@@ -65,9 +66,11 @@ class HiddenStates:
     tokens: tuple[Token, ...]
     """The unit of each row: a piece or a word, special tokens included, or a span; empty for a text, which has one row."""
     states: npt.NDArray[np.floating[Any]]
-    """[layers, rows, hidden_size], float32 or float16; rows are longer if the model declares several poolings."""
+    """[layers, rows, hidden_size], float32 or float16; rows are longer if the model declares several poolings. Head contexts
+    are [layers, rows, heads, head_size], feed-forward activations [layers, rows, activations]."""
     layers: tuple[int, ...]
-    """Layer of each slice along the first dimension: 0 is the embeddings, k the output of layer k - 1."""
+    """Layer of each slice along the first dimension: of states, 0 is the embeddings, k the output of layer
+    k - 1."""
     truncated_tokens: int
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
@@ -76,9 +79,12 @@ class HiddenStates:
     """The unit of a row: "piece", "word", "span" or "text"."""
     pooling: str = ""
     """How the pieces of a row were joined; empty for pieces."""
+    quantity: str = "hidden"
+    """What was read: "hidden", "head_contexts" or "feed_forward_activations"."""
 
     def layer(self, layer: int) -> npt.NDArray[np.floating[Any]]:
-        """Returns the states of one layer by its number (not by its place in the array), [rows, hidden_size].
+        """Returns the states of one layer by its number (not by its place in the array): [rows, hidden_size], and of the other
+        quantities [rows, ...].
 
         Raises KeyError for a layer that the call did not request.
         """
@@ -95,12 +101,14 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
 
     def announced(self, header: StatesHeader) -> common_pb2.Tensor:
         shape, rows = tuple(header.states.shape), len(header.tokens) or 1
-        if len(shape) != 3 or shape[:2] != (len(header.layers), rows):
+        dimensions = 4 if header.quantity == states_pb2.STATE_QUANTITY_HEAD_CONTEXTS else 3
+        if len(shape) != dimensions or shape[:2] != (len(header.layers), rows):
             raise InvalidReply(
                 f"the server announced states of shape {list(shape)} for {len(header.layers)} layers and {rows} rows"
             )
-        if (header.unit, header.pooling) != (self._request.unit, self._request.pooling):
-            raise InvalidReply("the server announced states of another unit or pooling than were asked for")
+        asked = self._request
+        if (header.unit, header.pooling, header.quantity) != (asked.unit, asked.pooling, asked.quantity):
+            raise InvalidReply("the server announced states of another unit, pooling or quantity than were asked for")
         return header.states
 
     def result(self, asked: TextInput, header: StatesHeader, values: npt.NDArray[np.floating[Any]]) -> HiddenStates:
@@ -115,6 +123,7 @@ class StatesAssembler(Assembler[StatesHeader, HiddenStates]):
             provenance=provenance(header.provenance),
             unit=enum_name(states_pb2.StateUnit, header.unit, UNIT),
             pooling=enum_name(states_pb2.StatePooling, header.pooling, POOLING) if header.pooling else "",
+            quantity=enum_name(states_pb2.StateQuantity, header.quantity, QUANTITY),
         )
 
 
@@ -124,6 +133,7 @@ def extract_hidden_states_request(
     layers: Numbers | None,
     unit: str,
     pooling: str | None,
+    quantity: str = "hidden",
     dtype: str,
     interventions: Interventions,
     reference_texts: str | Iterable[str],
@@ -135,6 +145,7 @@ def extract_hidden_states_request(
         layers=_validation.uint32s("layers", layers),
         unit=_validation.choice("unit", unit, UNITS),
         pooling=_pooling(unit, pooling),
+        quantity=_validation.choice("quantity", quantity, QUANTITIES),
         dtype=_validation.choice("dtype", dtype, DATA_TYPES),
         interventions=head_interventions(interventions),
         reference_texts=_validation.texts("reference_texts", reference_texts),

@@ -98,6 +98,44 @@ modules, is an error.
 """
 Global___StatePooling: _TypeAlias = StatePooling  # noqa: Y015
 
+class _StateQuantity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StateQuantityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StateQuantity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STATE_QUANTITY_UNSPECIFIED: _StateQuantity.ValueType  # 0
+    """Means STATE_QUANTITY_HIDDEN."""
+    STATE_QUANTITY_HIDDEN: _StateQuantity.ValueType  # 1
+    """The hidden state, [hidden_size]: of layer 0 the embeddings, of layer k the output of the model's layer k - 1."""
+    STATE_QUANTITY_HEAD_CONTEXTS: _StateQuantity.ValueType  # 2
+    """The context A V of each head, [heads, head_size], in the model's layers 0 to layers - 1: before interventions on this layer's
+    heads, under those of the layers below, and before the output projection. Zeros for heads that were removed from the weights.
+    """
+    STATE_QUANTITY_FEED_FORWARD_ACTIVATIONS: _StateQuantity.ValueType  # 3
+    """The activations of the feed-forward block, [activations], in the model's layers 0 to layers - 1: what its second matrix reads,
+    after the activation function and, in a gated block (ModernBERT), after the product with the gate; in MobileBERT, whose layers
+    have several blocks, those of the last. Under interventions on this layer's heads. Not from graphs: PyTorch shows them.
+    """
+
+class StateQuantity(_StateQuantity, metaclass=_StateQuantityEnumTypeWrapper):
+    """What is read of each token."""
+
+STATE_QUANTITY_UNSPECIFIED: StateQuantity.ValueType  # 0
+"""Means STATE_QUANTITY_HIDDEN."""
+STATE_QUANTITY_HIDDEN: StateQuantity.ValueType  # 1
+"""The hidden state, [hidden_size]: of layer 0 the embeddings, of layer k the output of the model's layer k - 1."""
+STATE_QUANTITY_HEAD_CONTEXTS: StateQuantity.ValueType  # 2
+"""The context A V of each head, [heads, head_size], in the model's layers 0 to layers - 1: before interventions on this layer's
+heads, under those of the layers below, and before the output projection. Zeros for heads that were removed from the weights.
+"""
+STATE_QUANTITY_FEED_FORWARD_ACTIVATIONS: StateQuantity.ValueType  # 3
+"""The activations of the feed-forward block, [activations], in the model's layers 0 to layers - 1: what its second matrix reads,
+after the activation function and, in a gated block (ModernBERT), after the product with the gate; in MobileBERT, whose layers
+have several blocks, those of the last. Under interventions on this layer's heads. Not from graphs: PyTorch shows them.
+"""
+Global___StateQuantity: _TypeAlias = StateQuantity  # noqa: Y015
+
 @_typing.final
 class TextSpans(_message.Message):
     """Marked parts of a text."""
@@ -140,6 +178,7 @@ class ExtractHiddenStatesRequest(_message.Message):
     UNIT_FIELD_NUMBER: _builtins.int
     POOLING_FIELD_NUMBER: _builtins.int
     SPANS_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     dtype: _common_pb2.DataType.ValueType
@@ -152,14 +191,16 @@ class ExtractHiddenStatesRequest(_message.Message):
     """What a row is of."""
     pooling: Global___StatePooling.ValueType
     """How the states of a unit's pieces become one; must be unset for pieces."""
+    quantity: Global___StateQuantity.ValueType
+    """What is read of each token, and joined for words, spans and texts as states are."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:
         """Texts or pairs, 1 to the server's limit (256 unless set otherwise)."""
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Requested layers, each 0 (the embeddings) to the layers of the model, none twice, in the order of the tensor; empty means all, or
-        the last for STATE_POOLING_DECLARED.
+        """Requested layers, each 0 (the embeddings) to the layers of the model, of contexts and activations to layers - 1; none twice, in
+        the order of the tensor. Empty means all, or the last for STATE_POOLING_DECLARED.
         """
 
     @_builtins.property
@@ -189,10 +230,11 @@ class ExtractHiddenStatesRequest(_message.Message):
         unit: Global___StateUnit.ValueType = ...,
         pooling: Global___StatePooling.ValueType = ...,
         spans: _abc.Iterable[Global___TextSpans] | None = ...,
+        quantity: Global___StateQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "pooling", b"pooling", "reference_texts", b"reference_texts", "spans", b"spans", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "pooling", b"pooling", "quantity", b"quantity", "reference_texts", b"reference_texts", "spans", b"spans", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -244,6 +286,7 @@ class StatesHeader(_message.Message):
     PROVENANCE_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
     POOLING_FIELD_NUMBER: _builtins.int
+    QUANTITY_FIELD_NUMBER: _builtins.int
     input_index: _builtins.int
     """Index in ExtractHiddenStatesRequest.inputs."""
     truncated_tokens: _builtins.int
@@ -252,6 +295,8 @@ class StatesHeader(_message.Message):
     """What a row is of, never unspecified."""
     pooling: Global___StatePooling.ValueType
     """How the states of a unit's pieces became one; unspecified for pieces."""
+    quantity: Global___StateQuantity.ValueType
+    """What was read, never unspecified."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
         """What each row of a layer is of, in order: a piece, a word, or a span with the text that it covers; none for STATE_UNIT_TEXT, which
@@ -264,7 +309,9 @@ class StatesHeader(_message.Message):
 
     @_builtins.property
     def states(self) -> _common_pb2.Tensor:
-        """dtype and shape [layers, rows, hidden_size] of the states (a multiple of it if several poolings are declared); data is empty: it follows in chunks."""
+        """dtype and shape: [layers, rows, hidden_size] of states, where rows are a multiple longer if several poolings are declared;
+        [layers, rows, heads, head_size] of contexts, [layers, rows, activations] of activations. data is empty: it follows in chunks.
+        """
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
@@ -281,10 +328,11 @@ class StatesHeader(_message.Message):
         provenance: _common_pb2.Provenance | None = ...,
         unit: Global___StateUnit.ValueType = ...,
         pooling: Global___StatePooling.ValueType = ...,
+        quantity: Global___StateQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "states", b"states"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_index", b"input_index", "layers", b"layers", "pooling", b"pooling", "provenance", b"provenance", "states", b"states", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_index", b"input_index", "layers", b"layers", "pooling", b"pooling", "provenance", b"provenance", "quantity", b"quantity", "states", b"states", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

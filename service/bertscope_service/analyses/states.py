@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from typing import Any, Self
 
 import torch
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor, as_bits
 from bertscope_service.analyses.observers.declared_pooling import WholeText
 from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.observers.state_quantities import StateQuantity, show
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
@@ -23,9 +26,9 @@ from bertscope_service.encoders.state import State
 
 @dataclass(frozen=True, slots=True)
 class StatesQuery:
-    """An ExtractHiddenStates request; `layers` are in the requested order, never empty: 0 is the embeddings, k the output of
-    layer k - 1. `pooling` is of no matter for pieces. `declared`, the pooling of texts that a model declares, takes its place;
-    the unit is the text then, and there are no pairs if it has a prompt."""
+    """An ExtractHiddenStates request; `layers` are in the requested order, never empty. Of states, 0 is the embeddings, k the
+    output of layer k - 1. `pooling` is of no matter for pieces. `declared`, the pooling of texts that a model declares, takes
+    its place; the unit is the text then, and there are no pairs if it has a prompt."""
 
     inputs: tuple[StatesInput, ...]
     layers: tuple[int, ...]
@@ -34,11 +37,12 @@ class StatesQuery:
     unit: Unit = Unit.PIECE
     pooling: Pooling = Pooling.MEAN
     declared: DeclaredPooling | None = None
+    quantity: StateQuantity = StateQuantity.HIDDEN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatesObserver:
-    """Reads the states of `layers` (ascending, none below the layer of the state) by unit, or of all pieces without `units`;
+    """Reads a quantity of `layers` (ascending, none below the layer of the state) by unit, or of all pieces without `units`;
     a row has `size` numbers. Keeps the state unless `last`."""
 
     layers: tuple[int, ...]
@@ -46,10 +50,11 @@ class StatesObserver:
     last: bool
     size: int
     units: Units | WholeText | None = None
+    quantity: StateQuantity = StateQuantity.HIDDEN
 
     @property
     def group(self) -> Hashable:
-        return self.layers[-1]
+        return self.quantity, self.layers[-1]
 
     def after(self, product: torch.Tensor | None) -> Self:
         """Returns the observer: nothing but the state goes from step to step."""
@@ -59,10 +64,7 @@ class StatesObserver:
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         reads = [_Read(observer, length, encoder) for observer, length in zip(observers, state.lengths, strict=True)]
         for layer in sorted({layer for one in observers for layer in one.layers}):
-            if layer > state.layer:
-                encoder.advance(state, layer, gates)
-            for row, read in enumerate(reads):
-                read.take(layer, state.hidden[row])
+            show(encoder, state, layer, gates, observers[0].quantity, partial(_take, reads, layer))
         finite = torch.stack([all_finite(read.values) for read in reads])
         states = [None if one.last else state.row(row) for row, one in enumerate(observers)]
 
@@ -72,6 +74,11 @@ class StatesObserver:
             return [LayerStep(array, kept, finite=there) for array, kept, there in rows]
 
         return Readout((*(as_bits(read.values) for read in reads), finite), deal)
+
+
+def _take(reads: Sequence[_Read], layer: int, values: torch.Tensor) -> None:
+    for read, own in zip(reads, values, strict=True):
+        read.take(layer, own)
 
 
 class _Read:
@@ -85,7 +92,7 @@ class _Read:
         self.values = torch.empty(shape, dtype=observer.dtype, device=encoder.device)
 
     def take(self, layer: int, hidden: torch.Tensor) -> None:
-        """Keeps one layer's states if they are requested. hidden: [length, hidden_size] of this row, padding included."""
+        """Keeps one layer's values if they are requested. hidden: [length, size] of this row, padding included."""
         if layer in self.layers:
             own = hidden[: self.length]
             self.values[self.layers.index(layer)] = own if self.pool is None else self.pool(own)
@@ -108,24 +115,26 @@ class TextStates(LayerTensor):
         given: StatesInput,
         tokenized: TokenizedText,
         tokenizer: TextTokenizer,
-        size: int,
+        dimensions: tuple[int, ...],
         field: str,
         prompt: int = 0,
     ) -> None:
-        """`size`: the length of a state. `field` holds the marked parts. `prompt`: first tokens that are not pooled."""
+        """`dimensions`: those of a piece's values. `field` holds the marked parts. `prompt`: first tokens, not pooled."""
         self.truncated = tokenized.truncated
         self.query = query
         self.tokens, groups = rows_of(query.unit, given, tokenized, tokenizer, field)
         units: Units | WholeText | None = None
         if query.declared is not None:
-            units, size = WholeText(query.declared, prompt), size * len(query.declared.modes)
+            units = WholeText(query.declared, prompt)
+            dimensions = (prod(dimensions) * len(query.declared.modes),)
         elif groups is not None:
             units = Units.made(groups, query.pooling)
         rows = len(tokenized) if units is None else units.count
-        self.shape = (len(query.layers), rows, size)
+        self.shape = (len(query.layers), rows, *dimensions)
+        size = prod(dimensions)
         super().__init__(tokenized.sequence, query.layers, query.dtype.itemsize * rows * size)
         parts = self.parts()
-        self.steps = tuple(StatesObserver(part, query.dtype, part is parts[-1], size, units) for part in parts)
+        self.steps = tuple(StatesObserver(part, query.dtype, part is parts[-1], size, units, query.quantity) for part in parts)
 
 
 class StatesPlan(LayerPlan[TextStates]):
@@ -134,8 +143,8 @@ class StatesPlan(LayerPlan[TextStates]):
     Raises InvalidArgument for a text that is too long or holds no token, and for spans as `TextStates` does.
     """
 
-    def __init__(self, query: StatesQuery, tokenizer: TextTokenizer, size: int) -> None:
-        """`size`: the length of a state."""
+    def __init__(self, query: StatesQuery, tokenizer: TextTokenizer, dimensions: tuple[int, ...]) -> None:
+        """`dimensions`: those of a piece's values; see `state_quantities.dimensions`."""
         fields = [f"inputs[{index}]" for index in range(len(query.inputs))]
         prompt, longest, left_out = "", tokenizer.max_tokens, 0
         if query.declared is not None:
@@ -145,7 +154,7 @@ class StatesPlan(LayerPlan[TextStates]):
         reserve = tokenizer.max_tokens - longest
         read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, reserve=reserve)
         texts = zip(query.inputs, read, (f"spans[{index}]" for index in range(len(fields))), strict=True)
-        super().__init__([TextStates(query, given, one, tokenizer, size, field, left_out) for given, one, field in texts])
+        super().__init__([TextStates(query, given, one, tokenizer, dimensions, field, left_out) for given, one, field in texts])
 
 
 def prompt_tokens(prompt: str, tokenizer: TextTokenizer) -> int:

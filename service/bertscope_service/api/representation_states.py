@@ -8,6 +8,7 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.analyses.observers.pooling import Pooling
+from bertscope_service.analyses.observers.state_quantities import StateQuantity
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesPlan, StatesQuery, TextStates
 from bertscope_service.analyses.word_maps import Span
@@ -16,7 +17,7 @@ from bertscope_service.api.data_types import DATA_TYPES, read_data_type
 from bertscope_service.api.enums import meaning, members, numbers
 from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_declared_pooling, require_states
+from bertscope_service.api.requirements import require_declared_pooling, require_quantity, require_states
 from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.api.tensor_streams import TensorStream
 from bertscope_service.api.tokens import render_token
@@ -24,9 +25,14 @@ from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
-_UNIT, _POOLING = "STATE_UNIT_", "STATE_POOLING_"
+_UNIT, _POOLING, _QUANTITY = "STATE_UNIT_", "STATE_POOLING_", "STATE_QUANTITY_"
 DECLARED = states_pb2.STATE_POOLING_DECLARED
 UNIT_NUMBERS = numbers(Unit, states_pb2.StateUnit, _UNIT)
+QUANTITY_NUMBERS = numbers(StateQuantity, states_pb2.StateQuantity, _QUANTITY)
+QUANTITIES: dict[int, StateQuantity] = {
+    states_pb2.STATE_QUANTITY_UNSPECIFIED: StateQuantity.HIDDEN,
+    **members(StateQuantity, states_pb2.StateQuantity, _QUANTITY),
+}
 POOLING_NUMBERS = numbers(Pooling, states_pb2.StatePooling, _POOLING)
 UNITS: dict[int, Unit] = {states_pb2.STATE_UNIT_UNSPECIFIED: Unit.PIECE, **members(Unit, states_pb2.StateUnit, _UNIT)}
 POOLINGS: dict[int, Pooling] = {
@@ -42,9 +48,12 @@ def plan_extract_hidden_states(
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
     require_states(model)
     shape = model.encoder.shape
+    quantity = meaning(QUANTITIES, request.quantity, "quantity", "one that StateQuantity names", "UNKNOWN_QUANTITY")
+    sizes = require_quantity(model, quantity)
     unit = meaning(UNITS, request.unit, "unit", "one that StateUnit names", "UNKNOWN_UNIT")
     declared = _check_declared(request, unit, model) if request.pooling == DECLARED else None
-    layers = check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name)
+    what, count = ("state", shape.layers + 1) if quantity is StateQuantity.HIDDEN else ("layer", shape.layers)
+    layers = check_numbers(request.layers, "layers", what, count, model.name)
     query = StatesQuery(
         inputs=_check_inputs(request, unit, limits),
         layers=layers if declared is None else (shape.layers,),
@@ -53,11 +62,12 @@ def plan_extract_hidden_states(
         unit=unit,
         pooling=meaning(POOLINGS, request.pooling, "pooling", "one that StatePooling names", "UNKNOWN_POOLING"),
         declared=declared,
+        quantity=quantity,
     )
     if unit is Unit.PIECE and request.pooling:
         message = "states of pieces are not pooled; leave pooling out, or ask for words, spans or texts"
         raise InvalidArgument("pooling", message, "POOLING_UNUSED")
-    return StatesPlan(query, model.tokenizer, shape.hidden_size)
+    return StatesPlan(query, model.tokenizer, sizes)
 
 
 def _check_declared(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, model: LoadedModel) -> DeclaredPooling:
@@ -66,6 +76,9 @@ def _check_declared(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, 
     if unit is not Unit.TEXT:
         message = "the declared pooling is that of texts; set unit to STATE_UNIT_TEXT, or another pooling"
         raise InvalidArgument("pooling", message, "POOLING_OF_TEXTS")
+    if request.quantity not in (states_pb2.STATE_QUANTITY_UNSPECIFIED, states_pb2.STATE_QUANTITY_HIDDEN):
+        message = "the declared pooling is that of hidden states; leave quantity out, or set another pooling"
+        raise InvalidArgument("quantity", message, "POOLING_OF_STATES")
     other = next((index for index, layer in enumerate(request.layers) if layer != last), None)
     if other is not None:
         message = f"the declared pooling is that of the last states, {last}; leave layers out, or set another pooling"
@@ -114,6 +127,7 @@ def render_header(index: int, text: TextStates, model: LoadedModel) -> states_pb
         provenance=render_provenance(model),
         unit=UNIT_NUMBERS[query.unit],
         pooling=_pooling_of(query),
+        quantity=QUANTITY_NUMBERS[query.quantity],
     )
     return states_pb2.ExtractHiddenStatesResponse(header=header)
 

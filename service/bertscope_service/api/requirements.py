@@ -5,6 +5,7 @@ from __future__ import annotations
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
+from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
 from bertscope_service.errors import Unsupported
 from bertscope_service.models.loaded import LoadedModel
@@ -77,6 +78,19 @@ def require_declared_pooling(model: LoadedModel) -> DeclaredPooling:
         message = f"the pooling that {model.name} declares can't be used: {model.declared.problem}; or set another pooling"
         raise Unsupported(message, "DECLARED_POOLING_UNSUPPORTED", model=model.name)
     return model.declared
+
+
+def require_quantity(model: LoadedModel, quantity: StateQuantity) -> tuple[int, ...]:
+    """Returns the dimensions of a quantity of each token. Raises Unsupported for a model that doesn't show it."""
+    require_observable(model, asked=quantity is StateQuantity.HEAD_CONTEXTS)
+    found = dimensions(model.encoder, quantity)
+    if found is None:
+        message = (
+            f"{model.name} runs in {model.encoder.runtime}, which does not show the activations of feed-forward blocks; "
+            "load it from safetensors with runtime torch"
+        )
+        raise Unsupported(message, "NO_ACTIVATIONS", model=model.name)
+    return found
 
 
 def require_gradients(model: LoadedModel) -> None:

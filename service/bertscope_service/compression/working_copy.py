@@ -15,7 +15,8 @@ import torch
 from bertscope_service.checkpoints.files import DECLARED_POOLING_PATTERNS, TOKENIZER_PATTERNS
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
+from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.checkpoints import CLASSIFIER, read_checkpoint
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.next_sentence import with_next_sentence_head

@@ -18,6 +18,7 @@ Tensors are torch tensors on the encoder's device whatever the runtime is: reduc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -33,6 +34,10 @@ MapWatcher = Callable[[torch.Tensor], None]
 
 ContextWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's contexts A V before any gate, [rows, heads, length, head_size]; only valid during the call."""
+
+ActivationWatcher = Callable[[torch.Tensor], None]
+"""Receives what the second matrix of one layer's feed-forward block reads, [rows, length, activation_size]; only valid during
+the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +244,27 @@ class Relating(Protocol):
     def relate(self, state: State) -> torch.Tensor:
         """Returns the scores of "is next" and "is not next" before the softmax, float32 [rows, 2]: whether the second text of a
         pair follows the first. Reads position 0 alone. The state must be after the last layer."""
+
+
+@runtime_checkable
+class ShowsHeads(Protocol):
+    """An encoder whose layers have heads, which `advance` shows to `taps`."""
+
+    @property
+    def head_size(self) -> int:
+        """The length of a head's context."""
+
+
+@runtime_checkable
+class ShowsActivations(Protocol):
+    """An encoder that shows the activations of its feed-forward blocks."""
+
+    @property
+    def activation_size(self) -> int:
+        """The number of activations of a block."""
+
+    def watching_activations(self, layer: int, watcher: ActivationWatcher) -> AbstractContextManager[None]:
+        """Passes on a layer's activations inside the block, in which `advance` runs that layer alone."""
 
 
 @runtime_checkable

@@ -1,7 +1,11 @@
 """Hidden states, put together from their steps, against transformers' own `output_hidden_states`."""
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,14 +13,17 @@ import torch
 from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.pooling import Pooling
+from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesObserver, StatesPlan, StatesQuery, TextStates
 from bertscope_service.analyses.word_maps import Span
+from bertscope_service.checkpoints.steps import RemoveHeads
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
+from tests.support.compressed import made
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject
 from tests.support.subjects import on_three
@@ -35,7 +42,7 @@ CLOSE = 1e-4
 def plan_of(subject: Subject, layers: Sequence[int] = (), dtype: torch.dtype = torch.float32) -> StatesPlan:
     shape = subject.encoder.shape
     asked = tuple(layers) or tuple(range(shape.layers + 1))
-    return StatesPlan(StatesQuery(INPUTS, asked, dtype, truncate=False), subject.tokenizer, shape.hidden_size)
+    return StatesPlan(StatesQuery(INPUTS, asked, dtype, truncate=False), subject.tokenizer, (shape.hidden_size,))
 
 
 @torch.inference_mode()
@@ -175,7 +182,7 @@ def groups_of(subject: Subject, given: StatesInput, unit: Unit) -> list[list[int
 def test_pieces_are_joined(subject: Subject, unit: Unit, pooling: Pooling) -> None:
     inputs = MARKED if unit is Unit.SPAN else tuple(StatesInput(given.text, given.pair) for given in MARKED)
     query = StatesQuery(inputs, (3, 0), torch.float32, truncate=False, unit=unit, pooling=pooling)
-    plan = StatesPlan(query, subject.tokenizer, subject.encoder.shape.hidden_size)
+    plan = StatesPlan(query, subject.tokenizer, (subject.encoder.shape.hidden_size,))
     for given, text, found in zip(inputs, plan.texts, extract(subject.encoder, plan.texts), strict=True):
         states, groups = expected(subject.reference, text), groups_of(subject, given, unit)
         assert all(groups)
@@ -202,5 +209,104 @@ def test_spans_that_are_cut_or_hold_no_piece(subject: Subject) -> None:
     ):
         query = StatesQuery((StatesInput(text, None, tuple(spans)),), (0,), torch.float32, truncate=True, unit=Unit.SPAN)
         with pytest.raises(InvalidArgument) as caught:
-            StatesPlan(query, subject.tokenizer, 32)
+            StatesPlan(query, subject.tokenizer, (32,))
         assert (caught.value.field, caught.value.reason) == ("spans[0].spans[0]", reason)
+
+
+CONTEXTS = {"distilbert": "attention.out_lin", "albert": "attention.dense", "modernbert": "attn.Wo"}
+ACTIVATIONS = {"distilbert": "ffn.lin2", "albert": "ffn_output", "modernbert": "mlp.Wo"}
+READERS = {
+    StateQuantity.HEAD_CONTEXTS: (CONTEXTS, "attention.output.dense"),
+    StateQuantity.FEED_FORWARD_ACTIVATIONS: (ACTIVATIONS, "output.dense"),
+}
+"""Paths of the modules that read a quantity, below a layer of transformers: by architecture, and that of the others."""
+
+
+def read_by(subject: Subject, quantity: StateQuantity, run: Callable[[], object]) -> NDArray[np.float32]:
+    """[layers, tokens, size] of what transformers' own modules read in a run of one text, layer by layer."""
+    seen: list[torch.Tensor] = []
+    usual, otherwise = READERS[quantity]
+    path = re.compile(rf".*layers?\.\d+\.{re.escape(usual.get(subject.architecture, otherwise))}")
+    found = [module for name, module in subject.reference.model.named_modules() if path.fullmatch(name)]
+    hooks = [module.register_forward_pre_hook(lambda _, read: seen.append(read[0].clone())) for module in found]
+    run()
+    for hook in hooks:
+        hook.remove()
+    assert len(seen) == subject.encoder.shape.layers
+    return torch.cat(seen).numpy()
+
+
+def quantity_plan(
+    subject: Subject, encoder: Encoder, quantity: StateQuantity, layers: Sequence[int] = (), **fields: Any
+) -> StatesPlan:
+    asked = tuple(layers) or tuple(range(encoder.shape.layers))
+    sizes = dimensions(encoder, quantity)
+    assert sizes is not None
+    query = StatesQuery(INPUTS, asked, torch.float32, truncate=False, quantity=quantity, **fields)
+    return StatesPlan(query, subject.tokenizer, sizes)
+
+
+@pytest.mark.parametrize("quantity", READERS)
+def test_quantities_are_what_the_modules_of_transformers_read(
+    subject: Subject, quantity: StateQuantity, export_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone and in a padded batch, in one step and in a step for each layer, packed, and contexts by ONNX Runtime, too."""
+    encoders: list[Encoder] = [subject.encoder, subject.load(pack=True)]
+    if quantity is StateQuantity.HEAD_CONTEXTS:
+        encoders.append(load_exported(subject.folder, export_cache))
+    for step_bytes, encoder in [(1 << 30, encoder) for encoder in encoders] + [(1, subject.encoder)]:
+        monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
+        texts = quantity_plan(subject, encoder, quantity).texts
+        for text, together in zip(texts, extract(encoder, texts), strict=True):
+            wanted = read_by(subject, quantity, partial(subject.reference.run, [text.sequence]))
+            assert text.bytes == together.nbytes
+            assert (*text.shape[:2], math.prod(text.shape[2:])) == wanted.shape
+            assert_near(together, wanted)
+            assert_near(extract(encoder, [text])[0], wanted)
+
+
+@on_three
+@pytest.mark.parametrize("quantity", READERS)
+def test_quantities_under_interventions(subject: Subject, quantity: StateQuantity) -> None:
+    """Contexts are those before the interventions on their own layer; activations are behind them."""
+    text, edits = quantity_plan(subject, subject.encoder, quantity).texts[1], {(0, 1): (0.0, 0.0), (0, 2): (0.5, 0.5)}
+    plain = read_by(subject, quantity, partial(subject.reference.run, [text.sequence]))
+    edited = read_by(subject, quantity, partial(subject.reference.run_edited, text.sequence, edits))
+    found = extract(subject.encoder, [text], subject.gates(edits))[0]
+    assert np.abs(edited - plain).max() > 0.01
+    assert_near(found[1:], edited[1:])
+    assert_near(found[0], (plain if quantity is StateQuantity.HEAD_CONTEXTS else edited)[0])
+
+
+@on_three
+@pytest.mark.parametrize("quantity", READERS)
+def test_quantities_beside_other_calls(subject: Subject, quantity: StateQuantity) -> None:
+    """Calls that end at one layer share a batch, whatever the units and the other layers are."""
+    plans = [
+        quantity_plan(subject, subject.encoder, quantity, (2, 0)),
+        quantity_plan(subject, subject.encoder, quantity, (2,), unit=Unit.TEXT),
+    ]
+    pieces, whole = (plan.texts[row] for row, plan in enumerate(plans))
+    observers = [text.steps[0] for text in (pieces, whole)]
+    assert observers[0].group == observers[1].group != plan_of(subject, (2,)).texts[0].steps[0].group
+    with torch.inference_mode():
+        state = subject.encoder.begin([pieces.sequence, whole.sequence])
+        steps = StatesObserver.run(subject.encoder, state, None, observers)
+        first, second = steps.deal(tuple(tensor.numpy() for tensor in steps.tensors))
+    wanted = [read_by(subject, quantity, partial(subject.reference.run, [text.sequence])) for text in (pieces, whole)]
+    assert_near(first.values, wanted[0][[0, 2]])
+    assert_near(second.values, wanted[1][[2]].mean(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("gone", [(0, 2), (0, 1, 2, 3)], ids=["some", "all"])
+def test_contexts_of_removed_heads_are_zeros(checkpoint: Callable[[str], Path], tmp_path: Path, gone: tuple[int, ...]) -> None:
+    folder = made(checkpoint("bert"), tmp_path / "pruned", RemoveHeads({1: gone}))
+    subject = Subject("bert", folder)
+    texts = quantity_plan(subject, subject.encoder, StateQuantity.HEAD_CONTEXTS).texts
+    found = extract(subject.encoder, texts)[0].reshape(texts[0].shape)
+    assert not found[1][:, gone].any()
+    assert np.abs(np.delete(found[1], gone, axis=1)).sum() > 0 or len(gone) == 4
+    assert found[0].all()
+    assert found[2].all()
+    for text in quantity_plan(subject, subject.encoder, StateQuantity.FEED_FORWARD_ACTIVATIONS).texts:
+        assert all(layer.any() for layer in extract(subject.encoder, [text])[0])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,28 @@ def test_the_command_shows_texts(host: Host, tmp_path: Path, capsys: pytest.Capt
     ):
         assert run([*asked, *wrong]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_quantities(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with bertscope.Client(host.target) as client:
+        (contexts,) = client.extract_hidden_states("The cat sat.", model="bert", layers=[3, 0], quantity="head_contexts")
+        (text,) = client.extract_hidden_states("The cat sat.", model="bert", unit="text", quantity="feed_forward_activations")
+        with pytest.raises(bertscope.InvalidArgument, match="layers 0 to 3"):
+            list(client.extract_hidden_states("The cat sat.", model="bert", layers=4, quantity="head_contexts"))
+    assert (contexts.states.shape, contexts.layers, contexts.quantity) == ((2, 6, 4, 8), (3, 0), "head_contexts")
+    assert contexts.layer(0).shape == (6, 4, 8)
+    assert (text.states.shape, text.layers) == ((4, 1, 48), (0, 1, 2, 3))
+    asked = ["states", "The cat sat.", "--target", host.target, "--model", "bert", "--quantity", "head_contexts"]
+    assert run(asked) == 0
+    assert "head contexts [4, 6, 4, 8] float32" in capsys.readouterr().out
+    assert run([*asked, "--output", str(tmp_path / "a.npy")]) == 2
+    assert "hidden states alone" in capsys.readouterr().err
+
+
+def test_activations_by_onnx_runtime(launch: Callable[..., Host]) -> None:
+    host = launch(runtime="onnx")
+    with bertscope.Client(host.target) as client:
+        (contexts,) = client.extract_hidden_states("The cat sat.", quantity="head_contexts")
+        assert contexts.states.shape == (4, 6, 4, 8)
+        with pytest.raises(bertscope.Unimplemented, match="runtime torch"):
+            list(client.extract_hidden_states("The cat sat.", quantity="feed_forward_activations"))

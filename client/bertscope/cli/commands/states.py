@@ -10,7 +10,7 @@ import typer
 
 from bertscope import files
 from bertscope.attention.treebanks import read_conllu
-from bertscope.choices import DataType, StatePooling, StateUnit
+from bertscope.choices import DataType, StatePooling, StateQuantity, StateUnit
 from bertscope.cli import options
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import TREEBANK
@@ -81,6 +81,9 @@ def states(
             help="How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says.",
         ),
     ] = None,
+    quantity: Annotated[
+        StateQuantity, typer.Option("--quantity", help="What is read of each token; with --output, hidden alone.")
+    ] = "hidden",
     dtype: Annotated[
         DataType,
         typer.Option("--dtype", help="Numbers as they are sent; bfloat16 is written as float32, which has its values."),
@@ -101,6 +104,8 @@ def states(
     """
     if output is None and (replace or skip_broken):
         raise UsageError("--replace and --skip-broken go with --output FILE")
+    if output is not None and quantity != "hidden":
+        raise UsageError("--output takes hidden states alone; leave --quantity out, or print the values with --json")
     if output is not None and json:
         raise UsageError("--json prints the states, and --output writes them; leave one of them out")
     if unit == "span" and (texts is None or texts.suffix.lower() == TREEBANK):
@@ -123,7 +128,7 @@ def states(
         if output is not None:
             _write(client, output, items, place, left_out, replace, skip_broken, model=model, timeout=timeout, **asked)
             return
-        ask = partial(client.extract_hidden_states, model=model, timeout=timeout, **asked)
+        ask = partial(client.extract_hidden_states, quantity=quantity, model=model, timeout=timeout, **asked)
         given = ((item.number, item.value) for item in items)
         answer_texts(given, ask, show=partial(print_states, console()), document=document if json else None)
 

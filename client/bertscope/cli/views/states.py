@@ -32,11 +32,12 @@ def print_states(screen: Console, found: HiddenStates) -> None:
     screen.print(printable(found.text if found.text_pair is None else f"{found.text} | {found.text_pair}"), style="bold")
     if found.truncated_tokens:
         screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
-    layers, rows, size = found.states.shape
+    layers, rows, *size = found.states.shape
     joined = f", {found.pooling} of their pieces" if found.pooling else ""
-    shape = f"states [{layers}, {rows}, {size}] {found.states.dtype.name}"
+    what = "states" if found.quantity == "hidden" else found.quantity.replace("_", " ")
+    shape = f"{what} {[layers, rows, *size]} {found.states.dtype.name}"
     screen.print(f"{plural(rows, found.unit)}{joined}; {shape}", style="dim")
-    lengths = np.linalg.norm(found.states.astype(np.float64), axis=2)
+    lengths = np.linalg.norm(found.states.astype(np.float64).reshape(layers, rows, -1), axis=2)
     alone = rows == 1
     result = table(["layer#", *(["length#"] if alone else ["mean length#", "shortest#", "of", "longest#", "of"])])
     for layer, values in zip(found.layers, lengths, strict=True):

@@ -13,7 +13,7 @@ from transformers import AttentionInterface
 
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LABELS, LAST, LOGITS, MAPS, MEAN, NEXT_SENTENCE, OWN, at
-from bertscope_service.encoders.torch.architectures import Architecture
+from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.attention import attention_maps
 
 NAME = "bertscope_onnx"

@@ -89,7 +89,7 @@ class OnnxEncoder:
         self.device = settings.device
         self.precision = precision
         self.reads_first = reads_first
-        self._head_size = head_size
+        self.head_size = head_size
         self._parts = parts
         self._weights = settings.weights
         self._last = at(HIDDEN, shape.layers)
@@ -191,7 +191,7 @@ class OnnxEncoder:
         rows, length, size = hidden.shape
         after = at(HIDDEN, layer + 1)
         if not self.shape.heads_of(layer):
-            run.pass_zeros(rows, length, self._head_size, self.device)
+            run.pass_zeros(rows, length, self.head_size, self.device)
             whole = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), (after,))
             feeds = {at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}
             return pick(whole.run(feeds, {after: hidden.shape})[after], only)
@@ -206,7 +206,7 @@ class OnnxEncoder:
         """Returns the contexts of the state's layer, after passing them to watchers."""
         layer, hidden = state.layer, state.hidden
         rows, length = hidden.shape[:2]
-        count, size = len(self.shape.heads_of(layer)), self._head_size
+        count, size = len(self.shape.heads_of(layer)), self.head_size
         fetch: dict[str, tuple[int, ...]] = {at(OWN, layer): (rows, length, count, size), at(MEAN, layer): (rows, count, size)}
         if run.on_maps is not None:
             fetch[at(MAPS, layer)] = (rows, count, length, length)
@@ -260,7 +260,7 @@ class OnnxEncoder:
     @cached_property
     def decomposition(self) -> OnnxDecomposition:
         """Takes its layers apart."""
-        return OnnxDecomposition(self, self._parts, self._head_size, self._weights)
+        return OnnxDecomposition(self, self._parts, self.head_size, self._weights)
 
     def _valid(self, valid: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
         return torch.ones(tuple(shape), dtype=torch.bool, device=self.device) if valid is None else valid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import (
+    ActivationWatcher,
     BatchGates,
     Capabilities,
     ContextWatcher,
@@ -22,7 +24,9 @@ from bertscope_service.encoders.base import (
 )
 from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_gates
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
-from bertscope_service.encoders.torch.architectures import ARCHITECTURES, Architecture
+from bertscope_service.encoders.torch.activations import watching_activations
+from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.attention import gated_attention
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
@@ -261,6 +265,17 @@ class TorchEncoder:
     def decomposition(self) -> TorchDecomposition:
         """Takes its layers apart."""
         return TorchDecomposition(self)
+
+    @property
+    def head_size(self) -> int:
+        return self.architecture.head_size
+
+    @property
+    def activation_size(self) -> int:
+        return self.architecture.activation_size
+
+    def watching_activations(self, layer: int, watcher: ActivationWatcher) -> AbstractContextManager[None]:
+        return watching_activations(self.architecture, layer, watcher)
 
     def _in_parts(self, layer: int) -> bool:
         return self.architecture.in_parts and bool(self.architecture.kept.get(layer, (0,)))
