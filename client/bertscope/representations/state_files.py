@@ -67,12 +67,14 @@ def write_states(
 
     The files appear when they are whole, and not at all if the run ends before. Raises FailedPrecondition for a file that
     exists, unless another is to `replace` it; OSError for a file that cannot be written; InvalidArgument for another
-    suffix, without the library of a format, and if there is nothing to write; and as `ask` does.
+    suffix or quantity, without the library of a format, and if there is nothing to write; and as `ask` does.
     """
     path = Path(output)
     writer_of = format_of(path)
     source: Items[Any] = items_of(items)
     own = {} if options is None else dict(options)
+    if own.get("quantity", "hidden") != "hidden":
+        raise invalid_argument("quantity", "is another than hidden states, which alone are written; leave it out")
     with PartFiles(path, replace=replace, others=others(path)) as files:
         run = _Run(source, partial(writer_of, files, source.key), on_rejected, on_progress)
         return run.write(ask, own)

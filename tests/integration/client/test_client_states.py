@@ -161,6 +161,10 @@ def test_quantities(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[st
         (text,) = client.extract_hidden_states("The cat sat.", model="bert", unit="text", quantity="feed_forward_activations")
         with pytest.raises(bertscope.InvalidArgument, match="layers 0 to 3"):
             list(client.extract_hidden_states("The cat sat.", model="bert", layers=4, quantity="head_contexts"))
+        with pytest.raises(bertscope.InvalidArgument, match="quantity"):
+            bertscope.write_states(
+                tmp_path / "a.npy", ["a"], client.extract_hidden_states, options={"quantity": "head_contexts"}
+            )
     assert (contexts.states.shape, contexts.layers, contexts.quantity) == ((2, 6, 4, 8), (3, 0), "head_contexts")
     assert contexts.layer(0).shape == (6, 4, 8)
     assert (text.states.shape, text.layers) == ((4, 1, 48), (0, 1, 2, 3))
