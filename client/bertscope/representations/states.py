@@ -80,7 +80,7 @@ class HiddenStates:
     pooling: str = ""
     """How the pieces of a row were joined; empty for pieces."""
     quantity: str = "hidden"
-    """What was read: "hidden", "head_contexts" or "feed_forward_activations"."""
+    """The quantity that was read: "hidden", "head_contexts" or "feed_forward_activations"."""
 
     def layer(self, layer: int) -> npt.NDArray[np.floating[Any]]:
         """Returns the states of one layer by its number (not by its place in the array): [rows, hidden_size], and of the other
