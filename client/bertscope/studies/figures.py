@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,4 +33,22 @@ def rows_of_heads(rows: Mapping[str, npt.NDArray[Any]], theme: Theme) -> Figure:
     axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
     outline(axes, theme)
     add_colorbar(figure, image, axes, "largest weight", theme=theme)
+    return figure
+
+
+def curves(layers: Sequence[int], lines: Mapping[str, npt.NDArray[Any]], unit: str, theme: Theme) -> Figure:
+    """Draws a line for each name: its value at each layer, from 0."""
+    figure = new_figure(5.6, 3.4, theme=theme)
+    axes = figure.subplots()
+    axes.set_facecolor(theme.page)
+    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+    for (name, values), color, marker in zip(lines.items(), theme.lines, "os^v", strict=False):
+        axes.plot(layers, values, color=color, marker=marker, markersize=4, label=shown(name))
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(layers, map(str, layers))
+    axes.set_xlabel("layer (0: embeddings)", color=theme.ink, fontsize=9)
+    axes.set_ylabel(unit, color=theme.ink, fontsize=9)
+    axes.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
+    outline(axes, theme)
+    axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink)
     return figure

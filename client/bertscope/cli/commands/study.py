@@ -22,8 +22,11 @@ from bertscope.studies.data import find_data
 from bertscope.studies.declared import run_study
 from bertscope.studies.declared_page import study_report
 from bertscope.studies.definition import shipped
+from bertscope.studies.layer_data import find_treebank
+from bertscope.studies.layers import study_layers
 from bertscope.studies.page import study_page
 from bertscope.studies.readers import find_study, read_questions
+from bertscope.studies.report import Study
 
 PAGE_FORMATS = (".html",)
 MOST_TEXTS = 1000
@@ -85,12 +88,48 @@ def dark_secrets(
     Files are known by what they contain. What they don't allow for is named on the page as left out.
     """
     output_files.require_output(output, PAGE_FORMATS)
-    if importlib.util.find_spec("matplotlib") is None:
-        raise Failure("figures need matplotlib: pip install matplotlib")
+    require_matplotlib()
     with waiting(f"reading {data}"):
         found = find_data(data, limit)
     with server.connect(timeout) as client, studying() as show:
         study = study_dark_secrets(client, found, model=model, fine_tuned=fine_tuned, dark=dark, timeout=timeout, on_stage=show)
+    write_page(study, output, dark=dark)
+
+
+@app.command("layers")
+@grouped
+def layers(
+    server: ServerOptions,
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="A treebank (.conllu): files to train, stop and test, or one.")
+    ],
+    output: Annotated[Path, typer.Option("--output", metavar="PAGE.html", help="The page to write.")] = Path("layers.html"),
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="Take the first N sentences of each file.")
+    ] = MOST_TEXTS,
+    model: options.ModelName = None,
+    timeout: options.LongTimeout = None,
+) -> None:
+    """Ask what each layer holds: geometry, the prediction at every layer, probes of a treebank's labels.
+
+    The sentences of a single file are divided: of ten, eight train, one stops training, one tests.
+    """
+    output_files.require_output(output, PAGE_FORMATS)
+    require_matplotlib()
+    with server.connect(timeout) as client, studying() as show:
+        study = study_layers(client, find_treebank(data, limit), model=model, dark=dark, timeout=timeout, on_stage=show)
+    write_page(study, output, dark=dark)
+
+
+def require_matplotlib() -> None:
+    """Raises Failure without matplotlib."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise Failure("figures need matplotlib: pip install matplotlib")
+
+
+def write_page(study: Study, output: Path, *, dark: bool) -> None:
+    """Writes a study, and says which sections are left out."""
     missing = [section.question.number for section in study.sections if section.empty]
     screen = console()
     if missing:
@@ -144,8 +183,8 @@ def declared(
     if resume and rows is None:
         raise UsageError("--resume goes with --rows FOLDER")
     output_files.require_output(output, PAGE_FORMATS)
-    if output is not None and importlib.util.find_spec("matplotlib") is None:
-        raise Failure("figures need matplotlib: pip install matplotlib")
+    if output is not None:
+        require_matplotlib()
     try:
         definition = find_study(name)
         with waiting(f"reading {data or definition.name}"):

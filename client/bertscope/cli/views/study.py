@@ -28,6 +28,7 @@ def print_list(screen: Console, definitions: list[Definition]) -> None:
         for part in definition.parts:
             data = "ships with bertscope" if part.shipped else ", ".join(part.files)
             rows.add_row(*map(printable, (definition.name, part.name, data, part.title)))
+    rows.add_row("layers", "1 to 4.4", "*.conllu", "what layers hold, a command of its own")
     rows.add_row("dark-secrets", "4.1 to 4.6", "*.conllu, *.tsv, ...", "Kovaleva et al. 2019, a command of its own")
     screen.print(rows)
 
