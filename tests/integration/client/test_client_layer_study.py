@@ -8,8 +8,8 @@ from bertscope.cli.app import run
 from bertscope.studies.layer_data import find_treebank
 from bertscope.studies.layers import masked_word
 
-from tests.integration.client.test_client_study import SENTENCE, Sections
 from tests.support.harness import Host
+from tests.support.study_pages import SENTENCE, Sections
 
 OTHER = SENTENCE.replace("cat", "dog").replace("sat", "ran")
 
