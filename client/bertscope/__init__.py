@@ -136,12 +136,16 @@ from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
+from bertscope.representations.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
 from bertscope.representations.comparison import RepresentationComparison
 from bertscope.representations.geometry import GeometryDescription
+from bertscope.representations.kept_probes import LinearProbe, load_probe
 from bertscope.representations.layer_mix import CumulativeProbe, LayerMix
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
+from bertscope.representations.probe_application import UnlabelledText
+from bertscope.representations.probe_files import SpanTexts, read_probe_texts, read_span_texts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
 from bertscope.representations.state_files import WrittenStates, write_states
@@ -171,6 +175,8 @@ __all__ = [
     "TEXTS",
     "Agreement",
     "AlreadyExists",
+    "AppliedLayer",
+    "AppliedProbe",
     "AppliedStep",
     "AsyncClient",
     "AsyncHeadSweep",
@@ -251,6 +257,7 @@ __all__ = [
     "LensPosition",
     "LensText",
     "LensTexts",
+    "LinearProbe",
     "LoadProgress",
     "LogitAttribution",
     "LogitAttributions",
@@ -282,6 +289,7 @@ __all__ = [
     "ProbeResult",
     "ProbeText",
     "ProbeTexts",
+    "ProbedSpan",
     "Provenance",
     "Published",
     "Quantity",
@@ -307,6 +315,7 @@ __all__ = [
     "Scoring",
     "Share",
     "Span",
+    "SpanTexts",
     "Speed",
     "StatePooling",
     "StateQuantity",
@@ -336,6 +345,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "UnlabelledText",
     "WordNeighbours",
     "WordVariance",
     "WrittenItems",
@@ -347,6 +357,7 @@ __all__ = [
     "half",
     "int8",
     "keep_layers",
+    "load_probe",
     "magnitude",
     "mean",
     "onnx",
@@ -376,10 +387,12 @@ __all__ = [
     "read_pair_rows",
     "read_pairs",
     "read_probe_conllu",
+    "read_probe_texts",
     "read_prompts",
     "read_propbank",
     "read_relation_texts",
     "read_sets",
+    "read_span_texts",
     "read_templates",
     "read_texts",
     "read_tree_conllu",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope.v1 import representation_probe_application_pb2 as application
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import representation_structural_probes_pb2 as structural
@@ -48,7 +51,19 @@ LENS = lens.LensInput(text=SAID, text_pair=WORD)
 TAKEN_APART = lens.AttributedInput(text=SAID, answer="the", other_answer="cat")
 PROBED = probes.ProbeText(input=INPUT, spans=[probes.LabelledSpan(span=span, label=index) for index, span in enumerate(SPANS)])
 GROWN = structural.TreeText(input=INPUT, words=[structural.TreeWord(span=span, head=index) for index, span in enumerate(SPANS)])
+CLASSIFIED = application.ProbedText(
+    input=INPUT, spans=[application.ProbedSpan(span=span, label=index) for index, span in enumerate(SPANS)]
+)
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
+
+
+def some_probe(size: int, layer: int = 0) -> probes.ProbeWeights:
+    """A probe of two classes for states of this size."""
+    return probes.ProbeWeights(layer=layer, weights=zeros(size, 2), biases=zeros(2))
+
+
+def zeros(*shape: int) -> common_pb2.Tensor:
+    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=shape, data=bytes(4 * math.prod(shape)))
 
 
 def infer(name: str, text: str) -> oip.ModelInferRequest:
@@ -65,12 +80,16 @@ def good(folder: Path) -> dict[str, Message]:
     """A request of each rpc that is answered, in this order, by a server of models/bert and models/sorter; `folder` is a
     model's. Some of them leave a model behind."""
     brief = benchmark_pb2.Measurement(texts=[SAID], **BRIEF)
+    size = json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"]
     return {
         "FillMask": cloze_pb2.FillMaskRequest(texts=[SAID]),
         "ScoreTexts": scores.ScoreTextsRequest(inputs=[SCORED], pieces=True),
         "CompareTexts": scores.CompareTextsRequest(sets=[SET]),
         "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
+        "ApplyProbe": application.ApplyProbeRequest(
+            inputs=[CLASSIFIED], probes=[some_probe(size)], labels=[WORD, SAID], top_k=2
+        ),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
         "TrainStructuralProbe": structural.TrainStructuralProbeRequest(train=[GROWN, GROWN], max_epochs=1),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
@@ -139,6 +158,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID], test=[PROBED])),
+    ("ApplyProbe", application.ApplyProbeRequest(inputs=[CLASSIFIED], labels=[SAID, SAID])),
+    ("ApplyProbe", application.ApplyProbeRequest(inputs=[CLASSIFIED], labels=[SAID])),
     (
         "ExtractHiddenStates",
         states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG]),

@@ -13,6 +13,7 @@ from bertscope.aio.geometry import AsyncGeometryCalls
 from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
+from bertscope.aio.representation_probe_application import AsyncProbeApplicationCalls
 from bertscope.aio.representation_probes import AsyncProbeCalls
 from bertscope.aio.representation_structural_probes import AsyncStructuralProbeCalls
 from bertscope.aio.scores import AsyncScoreCalls
@@ -32,6 +33,7 @@ class AsyncClient(
     AsyncWordStatesCalls,
     AsyncProbeCalls,
     AsyncStructuralProbeCalls,
+    AsyncProbeApplicationCalls,
     AsyncClassificationCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,

@@ -9,6 +9,7 @@ import typer
 
 import bertscope
 from bertscope.cli.commands import (
+    apply_probe,
     attention,
     benchmark,
     cka,
@@ -52,6 +53,7 @@ app.command("cka")(cka.cka)
 app.command("lens")(lens.lens)
 app.command("probe")(probe.probe)
 app.command("structural-probe")(structural_probe.structural_probe)
+app.command("apply-probe")(apply_probe.apply_probe)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)

@@ -14,6 +14,7 @@ from bertscope.client.geometry import GeometryCalls
 from bertscope.client.health import HealthCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
+from bertscope.client.representation_probe_application import ProbeApplicationCalls
 from bertscope.client.representation_probes import ProbeCalls
 from bertscope.client.representation_structural_probes import StructuralProbeCalls
 from bertscope.client.scores import ScoreCalls
@@ -33,6 +34,7 @@ class Client(
     WordStatesCalls,
     ProbeCalls,
     StructuralProbeCalls,
+    ProbeApplicationCalls,
     ClassificationCalls,
     AblationCalls,
     CompressionCalls,

@@ -5,6 +5,7 @@ import warnings
 
 from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
+from bertscope.v1 import representation_probe_application_pb2 as bertscope_dot_v1_dot_representation__probe__application__pb2
 from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
 from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 from bertscope.v1 import representation_structural_probes_pb2 as bertscope_dot_v1_dot_representation__structural__probes__pb2
@@ -68,6 +69,11 @@ class RepresentationServiceStub(object):
                 '/bertscope.v1.RepresentationService/TrainProbe',
                 request_serializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.FromString,
+                _registered_method=True)
+        self.ApplyProbe = channel.unary_unary(
+                '/bertscope.v1.RepresentationService/ApplyProbe',
+                request_serializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeResponse.FromString,
                 _registered_method=True)
         self.TrainStructuralProbe = channel.unary_stream(
                 '/bertscope.v1.RepresentationService/TrainStructuralProbe',
@@ -166,6 +172,20 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApplyProbe(self, request, context):
+        """Classifies marked words or spans by probes that were trained before: the most probable classes of each, and, where their classes
+        are given, how often the probes are right.
+
+        States never leave the server. A span has the same probabilities alone and in any batch, to 1e-5, and replies for several calls
+        add up.
+        Errors: INVALID_ARGUMENT (also if the probes have another size than the states), NOT_FOUND, FAILED_PRECONDITION (the model has
+        other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
+        RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TrainStructuralProbe(self, request, context):
         """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
         between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
@@ -211,6 +231,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.TrainProbe,
                     request_deserializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.SerializeToString,
+            ),
+            'ApplyProbe': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyProbe,
+                    request_deserializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeResponse.SerializeToString,
             ),
             'TrainStructuralProbe': grpc.unary_stream_rpc_method_handler(
                     servicer.TrainStructuralProbe,
@@ -381,6 +406,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/TrainProbe',
             bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__probes__pb2.TrainProbeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyProbe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/ApplyProbe',
+            bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ What the layers of a hosted model hold."""
 
 from bertscope.v1 import representation_geometry_pb2 as _representation_geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
+from bertscope.v1 import representation_probe_application_pb2 as _representation_probe_application_pb2
 from bertscope.v1 import representation_probes_pb2 as _representation_probes_pb2
 from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as _representation_structural_probes_pb2
@@ -99,6 +100,16 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    ApplyProbe: _grpc.UnaryUnaryMultiCallable[_representation_probe_application_pb2.ApplyProbeRequest, _representation_probe_application_pb2.ApplyProbeResponse]
+    """Classifies marked words or spans by probes that were trained before: the most probable classes of each, and, where their classes
+    are given, how often the probes are right.
+
+    States never leave the server. A span has the same probabilities alone and in any batch, to 1e-5, and replies for several calls
+    add up.
+    Errors: INVALID_ARGUMENT (also if the probes have another size than the states), NOT_FOUND, FAILED_PRECONDITION (the model has
+    other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
+    RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     TrainStructuralProbe: _grpc.UnaryStreamMultiCallable[_representation_structural_probes_pb2.TrainStructuralProbeRequest, _representation_structural_probes_pb2.TrainStructuralProbeResponse]
     """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
     between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
@@ -175,6 +186,16 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    ApplyProbe: _aio.UnaryUnaryMultiCallable[_representation_probe_application_pb2.ApplyProbeRequest, _representation_probe_application_pb2.ApplyProbeResponse]  # type: ignore[assignment]
+    """Classifies marked words or spans by probes that were trained before: the most probable classes of each, and, where their classes
+    are given, how often the probes are right.
+
+    States never leave the server. A span has the same probabilities alone and in any batch, to 1e-5, and replies for several calls
+    add up.
+    Errors: INVALID_ARGUMENT (also if the probes have another size than the states), NOT_FOUND, FAILED_PRECONDITION (the model has
+    other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
+    RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     TrainStructuralProbe: _aio.UnaryStreamMultiCallable[_representation_structural_probes_pb2.TrainStructuralProbeRequest, _representation_structural_probes_pb2.TrainStructuralProbeResponse]  # type: ignore[assignment]
     """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
@@ -285,6 +306,22 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
         shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def ApplyProbe(
+        self,
+        request: _representation_probe_application_pb2.ApplyProbeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_representation_probe_application_pb2.ApplyProbeResponse, _abc.Awaitable[_representation_probe_application_pb2.ApplyProbeResponse]]:
+        """Classifies marked words or spans by probes that were trained before: the most probable classes of each, and, where their classes
+        are given, how often the probes are right.
+
+        States never leave the server. A span has the same probabilities alone and in any batch, to 1e-5, and replies for several calls
+        add up.
+        Errors: INVALID_ARGUMENT (also if the probes have another size than the states), NOT_FOUND, FAILED_PRECONDITION (the model has
+        other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
+        RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_pb2_grpc
+from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
@@ -17,6 +18,7 @@ from bertscope_service.api.representation_attribution import attribute_logits
 from bertscope_service.api.representation_comparison import compare_representations
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
+from bertscope_service.api.representation_probe_application import plan_application, render_application
 from bertscope_service.api.representation_probes import train_probe
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
 from bertscope_service.api.representation_structural_probes import train_structural_probe
@@ -74,3 +76,8 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         async with aclosing(train_structural_probe(request, self._backend, context, self._space)) as responses:
             async for response in responses:
                 yield response
+
+    async def ApplyProbe(
+        self, request: application_pb2.ApplyProbeRequest, context: Context
+    ) -> application_pb2.ApplyProbeResponse:
+        return await answer(self._backend, request, context, plan_application, render_application, model=request.model)

@@ -20,6 +20,7 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope.v1 import representation_probe_application_pb2 as application
 from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -28,6 +29,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.harness import Failure, Host
+from tests.support.requests import some_probe
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("brief", "offline")]
 
@@ -569,6 +571,37 @@ WORDS = st.builds(
     ),
     some(mostly(MASKED, TEXTS)),
 )
+APPLIED = st.builds(
+    application.ApplyProbeRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=mostly(
+        some(
+            st.builds(
+                application.ProbedText,
+                input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS)),
+                spans=some(
+                    st.builds(
+                        application.ProbedSpan,
+                        span=mostly(st.just(common_pb2.CharacterSpan(start=2, end=5)), SPANS),
+                        label=maybe(mostly(st.integers(0, 1), NUMBERS)),
+                    )
+                ),
+            )
+        ),
+        st.just([]),
+    ),
+    probes=mostly(
+        st.sampled_from([[some_probe(32)], [some_probe(32, 2), some_probe(32, 1)]]),
+        st.sampled_from([[], [some_probe(16)], [some_probe(32), some_probe(32)], [some_probe(32, 2**31)]]),
+    ),
+    labels=mostly(st.just(["a", "b"]), lists(TEXTS)),
+    pooling=mostly(st.integers(0, 3), ENUMS),
+    top_k=mostly(st.integers(0, 2), NUMBERS),
+    weights_digest=mostly(st.just(""), TEXTS),
+    truncate=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+)
 INFERS = st.builds(
     oip.ModelInferRequest,
     model_name=mostly(st.sampled_from(GOOD_NAMES), MODELS),
@@ -602,6 +635,7 @@ RICH = {
     "CompareRepresentations": ALIKE,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
+    "ApplyProbe": APPLIED,
     "ListModels": LISTS,
     "GetModel": GETS,
     "UnloadModel": UNLOADS,

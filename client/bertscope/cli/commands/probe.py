@@ -1,7 +1,9 @@
 """`bertscope probe`: what can be read out of each layer of a model."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
@@ -16,15 +18,19 @@ from bertscope.cli.views.probe import document, print_probe
 from bertscope.cli.views.progress import studying
 from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.probes import save_probe
-from bertscope.representations.probe_texts import ConlluLabel, ProbeTexts, read_probe_conllu
-from bertscope.representations.probes import ProbeProgress, probe_columns
+from bertscope.representations.kept_probes import LinearProbe
+from bertscope.representations.probe_files import read_probe_texts
+from bertscope.representations.probe_texts import ProbeTexts
+from bertscope.representations.probes import ProbeProgress, ProbeResult, probe_columns
+
+T = TypeVar("T")
 
 
 @grouped
 def probe(
     server: ServerOptions,
     base: InterventionOptions,
-    file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences to train on: a treebank (.conllu).")],
+    file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences to train on: .conllu, .tsv or .jsonl.")],
     dev: Annotated[
         Path | None, typer.Option("--dev", metavar="FILE", help="Sentences that end training; a tenth of TRAIN unless set.")
     ] = None,
@@ -64,6 +70,9 @@ def probe(
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
     dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="FILE", help="Keep the probes for `bertscope apply-probe`: a file, .npz.")
+    ] = None,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
     timeout: options.LongTimeout = None,
@@ -72,9 +81,14 @@ def probe(
     """Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
     if dark and plot is None:
         raise UsageError("--dark goes with --plot")
+    if keep is not None and (hidden_units or label == "arc"):
+        raise UsageError("--keep keeps linear probes of single words; leave --hidden-units and --label arc out")
     output_files.require_plot(plot)
     require_table(output)
-    parts = [ProbeTexts() if path is None else read(path, label, limit) for path in (file, dev, test)]
+    parts = [
+        ProbeTexts() if path is None else readable(path, partial(read_probe_texts, path, label, limit=limit))
+        for path in (file, dev, test)
+    ]
     with server.connect(timeout) as client, studying() as show:
 
         def on_progress(event: ProbeProgress) -> None:
@@ -94,6 +108,7 @@ def probe(
             mix=mix,
             seeds=seeds,
             seed=seed,
+            weights=keep is not None,
             truncate=truncate,
             interventions=base.interventions(),
             reference_texts=base.reference_texts(),
@@ -101,6 +116,8 @@ def probe(
             timeout=timeout,
         )
     written = write_files(probe_columns(found), output, plot, lambda path: save_probe(found, path, dark=dark))
+    if keep is not None:
+        written.append(_keep(found, keep))
     if json:
         print_json(document(found))
         return
@@ -110,9 +127,17 @@ def probe(
         screen.print(f"wrote {path}", soft_wrap=True)
 
 
-def read(path: Path, label: ConlluLabel, limit: int | None) -> ProbeTexts:
-    """Reads a treebank. Raises Failure for a file that can't be read."""
+def readable(path: Path, read: Callable[[], T]) -> T:
+    """Returns what `read` reads from a file. Raises Failure for a file that can't be read."""
     try:
-        return read_probe_conllu(path, label, limit=limit)
+        return read()
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror}") from error
+
+
+def _keep(found: ProbeResult, path: Path) -> Path:
+    try:
+        LinearProbe.of(found).save(path)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}") from error
+    return path

@@ -1,0 +1,133 @@
+"""ApplyProbe of the RepresentationService: kept probes on other texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_probe_application_pb2 as application_pb2
+from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.probe_scores import LinearProbes, ProbeScores
+from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery, LayerAnswers
+from bertscope_service.analyses.probes import EMPTY, TRUNCATED, LabelledText
+from bertscope_service.api.checks import check_input, check_numbers, check_texts
+from bertscope_service.api.enums import meaning
+from bertscope_service.api.limits import MAX_CLASSES, MAX_SPANS, RequestLimits
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.representation_probes import MIN_CLASSES, POOLINGS
+from bertscope_service.api.requirements import require_states
+from bertscope_service.api.spans import check_count, check_names, check_span
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+
+Request = application_pb2.ApplyProbeRequest
+Response = application_pb2.ApplyProbeResponse
+USES = {TRUNCATED: Response.USE_TRUNCATED, EMPTY: Response.USE_EMPTY}
+
+
+def plan_application(request: Request, model: LoadedModel, limits: RequestLimits) -> ApplicationPlan:
+    """Plans the answer. Raises InvalidArgument, Unsupported for a model that shows no hidden states, and FailedPrecondition for
+    a model with other weights than the probes were trained on."""
+    require_states(model)
+    if request.weights_digest and request.weights_digest != model.weights_digest:
+        message = (
+            f"{model.name} has other weights than the model that the probes were trained on, so its states mean something "
+            "else; load that model, or leave weights_digest out to apply the probes all the same"
+        )
+        raise FailedPrecondition(message, "OTHER_WEIGHTS")
+    check_texts(request.inputs, "inputs", limits)
+    if len(request.labels) < MIN_CLASSES:
+        message = f"labels has {len(request.labels)} entries; name the 2 to {MAX_CLASSES} classes of the probes"
+        raise InvalidArgument("labels", message, "ONE_CLASS")
+    check_names(request.labels, "labels", MAX_CLASSES)
+    classes = len(request.labels)
+    query = ApplicationQuery(
+        tuple(_text(text, f"inputs[{index}]", classes, limits) for index, text in enumerate(request.inputs)),
+        check_probes(request.probes, model, classes),
+        meaning(POOLINGS, request.pooling, "pooling", "POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING"),
+        request.top_k or 1,
+        request.truncate,
+    )
+    if query.top_k > classes:
+        message = f"top_k is {query.top_k}; ask for 1 to {classes}, the number of classes"
+        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
+    return ApplicationPlan(query, model.tokenizer)
+
+
+def check_probes(probes: Sequence[probes_pb2.ProbeWeights], model: LoadedModel, classes: int) -> LinearProbes:
+    """Checks that probes are of different layers, fit the model's states and the classes, and are finite. Returns them in
+    ascending order of their layers."""
+    if not probes:
+        raise InvalidArgument("probes", "probes is empty; give at least one, as TrainProbe sends them", "NO_PROBE")
+    shape = model.encoder.shape
+    check_numbers([probe.layer for probe in probes], "probes", "layer", shape.layers + 1, model.name)
+    weights, biases = [], []
+    for index, probe in sorted(enumerate(probes), key=lambda entry: entry[1].layer):
+        for name in ("output_weights", "output_biases"):
+            if probe.HasField(name):
+                place = f"probes[{index}].{name}"
+                message = f"{place} is set, and only linear probes can be applied; train one without hidden units"
+                raise InvalidArgument(place, message, "PROBE_MISMATCH")
+        weights.append(_tensor(probe.weights, f"probes[{index}].weights", (shape.hidden_size, classes)))
+        biases.append(_tensor(probe.biases, f"probes[{index}].biases", (classes,)))
+    return LinearProbes(tuple(sorted(probe.layer for probe in probes)), np.stack(weights), np.stack(biases))
+
+
+def _tensor(tensor: common_pb2.Tensor, field: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    if tensor.dtype != common_pb2.DATA_TYPE_FLOAT32:
+        raise InvalidArgument(f"{field}.dtype", f"{field}.dtype is {tensor.dtype}; send DATA_TYPE_FLOAT32", "PROBE_MISMATCH")
+    if tuple(tensor.shape) != shape:
+        # At most a few: a shape may have millions of entries.
+        message = (
+            f"{field} has shape {list(tensor.shape[:3])} and must have {list(shape)} for states of this model and these "
+            "labels; use the model that the probe was trained on, and its labels"
+        )
+        raise InvalidArgument(f"{field}.shape", message, "PROBE_MISMATCH")
+    if len(tensor.data) != 4 * int(np.prod(shape)):
+        message = f"{field} has {len(tensor.data)} bytes and its shape takes {4 * int(np.prod(shape))}; send float32 numbers"
+        raise InvalidArgument(f"{field}.data", message, "PROBE_MISMATCH")
+    values = np.frombuffer(tensor.data, dtype="<f4").reshape(shape).astype(np.float32)
+    if not np.isfinite(values).all():
+        message = f"{field} has a number that is NaN or infinite; train the probe again, and keep it in float32"
+        raise InvalidArgument(field, message, "PROBE_NOT_FINITE")
+    return values
+
+
+def _text(text: application_pb2.ProbedText, field: str, classes: int, limits: RequestLimits) -> LabelledText:
+    given = check_input(text.input, f"{field}.input", limits)
+    check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
+    spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
+    labels = np.array([entry.label if entry.HasField("label") else NO_LABEL for entry in text.spans], dtype=np.int64)
+    if len(labels) and int(labels.max()) >= classes:
+        place = f"{field}.spans[{int(labels.argmax())}].label"
+        message = f"{place} is {labels.max()}; labels has {classes} entries, counted from 0, and unset means no class of them"
+        raise InvalidArgument(place, message, "LABEL_OUT_OF_RANGE")
+    return LabelledText(f"{field}.input", given, spans, labels)
+
+
+def render_application(plan: ApplicationPlan, results: Sequence[ProbeScores], model: LoadedModel) -> Response:
+    """Renders the answers in ascending order of layers."""
+    answers = plan.answers(results)
+    return Response(
+        uses=[Response.USE_CLASSIFIED if isinstance(use, range) else USES[use] for use in plan.uses],
+        labelled_spans=int((plan.labels != NO_LABEL).sum()),
+        layers=[_render_layer(layer, own) for layer, own in zip(plan.query.probes.layers, answers, strict=True)],
+        provenance=render_provenance(model),
+    )
+
+
+def _render_layer(layer: int, answers: LayerAnswers) -> application_pb2.LayerAnswers:
+    return application_pb2.LayerAnswers(
+        layer=layer,
+        classes=answers.classes.ravel().tolist(),
+        probabilities=answers.probabilities.ravel().tolist(),
+        correct=answers.correct,
+        loss=answers.loss,
+        confusions=[
+            application_pb2.ProbeConfusion(label=label, answer=answer, spans=spans)
+            for label, answer, spans in answers.confusions.tolist()
+        ],
+    )

@@ -1,0 +1,106 @@
+"""Kept probes on a model's states against numpy on transformers' own states, on every architecture and both runtimes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bertscope_service.analyses import probe_application
+from bertscope_service.analyses.observers.pooling import Pooling
+from bertscope_service.analyses.observers.probe_scores import LinearProbes
+from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery
+from bertscope_service.analyses.probes import LabelledText
+from bertscope_service.analyses.word_maps import Span
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+
+from tests.support.exports import load_exported
+from tests.support.reference import EDITS, Subject
+from tests.support.runner import run_rows
+from tests.support.subjects import on_three
+from tests.support.tiny import SENTENCES
+
+CLASSES, LAYERS = 3, (0, 2)
+
+
+def plan_of(subject: Subject, pooling: Pooling = Pooling.MEAN, scale: float = 1.0) -> ApplicationPlan:
+    generator = np.random.default_rng(3)
+    size = subject.encoder.shape.hidden_size
+    weights = (scale * generator.normal(size=(len(LAYERS), size, CLASSES))).astype(np.float32)
+    probes = LinearProbes(LAYERS, weights, generator.normal(size=(len(LAYERS), CLASSES)).astype(np.float32))
+    texts = [
+        LabelledText(
+            f"inputs[{index}].input",
+            (text, None),
+            [Span(0, 3, 0), Span(0, len(text), 0), Span(2, len(text) // 2, 0)],
+            np.array([index % CLASSES, NO_LABEL, 1]),
+        )
+        for index, text in enumerate(SENTENCES[:5])
+    ]
+    return ApplicationPlan(ApplicationQuery(texts, probes, pooling, CLASSES, truncate=True), subject.tokenizer)
+
+
+def check(subject: Subject, plan: ApplicationPlan, encoder: Encoder, batch: int, edits: str | None = None) -> None:
+    gates = None if edits is None else subject.gates(EDITS[edits])
+    found = plan.answers(run_rows(encoder, plan.rows, gates, batch=batch))
+    uses, runs = iter(plan.uses), []
+    for sequence, _ in plan.rows:
+        run = subject.reference.run([sequence]) if edits is None else subject.reference.run_edited(sequence, EDITS[edits])
+        runs += [([layer[0].double().numpy() for layer in run.hidden], next(uses)) for _ in range(3)]
+    runs = [(states, place) for states, place in runs if isinstance(place, range)]
+    assert len(runs) == len(plan.labels)
+    for index, (layer, own) in enumerate(zip(LAYERS, found, strict=True)):
+        vectors = np.stack([states[layer][list(place)].mean(axis=0) for states, place in runs])
+        scores = vectors @ plan.query.probes.weights[index].astype(np.float64) + plan.query.probes.biases[index]
+        logs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        np.testing.assert_allclose(own.probabilities, -np.sort(-np.exp(logs), axis=1), atol=2e-4)
+        np.testing.assert_allclose(np.take_along_axis(np.exp(logs), own.classes, axis=1), own.probabilities, atol=2e-4)
+        scored = plan.labels != NO_LABEL
+        gold, answers = plan.labels[scored], own.classes[scored, 0]
+        assert own.correct == (gold == answers).sum()
+        assert own.loss == pytest.approx(-logs[scored, gold].sum(), rel=1e-3)
+        confusion = np.zeros((CLASSES, CLASSES), np.int64)
+        np.add.at(confusion, (gold, answers), 1)
+        assert {(gold, answer): spans for gold, answer, spans in own.confusions.tolist()} == {
+            (int(gold), int(answer)): int(confusion[gold, answer]) for gold, answer in np.argwhere(confusion)
+        }
+
+
+def test_answers_are_those_of_the_states(subject: Subject, export_cache: Path) -> None:
+    plan = plan_of(subject)
+    for encoder, batch in ((subject.encoder, 5), (subject.encoder, 1), (load_exported(subject.folder, export_cache), 3)):
+        check(subject, plan, encoder, batch)
+
+
+@on_three
+def test_under_interventions(subject: Subject) -> None:
+    check(subject, plan_of(subject), subject.encoder, 5, "mixed")
+
+
+@on_three
+@pytest.mark.parametrize("pooling", [Pooling.MEAN, Pooling.FIRST, Pooling.LAST])
+def test_spans_are_the_same_alone_and_in_any_batch(subject: Subject, pooling: Pooling) -> None:
+    plan = plan_of(subject, pooling)
+    alone, together = (plan.answers(run_rows(subject.encoder, plan.rows, batch=batch)) for batch in (1, 5))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-5)
+        assert (one.correct, one.confusions.tolist()) == (other.correct, other.confusions.tolist())
+
+
+@on_three
+def test_numbers_that_are_not_finite_are_an_error(subject: Subject) -> None:
+    plan = plan_of(subject, scale=1e38)
+    with pytest.raises(InvalidArgument, match="weights are too large"):
+        plan.answers(run_rows(subject.encoder, plan.rows))
+    plan = plan_of(subject)
+    results = run_rows(subject.encoder, plan.rows)
+    object.__setattr__(results[1], "finite", False)
+    with pytest.raises(FailedPrecondition, match="hidden states are not finite"):
+        plan.answers(results)
+
+
+@on_three
+@pytest.mark.parametrize(("limit", "match"), [("MAX_ANSWERS", "lower top_k"), ("MAX_SPAN_PIECES", "fewer texts or spans")])
+def test_work_that_is_too_large_is_an_error(subject: Subject, limit: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_application, limit, 20)
+    with pytest.raises(InvalidArgument, match=match):
+        plan_of(subject)

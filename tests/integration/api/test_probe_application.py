@@ -1,0 +1,134 @@
+"""Probes that TrainProbe sends, kept in a file and applied by the client; and requests of ApplyProbe that are refused."""
+
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_probe_application_pb2 as application
+from bertscope.v1 import representation_probes_pb2 as probes
+
+from tests.integration.api.test_probes import CLASSES, LABELS
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.requests import some_probe, zeros
+
+
+def sentences(count: int, seed: int) -> list[bertscope.ProbeText]:
+    generator, found = np.random.default_rng(seed), []
+    for _ in range(count):
+        words = generator.choice(list(CLASSES), size=6).tolist()
+        ends = np.cumsum([len(word) + 1 for word in words]) - 1
+        labels = [(LABELS[CLASSES[word]], int(end) - len(word), int(end)) for word, end in zip(words, ends, strict=True)]
+        found.append(bertscope.ProbeText(" ".join(words), labels))
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(host: Host) -> Any:
+    with bertscope.Client(host.target) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def trained(client: bertscope.Client) -> bertscope.ProbeResult:
+    return client.train_probe(
+        sentences(40, 1), dev=sentences(10, 2), test=sentences(10, 3), weights=True, max_epochs=12, layers=[0, 2]
+    )
+
+
+def test_a_kept_probe_has_the_scores_of_the_training(
+    client: bertscope.Client, trained: bertscope.ProbeResult, tmp_path: Path
+) -> None:
+    bertscope.LinearProbe.of(trained).save(tmp_path / "probe")
+    probe = bertscope.load_probe(tmp_path / "probe")
+    assert (probe.labels, probe.layers, probe.pooling) == (trained.labels, (0, 2), "mean")
+    assert (probe.weights_digest, probe.hidden_size) == (trained.provenance.weights_digest, trained.hidden_size)
+    texts = sentences(10, 3)
+    heard: list[bertscope.TextsProgress] = []
+    found = client.apply_probe(probe, iter(texts), top_k=3, on_progress=heard.append)
+    assert found.scored_spans == len(found.spans) == 60
+    assert heard[-1].done == 10
+    for own in trained.layers:
+        assert found.accuracy(own.layer) == own.accuracy
+        assert found.loss(own.layer) == pytest.approx(own.loss, abs=1e-3)
+    np.testing.assert_array_equal(found.layer(trained.best_layer).confusion, trained.confusion)
+    np.testing.assert_allclose(found.layer(2).probabilities.sum(axis=1), 1, atol=1e-5)
+    parts = [client.apply_probe(probe, part, top_k=3) for part in (texts[:3], texts[3:])]
+    merged = bertscope.AppliedProbe.merge(parts)
+    np.testing.assert_array_equal(merged.layer(2).classes, found.layer(2).classes)
+    assert [own.correct for own in merged.layers] == [own.correct for own in found.layers]
+
+
+def test_labels_that_the_probe_has_not_seen_are_counted_apart(client: bertscope.Client, trained: bertscope.ProbeResult) -> None:
+    probe = bertscope.LinearProbe.of(trained, 0)
+    texts = [
+        bertscope.ProbeText("the cat  sat", [("noun", 4, 7), ("verb", 9, 12), ("noun", 7, 9)]),
+        bertscope.ProbeText("nothing here", []),
+        bertscope.UnlabelledText("a dog", [(2, 5)]),
+        bertscope.ProbeText("the cat " * 40, [("noun", 4, 7), ("noun", 316, 319)]),
+    ]
+    found = client.apply_probe(probe, texts, truncate=True)
+    assert found.unseen_labels == (("verb", 1),)
+    assert (found.scored_spans, found.empty_spans, found.truncated_spans) == (2, 1, 1)
+    assert [(span.text, span.words, span.label) for span in found.spans] == [
+        (0, "cat", "noun"), (0, "sat", "verb"), (2, "dog", None), (3, "cat", "noun")
+    ]  # fmt: skip
+    assert found.accuracy(0) == 1
+    assert found.rows()[2][:7] == (0, 2, 2, 5, 0, "dog", None)
+    with pytest.raises(bertscope.InvalidArgument, match="no text has a span"):
+        client.apply_probe(probe, [texts[1]])
+
+
+def test_a_model_with_other_weights_is_an_error_unless_allowed(
+    client: bertscope.Client, trained: bertscope.ProbeResult
+) -> None:
+    probe = bertscope.LinearProbe.of(trained, 2)
+    with pytest.raises(bertscope.FailedPrecondition) as error:
+        client.apply_probe(probe, sentences(1, 1), model="models/roberta")
+    assert error.value.reason == "OTHER_WEIGHTS"
+    found = client.apply_probe(probe, sentences(1, 1), model="models/roberta", any_weights=True)
+    assert len(found.spans) == 6
+
+
+CAT = application.ProbedText(
+    input={"text": "the cat"}, spans=[application.ProbedSpan(span=common_pb2.CharacterSpan(start=4, end=7), label=1)]
+)
+PROBE = some_probe(32)
+BAD = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
+BAD.weights.data = np.full((32, 2), np.nan, "<f4").tobytes()
+HALF = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
+HALF.biases.dtype = common_pb2.DATA_TYPE_FLOAT16
+HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2), output_biases=zeros(2))
+SHORT = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
+SHORT.biases.data = b"1234"
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("inputs", "NO_TEXT", {"inputs": []}),
+        ("inputs", "NO_SPAN", {"inputs": [application.ProbedText(input={"text": "the cat"})]}),
+        ("labels", "ONE_CLASS", {"labels": ["a"]}),
+        ("probes", "NO_PROBE", {"probes": []}),
+        ("probes[1]", "DUPLICATE", {"probes": [PROBE, PROBE]}),
+        ("probes[0]", "LAYER_OUT_OF_RANGE", {"probes": [some_probe(32, 99)]}),
+        ("probes[0].weights.shape", "PROBE_MISMATCH", {"probes": [some_probe(16)]}),
+        ("probes[0].weights.shape", "PROBE_MISMATCH", {"labels": ["a", "b", "c"]}),
+        ("probes[0].biases.dtype", "PROBE_MISMATCH", {"probes": [HALF]}),
+        ("probes[0].biases.data", "PROBE_MISMATCH", {"probes": [SHORT]}),
+        ("probes[0].weights", "PROBE_NOT_FINITE", {"probes": [BAD]}),
+        ("probes[0].output_weights", "PROBE_MISMATCH", {"probes": [HIDDEN]}),
+        ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 3}),
+        ("pooling", "UNKNOWN_POOLING", {"pooling": 9}),
+        ("inputs[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"labels": ["a", "b"], "inputs": [
+            application.ProbedText(input=CAT.input, spans=[application.ProbedSpan(span=CAT.spans[0].span, label=2)])]}),
+    ],
+)  # fmt: skip
+def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    usual = {"inputs": [CAT], "probes": [PROBE], "labels": ["a", "b"]}
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        host.representation.ApplyProbe(application.ApplyProbeRequest(**usual | fields), timeout=CALL_SECONDS)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
