@@ -11,9 +11,10 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probe_application_pb2 as application
 from bertscope.v1 import representation_probes_pb2 as probes
 
-from tests.integration.api.test_probes import CLASSES, LABELS
 from tests.support.harness import CALL_SECONDS, Host, refused
 from tests.support.requests import some_probe, zeros
+
+CLASSES = {"cat": "noun", "dog": "noun", "the": "article", "a": "article", "on": "preposition", "of": "preposition"}
 
 
 def sentences(count: int, seed: int) -> list[bertscope.ProbeText]:
@@ -21,7 +22,7 @@ def sentences(count: int, seed: int) -> list[bertscope.ProbeText]:
     for _ in range(count):
         words = generator.choice(list(CLASSES), size=6).tolist()
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
-        labels = [(LABELS[CLASSES[word]], int(end) - len(word), int(end)) for word, end in zip(words, ends, strict=True)]
+        labels = [(CLASSES[word], int(end) - len(word), int(end)) for word, end in zip(words, ends, strict=True)]
         found.append(bertscope.ProbeText(" ".join(words), labels))
     return found
 
