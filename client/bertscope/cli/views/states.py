@@ -34,6 +34,8 @@ def print_states(screen: Console, found: HiddenStates) -> None:
         screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
     layers, rows, *size = found.states.shape
     joined = f", {found.pooling} of their pieces" if found.pooling else ""
+    if found.pooling == "declared":
+        joined = ", joined as the model declares"
     what = "states" if found.quantity == "hidden" else found.quantity.replace("_", " ")
     shape = f"{what} {[layers, rows, *size]} {found.states.dtype.name}"
     screen.print(f"{plural(rows, found.unit)}{joined}; {shape}", style="dim")
