@@ -21,6 +21,9 @@ from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probe_application_pb2 as application
+from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.v1 import representation_states_pb2 as states
+from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -334,6 +337,60 @@ ALIKE = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+WORD_SPANS = [common_pb2.CharacterSpan(start=start, end=start + 3) for start in (0, 4, 8)]
+SENTENCES = mostly(st.just(common_pb2.TextInput(text="The cat sat")), st.builds(common_pb2.TextInput, text=TEXTS))
+STATES = st.builds(
+    states.ExtractHiddenStatesRequest,
+    model=mostly(st.just(""), MODELS),
+    inputs=some(SENTENCES, 1),
+    layers=mostly(st.sampled_from([[], [0, 4], [2]]), lists(NUMBERS)),
+    unit=mostly(st.integers(0, 4), ENUMS),
+    pooling=mostly(st.integers(0, 5), ENUMS),
+    spans=mostly(st.just([states.TextSpans(spans=WORD_SPANS)]), st.just([])),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    truncate=st.booleans(),
+)
+LABELLED_SPANS = [
+    st.builds(probes.LabelledSpan, span=mostly(st.just(span), SPANS), label=mostly(st.integers(0, 1), NUMBERS))
+    for span in WORD_SPANS
+]
+PROBED = some(st.builds(probes.ProbeText, input=SENTENCES, spans=st.tuples(*LABELLED_SPANS).map(list)))
+SHORT = {
+    "model": mostly(st.just(""), MODELS),
+    "layers": mostly(st.sampled_from([[], [0, 4], [2]]), lists(NUMBERS)),
+    "pooling": mostly(st.integers(0, 3), ENUMS),
+    "max_epochs": mostly(st.just(1), st.just(1001)),
+    "patience": mostly(st.integers(0, 2), st.just(1001)),
+    "seeds": mostly(st.integers(0, 2), st.just(11)),
+    "memory_bytes": mostly(st.none(), st.integers(0, 100_000)),
+    "interventions": mostly(st.just([]), INTERVENTIONS),
+}
+PROBINGS = st.builds(
+    probes.TrainProbeRequest,
+    train=PROBED,
+    dev=mostly(PROBED, st.just([])),
+    test=mostly(st.just([]), PROBED),
+    labels=mostly(st.just(["a", "b"]), lists(TEXTS)),
+    l2=mostly(st.none(), SCALES),
+    weights=st.booleans(),
+    hidden_units=mostly(st.integers(0, 4), NUMBERS),
+    mix=st.booleans(),
+    **SHORT,
+)
+TREE_WORDS = [
+    st.builds(structural.TreeWord, span=st.just(span), head=mostly(st.just(head), NUMBERS))
+    for span, head in zip(WORD_SPANS, (2, 3, 0), strict=True)
+]
+TREES = some(st.builds(structural.TreeText, input=SENTENCES, words=st.tuples(*TREE_WORDS).map(list)))
+STRUCTURES = st.builds(
+    structural.TrainStructuralProbeRequest,
+    quantity=mostly(st.integers(0, 2), ENUMS),
+    train=TREES,
+    dev=mostly(TREES, st.just([])),
+    test=mostly(st.just([]), TREES),
+    rank=mostly(st.integers(0, 4), NUMBERS),
+    **SHORT,
+)
 LENSES = st.builds(
     lens.ReadLayersRequest,
     model=mostly(st.just(""), MODELS),
@@ -633,6 +690,9 @@ RICH = {
     "CompareAttention": COMPARISONS,
     "DescribeGeometry": GEOMETRIES,
     "CompareRepresentations": ALIKE,
+    "ExtractHiddenStates": STATES,
+    "TrainProbe": PROBINGS,
+    "TrainStructuralProbe": STRUCTURES,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
     "ApplyProbe": APPLIED,
