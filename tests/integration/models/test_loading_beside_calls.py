@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import grpc
@@ -21,6 +22,8 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_geometry_pb2 as geometry
+from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray
 
@@ -214,6 +217,33 @@ def alike(host: Host, name: str) -> Values:
     return shared / np.sqrt(np.outer(found.own, found.other))
 
 
+def read(host: Host, name: str) -> Values:
+    inputs = [lens.LensInput(text=text) for text in TEXTS]
+    found = host.representation.ReadLayers(lens.ReadLayersRequest(model=f"models/{name}", inputs=inputs), timeout=SECONDS)
+    layers = [layer for text in found.results for position in text.positions for layer in position.layers]
+    return np.array([[layer.entropy, layer.divergence, layer.top[0].log_probability] for layer in layers])
+
+
+def attributed(host: Host, name: str) -> Values:
+    inputs = [lens.AttributedInput(text=text, answer="a", other_answer="the") for text in TEXTS]
+    request = lens.AttributeLogitsRequest(model=f"models/{name}", inputs=inputs)
+    found = host.representation.AttributeLogits(request, timeout=SECONDS).results
+    return np.array([[one.difference, one.embeddings, *one.feed_forward, *matrix(one.heads).ravel()] for one in found])
+
+
+def probed(host: Host, name: str) -> Values:
+    """Probes of one epoch: whether a word of a text is its first."""
+    texts = []
+    for text in SENTENCES[:4]:
+        ends = [end for end, letter in enumerate(f"{text} ") if letter == " "]
+        spans = [common.CharacterSpan(start=begin + 1, end=end) for begin, end in pairwise([-1, *ends])]
+        labelled = [probes.LabelledSpan(span=span, label=int(index > 0)) for index, span in enumerate(spans)]
+        texts.append(probes.ProbeText(input=text_input(text), spans=labelled))
+    request = probes.TrainProbeRequest(model=f"models/{name}", train=texts, dev=texts, labels=["first", "other"], max_epochs=1)
+    (report,) = (event.report for event in host.representation.TrainProbe(request, timeout=SECONDS) if event.HasField("report"))
+    return np.array([[run.dev.loss for run in (*layer.task, *layer.control)] for layer in report.layers])
+
+
 QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
     "facts": known,
@@ -228,6 +258,9 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "compared": compared,
     "located": located,
     "alike": alike,
+    "read": read,
+    "attributed": attributed,
+    "probed": probed,
 }
 
 
