@@ -148,6 +148,7 @@ from bertscope.representations.probe_application import UnlabelledText
 from bertscope.representations.probe_files import SpanTexts, read_probe_texts, read_span_texts
 from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
+from bertscope.representations.retrieval import RetrievedSentences
 from bertscope.representations.state_files import WrittenStates, write_states
 from bertscope.representations.states import HiddenStates, StatesInput
 from bertscope.representations.structural_probes import (
@@ -301,6 +302,7 @@ __all__ = [
     "RepresentationComparison",
     "ResourceExhausted",
     "Retries",
+    "RetrievedSentences",
     "RowsProgress",
     "Runtime",
     "RuntimeChoice",

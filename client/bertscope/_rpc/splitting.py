@@ -219,14 +219,15 @@ class Parts(Generic[Item]):
         self._again.extendleft(reversed([*parts]))
 
 
-def located(error: BertscopeError, numbers: Sequence[int]) -> BertscopeError:
-    """Returns the error of one call, its texts named by their index in the whole list."""
-    if not numbers or (numbers[0] == 0 and numbers[-1] == len(numbers) - 1):
+def located(error: BertscopeError, numbers: Sequence[int], field: str | None = None) -> BertscopeError:
+    """Returns the error of one call, its texts named by their index in the whole list, and by `field` if the list has a name
+    of its own."""
+    if field is None and (not numbers or (numbers[0] == 0 and numbers[-1] == len(numbers) - 1)):
         return error
 
     def place(found: re.Match[str]) -> str:
         index = int(found[2])
-        return f"{found[1]}[{numbers[index]}]" if index < len(numbers) else found[0]
+        return f"{field or found[1]}[{numbers[index]}]" if index < len(numbers) else found[0]
 
     violations, message = [], error.message
     for violation in error.field_violations:

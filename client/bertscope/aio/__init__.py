@@ -11,6 +11,7 @@ from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.facts import AsyncFactCalls
 from bertscope.aio.geometry import AsyncGeometryCalls
 from bertscope.aio.health import AsyncHealthCalls
+from bertscope.aio.languages import AsyncLanguageCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.representation_probe_application import AsyncProbeApplicationCalls
@@ -31,6 +32,7 @@ class AsyncClient(
     AsyncGeometryCalls,
     AsyncLensCalls,
     AsyncWordStatesCalls,
+    AsyncLanguageCalls,
     AsyncProbeCalls,
     AsyncStructuralProbeCalls,
     AsyncProbeApplicationCalls,

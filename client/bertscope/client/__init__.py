@@ -12,6 +12,7 @@ from bertscope.client.compression import CompressionCalls
 from bertscope.client.facts import FactCalls
 from bertscope.client.geometry import GeometryCalls
 from bertscope.client.health import HealthCalls
+from bertscope.client.languages import LanguageCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
 from bertscope.client.representation_probe_application import ProbeApplicationCalls
@@ -32,6 +33,7 @@ class Client(
     GeometryCalls,
     LensCalls,
     WordStatesCalls,
+    LanguageCalls,
     ProbeCalls,
     StructuralProbeCalls,
     ProbeApplicationCalls,
