@@ -100,7 +100,7 @@ def test_a_shift_between_languages_goes_with_the_means_and_a_tie_is_a_miss(monke
     monkeypatch.setattr(retrieval, "CELLS", 7)  # Several parts.
     generator = np.random.default_rng(0)
     sources = generator.normal(size=(6, 3))
-    shifted = sources + [50.0, 0, 0]
+    shifted = sources + np.array([50.0, 0, 0])
     centred = sources - sources.mean(axis=0), shifted - shifted.mean(axis=0)
     answers, ranks, ties = retrieval.nearest(*centred)
     assert (answers.tolist(), ranks.tolist(), int(ties)) == ([*range(6)], [1] * 6, 0)
