@@ -136,6 +136,14 @@ from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
+from bertscope.representations.alignment import (
+    AlignedWords,
+    AlignmentScores,
+    GoldAlignment,
+    WordAlignment,
+    WordLink,
+    score_alignments,
+)
 from bertscope.representations.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
 from bertscope.representations.comparison import RepresentationComparison
@@ -175,6 +183,8 @@ __all__ = [
     "PROMPTS",
     "TEXTS",
     "Agreement",
+    "AlignedWords",
+    "AlignmentScores",
     "AlreadyExists",
     "AppliedLayer",
     "AppliedProbe",
@@ -229,6 +239,7 @@ __all__ = [
     "FilledTexts",
     "Filling",
     "GeometryDescription",
+    "GoldAlignment",
     "Greedy",
     "GroupAccuracy",
     "GroupDifference",
@@ -348,6 +359,8 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "UnlabelledText",
+    "WordAlignment",
+    "WordLink",
     "WordNeighbours",
     "WordVariance",
     "WrittenItems",
@@ -419,6 +432,7 @@ __all__ = [
     "save_sweep",
     "save_trees",
     "scale",
+    "score_alignments",
     "uniform",
     "weight_only",
     "write_items",

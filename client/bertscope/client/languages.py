@@ -1,10 +1,11 @@
 # Generated from bertscope/aio/languages.py. Do not edit: change that file, and run `make client`.
-"""Calls that compare languages by their hidden states: `retrieve_sentences`."""
+"""Calls that compare languages by their hidden states: `retrieve_sentences`, `align_words`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import SupportsIndex
 
 from bertscope import _validation
 from bertscope._messages import Numbers
@@ -13,6 +14,14 @@ from bertscope._rpc.threads import computed
 from bertscope.client.representation_states import StatesCalls
 from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
 from bertscope.models import Model
+from bertscope.representations.alignment import (
+    METHODS,
+    AlignedWords,
+    AlignmentMethod,
+    WordAlignment,
+    links_of,
+    marked_pairs,
+)
 from bertscope.representations.retrieval import (
     POOLINGS,
     RetrievedSentences,
@@ -113,3 +122,58 @@ class LanguageCalls(StatesCalls):
                 truncated_texts=sum(len(cut.intersection(kept)) for cut in truncated),
             )
         )
+
+    def align_words(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        layer: SupportsIndex,
+        model: str | Model | None = None,
+        method: AlignmentMethod = "argmax",
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AlignedWords:
+        """Links the words of each sentence and its translation by the cosine of their states (Jalili Sabet et al. 2020).
+
+        Words are what blanks separate; a word's state is the mean of its pieces' at `layer`: 0 is the embeddings, k the output
+        of layer k - 1. "argmax" links two words that are each other's nearest; "itermax" does so again among those that are
+        left, and so finds more links, some of several words to one. The client holds the states of one pair at a time.
+
+        A pair of which the server rejects a text (too long) is an error that names `pairs[k]`, unless `on_rejected` takes k and
+        the error: then it is left out. Raises InvalidArgument for a sentence without a word.
+        """
+        texts = marked_pairs(pairs)
+        chosen, number = _validation.choice("method", method, METHODS), _validation.uint32("layer", layer)
+        places = [index // 2 for index in range(len(texts))]
+        left_out: set[int] = set()
+
+        def leave_out(index: int, error: InvalidArgument) -> None:
+            if places[index] not in left_out and on_rejected is not None:
+                left_out.add(places[index])
+                located(error, places, "pairs")
+                on_rejected(places[index], error)
+
+        states = self.extract_hidden_states(
+            texts,
+            model=model,
+            layers=number,
+            unit="span",
+            on_rejected=None if on_rejected is None else leave_out,
+            timeout=timeout,
+        )
+        found: list[WordAlignment] = []
+        source: HiddenStates | None = None
+        try:
+            with closing(states):
+                for text in states:
+                    place = places[text.input_index]
+                    if text.input_index % 2 == 0:
+                        source = text
+                    elif source is not None and source.input_index == text.input_index - 1:
+                        one, other = (tuple(token.text for token in side.tokens) for side in (source, text))
+                        links = links_of(source.states[0], text.states[0], chosen)
+                        found.append(WordAlignment(place, one, other, links, number, chosen, text.provenance))
+        except BertscopeError as error:
+            located(error, places, "pairs")
+            raise
+        return AlignedWords(found)
