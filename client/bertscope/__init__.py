@@ -146,6 +146,7 @@ from bertscope.representations.alignment import (
 )
 from bertscope.representations.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
 from bertscope.representations.attribution import LogitAttribution, LogitAttributions
+from bertscope.representations.code_length import CodeLengthProgress, CodeLengths, LayerCode
 from bertscope.representations.comparison import RepresentationComparison
 from bertscope.representations.geometry import GeometryDescription
 from bertscope.representations.kept_probes import LinearProbe, load_probe
@@ -206,6 +207,8 @@ __all__ = [
     "ClassifiedTexts",
     "Client",
     "ClozePrompts",
+    "CodeLengthProgress",
+    "CodeLengths",
     "ComparedSet",
     "CompressionProgress",
     "ConlluLabel",
@@ -260,6 +263,7 @@ __all__ = [
     "ItemKind",
     "LabelPrediction",
     "LabelledTexts",
+    "LayerCode",
     "LayerMix",
     "LayerProbe",
     "LayerReading",

@@ -7,6 +7,7 @@ from bertscope.aio.attention_trees import AsyncAttentionTreeCalls
 from bertscope.aio.benchmark import AsyncBenchmarkCalls
 from bertscope.aio.classification import AsyncClassificationCalls
 from bertscope.aio.cloze import AsyncClozeCalls
+from bertscope.aio.code_length import AsyncCodeLengthCalls
 from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.facts import AsyncFactCalls
 from bertscope.aio.geometry import AsyncGeometryCalls
@@ -15,7 +16,6 @@ from bertscope.aio.languages import AsyncLanguageCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.representation_probe_application import AsyncProbeApplicationCalls
-from bertscope.aio.representation_probes import AsyncProbeCalls
 from bertscope.aio.representation_structural_probes import AsyncStructuralProbeCalls
 from bertscope.aio.scores import AsyncScoreCalls
 from bertscope.aio.word_states import AsyncWordStatesCalls
@@ -33,7 +33,7 @@ class AsyncClient(
     AsyncLensCalls,
     AsyncWordStatesCalls,
     AsyncLanguageCalls,
-    AsyncProbeCalls,
+    AsyncCodeLengthCalls,
     AsyncStructuralProbeCalls,
     AsyncProbeApplicationCalls,
     AsyncClassificationCalls,

@@ -14,6 +14,7 @@ from bertscope.cli.commands import (
     benchmark,
     cka,
     classify,
+    code_length,
     compress,
     facts,
     fill,
@@ -52,6 +53,7 @@ app.command("geometry")(geometry.geometry)
 app.command("cka")(cka.cka)
 app.command("lens")(lens.lens)
 app.command("probe")(probe.probe)
+app.command("code-length")(code_length.code_length)
 app.command("structural-probe")(structural_probe.structural_probe)
 app.command("apply-probe")(apply_probe.apply_probe)
 app.command("classify")(classify.classify)

@@ -8,6 +8,7 @@ from bertscope.client.attention_trees import AttentionTreeCalls
 from bertscope.client.benchmark import BenchmarkCalls
 from bertscope.client.classification import ClassificationCalls
 from bertscope.client.cloze import ClozeCalls
+from bertscope.client.code_length import CodeLengthCalls
 from bertscope.client.compression import CompressionCalls
 from bertscope.client.facts import FactCalls
 from bertscope.client.geometry import GeometryCalls
@@ -16,7 +17,6 @@ from bertscope.client.languages import LanguageCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
 from bertscope.client.representation_probe_application import ProbeApplicationCalls
-from bertscope.client.representation_probes import ProbeCalls
 from bertscope.client.representation_structural_probes import StructuralProbeCalls
 from bertscope.client.scores import ScoreCalls
 from bertscope.client.word_states import WordStatesCalls
@@ -34,7 +34,7 @@ class Client(
     LensCalls,
     WordStatesCalls,
     LanguageCalls,
-    ProbeCalls,
+    CodeLengthCalls,
     StructuralProbeCalls,
     ProbeApplicationCalls,
     ClassificationCalls,

@@ -96,6 +96,8 @@ def _layer(layer: LayerProbes, spans: int, part: str) -> LayerProbe:
         dev_loss=layer.task[0].dev.loss,
         spread=(min(shares), max(shares)),
         best_epochs=tuple(run.best_epoch for run in layer.task),
+        control_dev_loss=layer.control[0].dev.loss,
+        control_loss=float(np.mean([score.loss for score in control])),
         gradient=max((run.gradient for run in layer.task if run.HasField("gradient")), default=None),
     )
 

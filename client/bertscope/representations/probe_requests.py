@@ -45,7 +45,7 @@ def train_probe_request(
     reference_texts: str | Iterable[str],
 ) -> TrainProbeRequest:
     """Returns the request of TrainProbe. Raises InvalidArgument for what can't be sent."""
-    parts = {name: _listed(name, texts) for name, texts in (("train", train), ("dev", dev), ("test", test))}
+    parts = {name: listed(name, texts) for name, texts in (("train", train), ("dev", dev), ("test", test))}
     if not parts["train"]:
         raise invalid_argument("train", "is empty; give texts to train on")
     names = (
@@ -76,7 +76,7 @@ def train_probe_request(
     return request
 
 
-def _listed(name: str, texts: Texts) -> Sequence[ProbeText]:
+def listed(name: str, texts: Texts) -> Sequence[ProbeText]:
     given = [texts] if isinstance(texts, ProbeText) else list(_validation.many(name, texts, "ProbeTexts"))
     found = []
     for index, text in enumerate(given):

@@ -88,6 +88,10 @@ class LayerProbe:
     """The least and the largest accuracy of a seed."""
     best_epochs: tuple[int, ...]
     """The epoch of each seed whose weights were kept, from 1."""
+    control_loss: float
+    """Mean cross-entropy of the control task, nats."""
+    control_dev_loss: float
+    """The same on the dev spans, of the first seed."""
     gradient: float | None
     """With ending="minimum", the largest absolute partial derivative at these weights, of the seed that has the largest: above
     0.0001 if `max_epochs` ended training."""
