@@ -20,8 +20,6 @@ from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
 
-pytestmark = pytest.mark.every_architecture
-
 TEXTS = (
     "Paris is the [MASK] of France.",
     "[MASK] is a city.",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tests.support.compressed import made
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject
-from tests.support.subjects import on_three
+from tests.support.subjects import on_bert_first, on_three
 from tests.support.tiny import SENTENCES
 
 INPUTS = (
@@ -93,6 +93,7 @@ def test_states_equal_those_of_transformers_to_the_bit(
     subject.reference.model.set_attn_implementation("eager")
 
 
+@on_bert_first
 def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, export_cache: Path) -> None:
     texts = plan_of(subject).texts
     for encoder in (subject.encoder, subject.load(pack=True), load_exported(subject.folder, export_cache)):
