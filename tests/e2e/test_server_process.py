@@ -92,6 +92,7 @@ def test_the_embedded_model_is_the_default(embedded: Process) -> None:
     assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
 
 
+@pytest.mark.slow
 def test_the_attention_of_a_long_text_arrives_whole(embedded: Process) -> None:
     sizes = dict.fromkeys(range(2), 0)
     for response in long_stream(embedded):
@@ -187,6 +188,7 @@ def test_main_leaves_the_process_that_called_it_alone(tmp_path: Path) -> None:
     assert output.read_text().splitlines()[-2:] == ["bertscope serve: the server has no folder /nowhere/at/all", "1 []"]
 
 
+@pytest.mark.slow
 def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_runs(
     launch: Callable[..., Process], tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ async def test_memory_and_batches_change_no_number(
     check(await sweep(run), expected(mode))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", THREE, indirect=True)
 @pytest.mark.parametrize("mode", [Mode.ZERO, Mode.MEAN], ids=lambda mode: mode.value)
 async def test_other_callers_change_no_number(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
@@ -191,6 +192,7 @@ async def test_classifiers(labelled: Hosted, turn: int) -> None:
     assert 0 < sum(values[1].sum() for values in found.values()) < len(found) * objective.items
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", THREE, indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_divergences(hosted: Hosted, based: bool) -> None:
@@ -262,6 +264,7 @@ def twelve(tmp_path_factory: pytest.TempPathFactory) -> TorchEncoder:
     return TorchEncoder.load(Path(folder), "bert", device=torch.device("cpu"), precision="fp32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["everything", "one"])
 async def test_layer_passes_of_bert_base(twelve: TorchEncoder, masked_lm: Callable[[str], Hosted], memory: str) -> None:
     """936 of 1,728 for the heads, 12 for the baseline, 11 for the states; without memory each layer's states begin anew."""

@@ -233,6 +233,7 @@ async def settled(done: Callable[[], bool]) -> None:
     pytest.fail("something is still held")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["finished", "left"])
 async def test_an_unloaded_encoder_is_gone_after_a_sweep(masked_lm: Callable[[str], Hosted], end: str) -> None:
     """Though the engine that ran it goes on."""

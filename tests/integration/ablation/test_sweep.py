@@ -143,6 +143,7 @@ GREEDY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classifies", [False, True], ids=["masked-lm", "classifier"])
 @pytest.mark.parametrize("name", GREEDY)
 async def test_curves(

@@ -123,6 +123,7 @@ def check(plan: ComparisonPlan, found: Comparison, maps: Iterator[tuple[NDArray[
         np.testing.assert_allclose(sums.sums, np.sum(having, axis=0), rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_models_differ_as_their_maps_do(subject: Subject, tmp_path: Path) -> None:
     other = other_weights(subject, tmp_path / "other")
     plan = ComparisonPlan(QUERY, side(subject, "models/one"), side(other, "models/other"))

@@ -75,6 +75,7 @@ def expected_of(definition: Definition, blank: Blanks, decoding: Decoding) -> li
     return definition.greedy(blank.sequence, blank.positions, TOP_K, confident=decoding is Decoding.CONFIDENCE_FIRST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoding", Decoding)
 def test_fillings_are_those_of_the_definition(subject: Subject, decoding: Decoding, export_cache: Path) -> None:
     """In batches of padded rows and alone, by PyTorch and by ONNX Runtime."""
@@ -91,6 +92,7 @@ def test_fillings_are_those_of_the_definition(subject: Subject, decoding: Decodi
             check(definition, blank, fillings, scores)
 
 
+@pytest.mark.slow
 @on_three
 def test_a_wide_beam_finds_the_likeliest_of_all_fillings(subject: Subject) -> None:
     """One that keeps the whole vocabulary is an exhaustive search over both masks."""

@@ -100,6 +100,7 @@ def test_interventions(subject: Subject, name: str) -> None:
     assert score.logs == pytest.approx(loop.logs(text, pair, Scoring.WITHIN_WORD, edits), abs=1e-4)
 
 
+@pytest.mark.slow
 @on_bert_first
 @pytest.mark.parametrize("scoring", Scoring)
 def test_a_text_scores_the_same_alone_and_in_any_batch(subject: Subject, scoring: Scoring) -> None:

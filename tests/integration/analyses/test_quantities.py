@@ -191,6 +191,7 @@ def test_a_rollout_needs_the_layers_below(subject: Subject) -> None:
     np.testing.assert_allclose(only[0].numpy(), whole[last], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @on_bert_first
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_graphs_give_the_same(subject: Subject, definitions: Definitions, onnx: OnnxEncoder, quantity: Quantity) -> None:

@@ -102,6 +102,7 @@ def test_sums_are_their_definition(subject: Subject, export_cache: Path) -> None
         np.testing.assert_allclose(np.diag(found.shared), found.own, rtol=1e-12)
 
 
+@pytest.mark.slow
 @on_three
 def test_two_hundred_texts_in_small_groups(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     shuffled, words = random.Random(3), sorted({word for text in SENTENCES for word in text.split()})

@@ -118,6 +118,7 @@ def test_layers_of_texts_that_share_a_batch_may_differ(subject: Subject) -> None
             assert_near(step.values[order], expected(subject.reference, text))
 
 
+@pytest.mark.slow
 @on_three
 def test_interventions_change_the_states_above_them(subject: Subject, export_cache: Path) -> None:
     text = plan_of(subject).texts[1]

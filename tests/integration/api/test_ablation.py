@@ -359,6 +359,7 @@ def batching_otherwise(loop: LoopThread, folders: dict[str, Path]) -> Iterator[l
         yield [smaller, larger]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_less_memory_and_other_batches_change_no_number(lab: Host, batching_otherwise: list[Host], name: str) -> None:
     model, objective, _ = CASES[name]
@@ -531,6 +532,7 @@ def test_sweeps_ranks_and_cloze_calls_at_once_give_what_they_give_alone(lab: Hos
 RANKABLE = ["masked-lm", "masked-lm roberta", "cloze", "labelled", "labelled distilbert"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RANKABLE)
 @pytest.mark.parametrize("base", [{}, {(0, 1): (SCALE, 0.5), (2, 0): (ZERO, 1.0), (1, 3): (MEAN, 1.0)}], ids=["", "changed"])
 def test_gradients_are_those_of_scaling_each_head_a_little(

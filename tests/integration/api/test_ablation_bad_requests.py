@@ -522,6 +522,7 @@ def test_pairs_of_too_much_work(lab: Host, monkeypatch: pytest.MonkeyPatch) -> N
     check(failures[0], "objective.minimal_pairs.pairs", "TOO_MUCH_WORK", "send fewer or shorter ones")
 
 
+@pytest.mark.slow
 def test_as_many_items_as_promised_are_taken(lab: Host) -> None:
     # Ten thousand items take seconds on a quiet machine, and much longer on a busy one.
     found = sweep(lab, 5 * CALL_SECONDS, objective=divergence(["[MASK]"] * (MANY - 1)), sets=[head_set(((3, (0,)),))])

@@ -223,6 +223,7 @@ def check_prefix(received: list[ablation.SweepHeadsResponse], whole: Sweep) -> N
 # Slow readers, full queues, others
 
 
+@pytest.mark.slow
 def test_a_reader_who_does_not_read_pauses_the_sweep_and_still_gets_everything(
     small: Host, check_alive: Callable[[Host], None]
 ) -> None:
@@ -301,6 +302,7 @@ def test_cloze_calls_go_before_the_rows_of_a_sweep(small: Host) -> None:
         assert len(Sweep(list(call)).effects) == 40
 
 
+@pytest.mark.slow
 def test_two_clients_that_sweep_share_the_worker(small: Host) -> None:
     """Neither waits for the other's end."""
     sets = many_sets(400)

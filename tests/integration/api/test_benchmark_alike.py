@@ -23,16 +23,13 @@ from bertscope_service.observability.machine import LoadMeter
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused, wait_until
 from tests.support.tiny import SENTENCES
 
-pytestmark = pytest.mark.slow
-"""Its models are exported for ONNX Runtime, which takes half a minute."""
-
 LOAD_SECONDS = 240.0
 BRIEF = {"min_runs": 3, "min_seconds": 0.0, "lengths": [8], "batch_sizes": [1]}
 FP32, BF16, INT8 = common.PRECISION_FLOAT32, common.PRECISION_BFLOAT16, common.PRECISION_INT8
 TORCH, ONNX = common.RUNTIME_TORCH, common.RUNTIME_ONNX
 Step = compression.CompressionStep
 
-pytestmark = pytest.mark.timeout(300)  # five models are loaded and exported before the first test
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # five models are loaded and exported before the first test
 
 
 @pytest.fixture(autouse=True)

@@ -208,6 +208,7 @@ def test_a_model_without_a_head_can_not_score(host: Host) -> None:
     assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
 
 
+@pytest.mark.slow
 def test_masks_are_filled_beside_a_long_scoring(launch: Callable[..., Host]) -> None:
     """A query of masks needs the batch that runs, its own, and at most one that bulk rows get for their patience. Neither
     changes the other's answer."""

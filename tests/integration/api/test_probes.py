@@ -185,6 +185,7 @@ def noisy(count: int, seed: int) -> list[probes.ProbeText]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l2", [1.0, 30.0])
 def test_probes_at_the_minimum_are_those_of_scikit_learn(host: Host, l2: float) -> None:
     train_part, test_part = noisy(100, 1), noisy(80, 3)

@@ -35,6 +35,7 @@ def ask(*systems: str, **more: object) -> benchmark.BenchmarkStudiesRequest:
     return benchmark.BenchmarkStudiesRequest(systems=systems, **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_row_for_each_system_beside_what_was_published(host: Host, stub: benchmark_pb2_grpc.BenchmarkServiceStub) -> None:
     names = ("BERT-48", "WaLDORf (Tian 2019)", "BiLSTM-soft")
     replies = list(stub.BenchmarkStudies(ask(*names), timeout=CALL_SECONDS))

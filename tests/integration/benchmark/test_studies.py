@@ -184,6 +184,7 @@ def stand_in(name: str, shape: Transformer | Recurrent, steps: Sequence[Step], r
     return built
 
 
+@pytest.mark.slow
 def test_what_onnx_can_not_run_is_run_by_torch_beside_a_baseline_of_torch() -> None:
     lstm, tokens = Recipe(Recurrent(100, 12, 5, 9, 2)), Recipe(BASE, (EliminateTokens((0.5, 0.5)),))
     systems = [system("Small", Recipe(SMALL)), system("Lstm", lstm), system("Small again", Recipe(SMALL))]
@@ -194,6 +195,7 @@ def test_what_onnx_can_not_run_is_run_by_torch_beside_a_baseline_of_torch() -> N
     assert "run by torch" in BUILDER.build("Lstm", lstm.shape, (), "onnx", lambda: None).description
 
 
+@pytest.mark.slow
 def test_auto_means_that_the_faster_library_runs_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies_module, "BRIEF_SECONDS", 0.02)
     systems = [system("None", None, "nobody knows how"), system("Small", Recipe(SMALL)), system("Other", Recipe(BASE))]

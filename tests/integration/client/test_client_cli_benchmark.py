@@ -113,6 +113,7 @@ def test_how_the_models_run_is_asked_for(command, server, texts):
     assert "--runtime and --as-loaded exclude each other" in err
 
 
+@pytest.mark.slow
 def test_a_report_goes_into_files_and_a_figure(command, texts, tmp_path):
     files = [tmp_path / f"report{suffix}" for suffix in (".md", ".csv", ".json", ".jsonl")]
     figure = tmp_path / "report.svg"

@@ -27,6 +27,7 @@ def texts(label: Any, count: int = 240) -> list[bertscope.ProbeText]:
     return found
 
 
+@pytest.mark.slow
 def test_random_labels_take_the_uniform_code(host: Host) -> None:
     """Within 2 %."""
     given = texts(lambda word, draw: draw.choice("abcd"), 600)
@@ -36,6 +37,7 @@ def test_random_labels_take_the_uniform_code(host: Host) -> None:
     assert [one.bits for one in found.layers] == pytest.approx([found.uniform_bits] * 2, rel=0.02)
 
 
+@pytest.mark.slow
 def test_labels_that_states_hold_are_short(host: Host) -> None:
     told: list[bertscope.CodeLengthProgress] = []
     given = texts(lambda word, draw: word)
@@ -49,6 +51,7 @@ def test_labels_that_states_hold_are_short(host: Host) -> None:
     assert found.to_pandas().columns.tolist() == ["layer", "bits", "compression", "control_bits", "control_compression"]
 
 
+@pytest.mark.slow
 def test_the_code_is_that_of_its_definition(host: Host) -> None:
     """The sum of what the probes of each part give, one training at a time."""
     given, dev = texts(lambda word, draw: word), texts(lambda word, draw: word, 20)

@@ -159,6 +159,7 @@ def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, 
     assert "http" not in text.replace("http-equiv", "")
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_with_its_rows(host: Host, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, kept = folder / "page.html", folder / "rows"
     words = (folder / "mine.toml", "--data", folder, "--model", "bert", "--output", page, "--rows", kept)

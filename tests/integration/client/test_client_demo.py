@@ -106,6 +106,7 @@ def test_a_server_that_does_not_start_is_one_line(demo):
     assert err == "bertscope: the server ended with exit code 3: no such model: nowhere\n"
 
 
+@pytest.mark.slow
 def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
     process, pid_file = demo("stopped.wait()", "--timeout", "1")
     _, err = process.communicate(timeout=60)
@@ -114,6 +115,7 @@ def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
     assert not pid_file.exists() or gone(pid_file)
 
 
+@pytest.mark.slow
 def test_a_server_that_never_serves_is_given_up_and_stopped(demo, server):
     server.health.set("", 2)
     port = int(server.target.split(":")[1])
@@ -124,6 +126,7 @@ def test_a_server_that_never_serves_is_given_up_and_stopped(demo, server):
     assert gone(pid_file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_demo_stops_the_server(demo, tmp_path, sent, code):
     fifo = tmp_path / "fifo"

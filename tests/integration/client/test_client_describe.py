@@ -191,6 +191,7 @@ def test_the_command_writes_a_row_for_each_head(command: Any, tmp_path: Path, su
     assert rows[0]["entropy_error"] in ("", None) or np.isnan(rows[0]["entropy_error"])  # of a single text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("picture", ["patterns", "statistics", "clusters"])
 def test_the_command_draws(command: Any, server: FakeServer, tmp_path: Path, picture: str) -> None:
     path = tmp_path / "figure.svg"

@@ -74,6 +74,7 @@ def after(number: int, event: Callable[[grpc.ServicerContext], None]) -> Callabl
     return judge
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_an_error_ended_it(
     command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, output: Path, whole: bytes
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_run_goes_on_where_an_error_ended_it(
     assert sorted(each.name for each in output.parent.iterdir()) == sorted({texts.name, output.name, f"whole{output.suffix}"})
 
 
+@pytest.mark.slow
 def test_a_drained_server_costs_no_row(
     command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, output: Path, whole: bytes
 ) -> None:
@@ -118,6 +120,7 @@ def test_patience_says_how_long_a_server_is_waited_for(
     assert (code, out) == (1, "") and err.startswith("bertscope: busy; ") and err.endswith("with --resume goes on\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")]
 )
@@ -268,6 +271,7 @@ def two() -> Iterator[tuple[FakeServer, FakeServer]]:
         host.stop(grace=None).wait()
 
 
+@pytest.mark.slow
 def test_two_addresses_share_the_work(
     command: Command, two: tuple[FakeServer, FakeServer], texts: Path, output: Path, whole: bytes
 ) -> None:

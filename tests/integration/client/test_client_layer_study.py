@@ -28,6 +28,7 @@ def study(host: Host, data: Path, page: Path, *more: str) -> int:
     )
 
 
+@pytest.mark.slow
 def test_all_questions_are_answered(host: Host, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
     assert study(host, data, page) == 0

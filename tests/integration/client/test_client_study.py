@@ -45,6 +45,7 @@ def study(capsys: pytest.CaptureFixture[str], host: Host, *arguments: Any) -> tu
     return code, captured.out, captured.err
 
 
+@pytest.mark.slow
 def test_a_masked_lm_answers_all_sections(copies: Host, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
     code, out, err = study(capsys, copies, "--model", "bert", "--fine-tuned", "copy", "--data", data, "--output", page)
@@ -66,6 +67,7 @@ def test_a_masked_lm_answers_all_sections(copies: Host, data: Path, tmp_path: Pa
     assert re.findall(r"(?:src|href)=\"(?!data:|#)", text) == []
 
 
+@pytest.mark.slow
 def test_a_classifier_is_measured_on_the_file_with_its_labels(
     classifier: Host, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -233,6 +233,7 @@ def command(server, capsys, monkeypatch, tmp_path):
     return run_command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json"])
 def test_what_came_is_written_under_a_name_that_says_so(command, server, tmp_path, ending):
     assert command("--output", f"whole.{ending}")[0] == 0

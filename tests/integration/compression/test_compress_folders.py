@@ -246,6 +246,7 @@ def test_tokens_follow_layers(bert: Path, tmp_path: Path) -> None:
     assert written[0]["bertscope_kept_shares"] == [0.75, 0.25]
 
 
+@pytest.mark.slow
 def test_export_after_other_steps(bert: Path, tmp_path: Path) -> None:
     """Graphs, tokenizer and config of the changed model, no checkpoint beside them, and a umask other than the exporter's."""
     target = made_under(0o027, bert, tmp_path / "made", OnnxExport(), ReduceVocabulary(SENTENCES[:2]), KeepLayers((3,)))

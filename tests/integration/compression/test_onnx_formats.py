@@ -44,6 +44,7 @@ def wide(tensor: onnx.TensorProto) -> bool:
     return tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 2 and min(tensor.dims) >= 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_quantised_graphs_stay_close(
     checkpoint: Callable[[str], Path], quantised: Callable[[Step], Path], tmp_path: Path, name: str

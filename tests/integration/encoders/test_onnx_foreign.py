@@ -128,6 +128,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_forms(tmp_path: Path, form: dict[str, Any]) -> None:
     encoder = load(write(tmp_path, graph(**form)))

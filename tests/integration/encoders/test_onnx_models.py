@@ -57,6 +57,7 @@ def seen(encoder: Encoder, changed: list[Gates | None], only: torch.Tensor | Non
     return found
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_layers_without_heads(bare: Pair) -> None:
     onnx, whole = bare
@@ -75,6 +76,7 @@ def test_layers_without_heads(bare: Pair) -> None:
         assert_close([fast[0].hidden[row, :1] for row in range(3)], [fast[1].hidden[row, :1] for row in range(3)])
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_a_mean_over_real_tokens(averaging: Pair) -> None:
     onnx, whole = averaging

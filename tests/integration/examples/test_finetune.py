@@ -29,6 +29,7 @@ def arguments(checkpoint: Callable[[str], Path], tmp_path: Path) -> list[str]:
     return [*files, "--text", "sentence", *model, "--batch-size", "8", "--learning-rate", "3e-3"]
 
 
+@pytest.mark.slow
 def test_it_learns_a_separable_task_and_saves_what_transformers_loads(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

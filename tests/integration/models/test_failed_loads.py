@@ -57,6 +57,7 @@ PLACES: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [fail, break_down])
 @pytest.mark.parametrize("place", PLACES)
 def test_what_a_failed_load_made_is_freed(

@@ -361,6 +361,7 @@ def tensors(host: Host, name: str, output: str) -> dict[str, Any]:
     return arrays_of(open_inference_pb2_grpc.GRPCInferenceServiceStub(host.channel).ModelInfer(request, timeout=20))
 
 
+@pytest.mark.slow
 def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path]) -> None:
     filler = load(twins, model_id="filler", source=str(foreign["fill"] / "model.onnx"))
     sorter = load(twins, model_id="sort", source=str(foreign["sort"]))

@@ -400,6 +400,7 @@ class Callers:
                     self.failures.append(error)
 
 
+@pytest.mark.slow
 def test_under_load_every_answer_is_of_the_weights_that_it_names_and_none_fails(
     paints: Host, red: Path, blue: Path, truths: dict[str, Answer]
 ) -> None:

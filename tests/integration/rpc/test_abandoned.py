@@ -69,6 +69,7 @@ def test_calls_that_are_cancelled_as_they_come(
     assert malformed(host) == wanted
 
 
+@pytest.mark.slow
 def test_calls_that_end_at_any_moment(host: Host, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
     """Under load: some are cancelled, some have a few milliseconds, some lose their connection, streams after some messages."""
     before, chance, under_way = malformed(host), random.Random(0), deque[Any]()

@@ -11,6 +11,7 @@ from typing import Any
 
 import bertscope
 import numpy as np
+import pytest
 
 from tests.support.harness import Host
 
@@ -62,6 +63,7 @@ def test_threads_that_share_a_client(launch: Callable[..., Host], checkpoints: d
             assert all(all(task.result()) for task in tasks)
 
 
+@pytest.mark.slow
 def test_tasks_that_share_a_client_and_tasks_that_are_cancelled(host: Host) -> None:
     async def ask() -> None:
         async with bertscope.AsyncClient(host.target) as client:

@@ -71,6 +71,7 @@ def test_a_cancelled_cloze_call_drops_its_rows(host: Host, check_alive: Callable
     check_alive(host)
 
 
+@pytest.mark.slow
 def test_a_reader_who_pauses_pauses_the_server_and_still_gets_everything(
     host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

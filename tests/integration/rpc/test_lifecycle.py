@@ -225,6 +225,7 @@ def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_
     stopping.result(CALL_SECONDS)
 
 
+@pytest.mark.slow
 def test_a_stop_ends_a_call_that_takes_longer_than_the_grace_period(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch()
     stream = host.attention.ExtractAttention(stream_of(250), timeout=60)

@@ -51,6 +51,7 @@ def secured(loop: LoopThread, folder: Path) -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(START + 1, len(STEPS)))
 def test_each_step_does_what_the_page_says(number: int, secured: Host, folder: Path) -> None:
     printed = run(*STEPS[number], folder, secured.target)

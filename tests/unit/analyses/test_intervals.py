@@ -77,6 +77,7 @@ def at_least(share: float) -> float:
     return share - 3 * math.sqrt(share * (1 - share) / SETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "at_5", "at_8", "at_30"),
     [

@@ -80,6 +80,7 @@ def at_least(share: float) -> float:
     return share - 3 * math.sqrt(share * (1 - share) / SETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "truth", "at_5", "at_8", "at_30"),
     [(correlated, math.exp(0.145), 0.92, 0.92, 0.93), (independent, 1.5, 0.95, 0.95, 0.95)],

@@ -30,6 +30,7 @@ def test_scores_are_means_and_differences_are_after_minus_before() -> None:
     assert loss.mcnemar_p is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_intervals_of_many_items_are_scipys(confidence: float) -> None:
     """BCa and studentized ones are both right to the second order, and meet where items are many and little skewed."""

@@ -45,6 +45,7 @@ def timings(
     return Timings.of(times.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [0.0, 0.05])
 @pytest.mark.parametrize("machine", [even, drifting])
 @pytest.mark.parametrize(("rounds", "runs"), [(8, (1, 1)), (20, (1, 7)), (60, (3, 1))])

@@ -85,6 +85,7 @@ def test_pictures_that_there_are_not_are_refused(tmp_path, monkeypatch):
         bertscope.plot_description(WHOLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layers", "heads"), [(1, 1), (24, 16)])
 @pytest.mark.parametrize("picture", ["patterns", "statistics", "clusters"])
 def test_figures_are_written_at_every_size(tmp_path, picture, layers, heads):

@@ -151,6 +151,7 @@ def test_a_killed_process_costs_at_most_a_line(path: Path, whole: bytes) -> None
         assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a" * 200_000, '"\n,' * 50_000, "half of a pair: \ud83d"])
 def test_rows_with_any_text_go_on(path: Path, text: str) -> None:
     items = [bertscope.Item("t", {"note": text}), bertscope.Item("u", {"note": ""})]

@@ -179,6 +179,7 @@ def test_where_nobody_waits_estimates_are_doubted() -> None:
     on_a_loop(run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "clients"), [(1, 1), (1, 16), (3, 4), (10, 1), (10, 16)])
 def test_goodput_stays_at_capacity_under_overload(times: int, clients: int) -> None:
     """Jobs of several lengths with deadlines: nearly all of the device's time goes into answers that come in time."""
