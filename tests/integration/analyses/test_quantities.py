@@ -287,7 +287,7 @@ def test_integers_have_the_norms_of_their_values(checkpoint: Callable[[str], Pat
 
 
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
-@pytest.mark.parametrize("runtime", ["torch", "onnx"])
+@pytest.mark.parametrize("runtime", ["torch", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_an_encoder_that_was_taken_apart_is_freed_with_its_last_reference(
     subject: Subject, export_cache: Path, runtime: str
 ) -> None:

@@ -248,6 +248,7 @@ def quantity_plan(
     return StatesPlan(query, subject.tokenizer, sizes)
 
 
+@on_bert_first
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_are_what_the_modules_of_transformers_read(
     subject: Subject, quantity: StateQuantity, export_cache: Path, monkeypatch: pytest.MonkeyPatch
