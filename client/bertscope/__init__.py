@@ -16,6 +16,7 @@ from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, Sweep
 from bertscope.aio import AsyncClient
 from bertscope.aio.ablation import AsyncHeadSweep
 from bertscope.aio.benchmark import AsyncStudyBenchmark
+from bertscope.aio.inspection import AsyncInspectionStream
 from bertscope.attention.best_heads import BestHead, BestHeads
 from bertscope.attention.comparison import AttentionComparison
 from bertscope.attention.description import AttentionDescription, PatternSums
@@ -45,6 +46,7 @@ from bertscope.choices import (
     DataType,
     Decoding,
     LensNormalisation,
+    MapFormat,
     Metric,
     Mode,
     ObjectScoring,
@@ -65,6 +67,7 @@ from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPredi
 from bertscope.client import Client
 from bertscope.client.ablation import HeadSweep
 from bertscope.client.benchmark import StudyBenchmark
+from bertscope.client.inspection import InspectionStream
 from bertscope.cloze.answers import FilledMask, FilledText, FilledTexts, Prediction
 from bertscope.compression.messages import CompressionProgress
 from bertscope.compression.steps import (
@@ -117,6 +120,8 @@ from bertscope.files import (
     read_texts,
 )
 from bertscope.fillings import FilledSpan, Filling
+from bertscope.inspection.results import InspectedMaps, Inspection, InspectionDistances, InspectionStart, ViewedMaps
+from bertscope.inspection.views import MapView
 from bertscope.intervals import Interval
 from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
 from bertscope.items.run import RowsProgress, WrittenItems, write_items
@@ -192,6 +197,7 @@ __all__ = [
     "AppliedStep",
     "AsyncClient",
     "AsyncHeadSweep",
+    "AsyncInspectionStream",
     "AsyncStudyBenchmark",
     "AttentionComparison",
     "AttentionDescription",
@@ -254,6 +260,11 @@ __all__ = [
     "HeadSweep",
     "Health",
     "HiddenStates",
+    "InspectedMaps",
+    "Inspection",
+    "InspectionDistances",
+    "InspectionStart",
+    "InspectionStream",
     "InternalError",
     "Interval",
     "InvalidArgument",
@@ -278,6 +289,8 @@ __all__ = [
     "LogitAttribution",
     "LogitAttributions",
     "Machine",
+    "MapFormat",
+    "MapView",
     "MaskedLmLoss",
     "Metric",
     "MetricEffect",
@@ -363,6 +376,7 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "UnlabelledText",
+    "ViewedMaps",
     "WordAlignment",
     "WordLink",
     "WordNeighbours",

@@ -39,6 +39,8 @@ Quantity = Literal[
     "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual", "value_zeroing"
 ]
 """Numbers of attention for each pair of tokens."""
+MapFormat = Literal["float16", "float32", "uint8"]
+"""How weights of maps travel in `inspect`: as numbers, or as 255 levels of 0 to 1."""
 Picture = Literal["patterns", "statistics", "clusters"]
 """Pictures of a description of attention."""
 LensNormalisation = Literal["none", "final"]

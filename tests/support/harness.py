@@ -18,6 +18,7 @@ from bertscope.v1 import (
     classification_pb2_grpc,
     cloze_pb2_grpc,
     common_pb2,
+    inspection_pb2_grpc,
     model_pb2,
     model_pb2_grpc,
     representation_pb2_grpc,
@@ -63,6 +64,7 @@ class Host:
         self.target = f"127.0.0.1:{self.ports.grpc}"
         self.channel = self.connect()
         self.cloze = cloze_pb2_grpc.ClozeServiceStub(self.channel)
+        self.inspection = inspection_pb2_grpc.InspectionServiceStub(self.channel)
         self.attention = attention_pb2_grpc.AttentionServiceStub(self.channel)
         self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
         self.models = model_pb2_grpc.ModelServiceStub(self.channel)

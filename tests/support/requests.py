@@ -15,6 +15,7 @@ from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probe_application_pb2 as application
@@ -40,6 +41,7 @@ SOME_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=0.2
 TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=1.5, texts=[SAID]))
 
 SPANS = [common_pb2.CharacterSpan(start=0, end=3), common_pb2.CharacterSpan(start=4, end=18)]
+ZEROED = common_pb2.HeadIntervention(layer=1, heads=[0], mode=common_pb2.HeadIntervention.MODE_ZERO)
 LINKED = relations.RelationText(input=INPUT, words=SPANS, pairs=[relations.WordPair(source=1, target=0)])
 MARKED = relations.FeatureText(input=INPUT, spans=[relations.MarkedSpan(span=span) for span in SPANS])
 SCORED = scores.ScoredInput(text=SAID, text_pair=WORD, spans=SPANS)
@@ -87,6 +89,9 @@ def good(folder: Path) -> dict[str, Message]:
         "CompareTexts": scores.CompareTextsRequest(sets=[SET]),
         "QueryFacts": facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], prior=True),
         "ExtractAttention": attention_pb2.ExtractAttentionRequest(inputs=[INPUT]),
+        "Inspect": inspection.InspectRequest(
+            input=INPUT, interventions=[ZEROED], compare_untouched=True, maps=[inspection.MapView(pixels=4)]
+        ),
         "ApplyProbe": application.ApplyProbeRequest(
             inputs=[CLASSIFIED], probes=[some_probe(size)], labels=[WORD, SAID], top_k=2
         ),
@@ -154,6 +159,9 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[facts.Fact(relation=1, subject=WORD, objects=[WORD])])),
     ("QueryFacts", facts.QueryFactsRequest(relations=[ABOUT], facts=[KNOWN], scoring=facts.OBJECT_SCORING_CANDIDATES)),
     ("ExtractAttention", attention_pb2.ExtractAttentionRequest(inputs=[INPUT, LONG])),
+    ("Inspect", inspection.InspectRequest(input=LONG)),
+    ("Inspect", inspection.InspectRequest(input=INPUT, candidates=[WORD, WORD])),
+    ("Inspect", inspection.InspectRequest(input=INPUT, maps=[inspection.MapView(pixels=129)])),
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),

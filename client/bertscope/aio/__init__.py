@@ -12,6 +12,7 @@ from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.facts import AsyncFactCalls
 from bertscope.aio.geometry import AsyncGeometryCalls
 from bertscope.aio.health import AsyncHealthCalls
+from bertscope.aio.inspection import AsyncInspectionCalls
 from bertscope.aio.languages import AsyncLanguageCalls
 from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
@@ -30,6 +31,7 @@ class AsyncClient(
     AsyncAttentionComparisonCalls,
     AsyncRelationCalls,
     AsyncGeometryCalls,
+    AsyncInspectionCalls,
     AsyncLensCalls,
     AsyncWordStatesCalls,
     AsyncLanguageCalls,

@@ -13,6 +13,7 @@ from bertscope.client.compression import CompressionCalls
 from bertscope.client.facts import FactCalls
 from bertscope.client.geometry import GeometryCalls
 from bertscope.client.health import HealthCalls
+from bertscope.client.inspection import InspectionCalls
 from bertscope.client.languages import LanguageCalls
 from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
@@ -31,6 +32,7 @@ class Client(
     AttentionComparisonCalls,
     RelationCalls,
     GeometryCalls,
+    InspectionCalls,
     LensCalls,
     WordStatesCalls,
     LanguageCalls,

@@ -89,7 +89,7 @@ class FilledText(ReadOnUse):
 
     @staticmethod
     def _read(message: cloze_pb2.FilledText) -> dict[str, object]:
-        masks = tuple(map(_filled_mask, message.masks))
+        masks = tuple(map(read_mask, message.masks))
         return {
             "masks": masks,
             "tokens": message.tokens,
@@ -176,7 +176,8 @@ def read_filled_texts(
     )
 
 
-def _filled_mask(message: cloze_pb2.FilledMask) -> FilledMask:
+def read_mask(message: cloze_pb2.FilledMask) -> FilledMask:
+    """Returns a mask and its predictions."""
     predictions = tuple(map(_prediction, messages := message.predictions))
     _read_logits(messages, predictions)
     return FilledMask(

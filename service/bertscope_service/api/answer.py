@@ -110,7 +110,8 @@ class Call:
         `size`: number of characters to read; the size of the request if it is None. Raises InvalidArgument, Unsupported, and
         Overloaded if other replies take up the memory for replies.
         """
-        limits, field = self.backend.limits, "texts" if "texts" in request.DESCRIPTOR.fields_by_name else "inputs"
+        limits, fields = self.backend.limits, request.DESCRIPTOR.fields_by_name
+        field = next(name for name in ("texts", "input", "inputs") if name in fields or name == "inputs")
 
         def bounded(request: RequestT, model: LoadedModel, limits: RequestLimits) -> PlanT:
             planned = plan(request, model, limits)

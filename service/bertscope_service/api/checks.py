@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bertscope.v1 import cloze_pb2, common_pb2
+from bertscope.v1 import cloze_pb2, common_pb2, inspection_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service.analyses.ablation import HeadSet
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
+
+TopK = cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest | inspection_pb2.InspectRequest
+"""A request that says how many predictions to give."""
 
 TextEntry = common_pb2.TextInput | lens_pb2.LensInput | lens_pb2.AttributedInput
 """A message with a text, and the second one of a pair."""
@@ -49,7 +52,7 @@ def check_each(texts: Iterable[str], field: str, limits: RequestLimits) -> tuple
     return checked
 
 
-def check_top_k(request: cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest, vocabulary_size: int) -> int:
+def check_top_k(request: TopK, vocabulary_size: int) -> int:
     """Returns the number of predictions to give, checked."""
     top_k = request.top_k if request.HasField("top_k") else min(DEFAULT_TOP_K, vocabulary_size)
     if not 1 <= top_k <= vocabulary_size:

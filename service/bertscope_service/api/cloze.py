@@ -8,7 +8,6 @@ from typing import Any
 
 from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_scores_pb2
 
-from bertscope_service.analyses.candidates import Word
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.api.answer import INLINE_CHARACTERS, Backend, Context, answer
 from bertscope_service.api.checks import check_each, check_texts, check_top_k
@@ -17,10 +16,10 @@ from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
 from bertscope_service.api.cloze_fillings import asks_for_fillings, plan_fillings, render_fillings
 from bertscope_service.api.cloze_pairs import read_text_pairs, require_for_masks, require_heads
+from bertscope_service.api.cloze_predictions import MaskRenderer
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.models.loaded import LoadedModel
 
@@ -88,37 +87,12 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
 
 def render_fill_mask(plan: ClozePlan, results: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:
     response = cloze_pb2.FillMaskResponse(provenance=render_provenance(model))
-    named: dict[Word, cloze_pb2.Prediction] = {}
+    renderer = MaskRenderer(model.tokenizer)
     follows = plan.next_sentence(results) or repeat(None)
     for text, masks, probability_next in zip(plan.texts, plan.answer(results), follows, strict=False):
         rendered = response.results.add(
             tokens=len(text), truncated_tokens=text.truncated, next_sentence_probability=probability_next
         )
         for mask in masks:
-            start, end = mask.span
-            segment = text.segment(mask.position)
-            add = rendered.masks.add(token_index=mask.position, start=start, end=end, segment=segment).predictions.add
-            columns = zip(mask.words, mask.logs, mask.probabilities, mask.ranks, mask.shares or repeat(None), strict=False)
-            for word, log, probability, rank, share in columns:
-                known = named.get(word)
-                if known is None:
-                    known = named[word] = _name(word, model.tokenizer)
-                prediction = add()
-                # Copying what predictions of a word have in common takes less than half the time of writing it again.
-                prediction.CopyFrom(known)
-                prediction.log_probability = log
-                prediction.probability = probability
-                if share is not None:
-                    prediction.candidate_probability = share
-                if rank:
-                    prediction.rank = rank
-            if mask.logits is not None:
-                for prediction, logit in zip(rendered.masks[-1].predictions, mask.logits, strict=True):
-                    if logit is not None:
-                        prediction.logit = logit
+            renderer.render(mask, text, rendered.masks)
     return response
-
-
-def _name(word: Word, tokenizer: TextTokenizer) -> cloze_pb2.Prediction:
-    """Returns a prediction of a word, without its scores."""
-    return cloze_pb2.Prediction(token=word.text, pieces=map(tokenizer.piece, word.pieces), piece_ids=word.pieces)

@@ -35,6 +35,9 @@ MAX_PROBE_TEXTS = 100_000
 MAX_PROBE_SPANS = 1_000_000
 MAX_TREE_WORDS = 512
 """Maximum words of a text with a tree: a probe predicts the distances of all pairs."""
+MAX_MAP_VIEWS = 8
+MAX_PIXELS = 128
+"""Maximum rows and columns of a picture of a map."""
 MAX_CLASSES = 1000
 MAX_EPOCHS = 1000
 MAX_HIDDEN_UNITS = 4096

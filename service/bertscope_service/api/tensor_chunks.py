@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from bertscope.v1.attention_pb2 import AttentionChunk
+from bertscope.v1.inspection_pb2 import InspectionChunk
 from bertscope.v1.representation_states_pb2 import StatesChunk
 
 CHUNK_BYTES = 1024 * 1024
@@ -22,22 +23,30 @@ with grpcio 1.76)."""
 CHUNK_FIELD = 2
 """Number of the field `chunk` in the responses of all streams of tensors; tests/unit/api/test_messages.py compares."""
 
+TENSOR_FIELD = 1
+"""Number of the field in chunks that says which tensor they belong to."""
+
 LENGTH_DELIMITED = 2
 """protobuf's wire type of bytes and messages, in the lower three bits of a field's tag."""
 
 
 def render_chunks(
-    kind: type[AttentionChunk | StatesChunk], index: int, offset: int, values: np.ndarray[Any, Any]
+    kind: type[AttentionChunk | StatesChunk | InspectionChunk], index: int, offset: int, values: np.ndarray[Any, Any]
 ) -> Iterator[bytes]:
-    """Renders one layer of a text's tensor, contiguous, as serialised responses; `offset` is where it begins in the tensor,
-    bytes. `kind` is the message of a chunk."""
+    """Renders consecutive values of tensor number `index`, such as a layer of a text's, as serialised responses; `offset` is
+    where they begin in the tensor, bytes. `kind` is the message of a chunk."""
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     data = little.reshape(-1).view(np.uint8).data
     for begin in range(0, len(data), CHUNK_BYTES):
         part = data[begin : begin + CHUNK_BYTES]
-        chunk = kind(input_index=index, offset=offset + begin).SerializeToString()
+        chunk = b"".join((_number(TENSOR_FIELD, index), _number(kind.OFFSET_FIELD_NUMBER, offset + begin)))
         chunk += _header(kind.DATA_FIELD_NUMBER, len(part))
         yield b"".join((_header(CHUNK_FIELD, len(chunk) + len(part)), chunk, part))
+
+
+def _number(field: int, value: int) -> bytes:
+    """Returns a field with a number, which is left out if it is 0."""
+    return _varint(field << 3) + _varint(value) if value else b""
 
 
 def _header(field: int, size: int) -> bytes:

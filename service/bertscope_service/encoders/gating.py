@@ -122,6 +122,17 @@ def place_gates(
     return BatchGates(place(keep), place(uniform), layers, uniform_layers, {layer: place(of) for layer, of in constant.items()})
 
 
+def beside_untouched(gates: BatchGates) -> BatchGates:
+    """Returns the gates of a batch with all rows, and then all rows again, untouched; see `State.twice`."""
+    return BatchGates(
+        torch.cat((gates.keep, torch.ones_like(gates.keep))),
+        torch.cat((gates.uniform, torch.zeros_like(gates.uniform))),
+        gates.layers,
+        gates.uniform_layers,
+        {layer: torch.cat((of, torch.zeros_like(of))) for layer, of in gates.constant.items()},
+    )
+
+
 def pick(tensor: torch.Tensor, only: torch.Tensor | None) -> torch.Tensor:
     """Returns [rows, length, ...] at some positions of each row, [rows, n, ...]; all of them if `only` is None."""
     return tensor if only is None else tensor[torch.arange(len(tensor), dtype=torch.int64, device=tensor.device)[:, None], only]

@@ -124,6 +124,13 @@ class State:
         left = None if self.kept_tokens is None else self.kept_tokens.row(index, length)
         return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept, left)
 
+    def twice(self) -> State:
+        """Returns a batch with all rows, and then all rows again. The state holds no context, and all tokens."""
+        if self.context is not None or self.kept_tokens is not None:
+            raise ValueError("a context and kept tokens are of one run")
+        valid = None if self.valid is None else torch.cat((self.valid, self.valid))
+        return State(torch.cat((self.hidden, self.hidden)), self.lengths * 2, valid, self.layer)
+
     @property
     def bytes(self) -> int:
         """The memory of its tensors."""

@@ -12,6 +12,7 @@ from bertscope_service.api.benchmark_plan import Resources
 from bertscope_service.api.classification import ClassificationServicer
 from bertscope_service.api.cloze import ClozeServicer
 from bertscope_service.api.inference import InferenceServicer
+from bertscope_service.api.inspection import InspectionServicer
 from bertscope_service.api.models import ModelServicer
 from bertscope_service.api.representation import RepresentationServicer
 from bertscope_service.contract import METHODS
@@ -26,6 +27,7 @@ def make_servicers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, 
     return {
         "bertscope.v1.ModelService": ModelServicer(backend, settings),
         "bertscope.v1.AttentionService": AttentionServicer(backend),
+        "bertscope.v1.InspectionService": InspectionServicer(backend),
         "bertscope.v1.RepresentationService": RepresentationServicer(
             backend, settings.sweep_memory_bytes, StateSpace(settings.probe_memory_bytes, settings.probe_disk_bytes)
         ),

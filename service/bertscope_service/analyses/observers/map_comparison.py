@@ -125,12 +125,20 @@ def _compare(first: torch.Tensor, second: torch.Tensor, real: torch.Tensor, redu
     lengths = real.sum(dim=(1, 2, 3))[:, None]
     sizes = (first.square().sum(dim=(2, 3)) * second.square().sum(dim=(2, 3))).sqrt()
     cosine = ((first * second).sum(dim=(2, 3)) / sizes.clamp_min(TINY)).clamp(max=1.0)
+    divergence = mean_divergences(first, second, lengths)
+    changes = reduction.numbers(second) - reduction.numbers(first)
+    return torch.cat([cosine[..., None], divergence[..., None], changes], dim=-1)
+
+
+def mean_divergences(first: torch.Tensor, second: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Returns the Jensen-Shannon divergences of maps from others, nats, mean over the rows: [rows, heads].
+
+    first, second: [rows, heads, length, length], zeros in the rows of padding. lengths: real tokens, [rows, 1].
+    """
     both = first + second
     divergence = 0.5 * (_negative_entropy(first) + _negative_entropy(second) - _negative_entropy(both))
-    divergence = (divergence + 0.5 * math.log(2) * both.sum(dim=(2, 3))) / lengths
-    changes = reduction.numbers(second) - reduction.numbers(first)
     # Equal distributions differ by rounding.
-    return torch.cat([cosine[..., None], divergence.clamp(min=0.0)[..., None], changes], dim=-1)
+    return ((divergence + 0.5 * math.log(2) * both.sum(dim=(2, 3))) / lengths).clamp(min=0.0)
 
 
 def _negative_entropy(values: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -91,7 +91,7 @@ class MaskObserver:
         read = Reading(encoder, [observer.positions for observer in observers])
         distinct = set(observers)
         width = max(observer.asked.shape[1] for observer in distinct)
-        asked = to_device(torch.from_numpy(_stack(observers, width)), encoder.device)
+        asked = to_device(torch.from_numpy(stack_asked(observers, width)), encoder.device)
         top_k = max(observer.top_k for observer in distinct)
         read.advance(state, gates)
         among = observers[0].among
@@ -133,7 +133,17 @@ class LogitObserver(MaskObserver):
         return *found, logits.gather(1, found[0]), logits.gather(1, asked)
 
 
-def _stack(observers: Sequence[MaskObserver], width: int) -> NDArray[np.int64]:
+class Asking(Protocol):
+    """What has positions P, and ids to score there, int64 [P, C]."""
+
+    @property
+    def positions(self) -> tuple[int, ...]: ...
+
+    @property
+    def asked(self) -> NDArray[np.int64]: ...
+
+
+def stack_asked(observers: Sequence[Asking], width: int) -> NDArray[np.int64]:
     """Returns the ids to score of all rows, [n, width]."""
     if not width:
         return np.zeros((sum(len(observer.positions) for observer in observers), 0), dtype=np.int64)

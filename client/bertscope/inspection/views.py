@@ -1,0 +1,96 @@
+"""The request of Inspect, and the maps that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+from bertscope import _validation
+from bertscope._messages import Interventions, head_interventions, text_input, values
+from bertscope._validation import TextOrPair
+from bertscope.ablation.requests import HeadsByLayer
+from bertscope.choices import MapFormat
+from bertscope.errors import invalid_argument
+from bertscope.models import Model, model_name
+from bertscope.v1 import attention_pb2, common_pb2, inspection_pb2
+
+FORMATS = values(MapFormat, inspection_pb2.MapFormat, "MAP_FORMAT_")
+
+
+@dataclass(frozen=True)
+class MapView:
+    """Maps that `inspect` is to send: whole ones, a window of them, or pictures of at most `pixels` rows and columns.
+
+    >>> MapView(pixels=32, format="uint8")
+    MapView(heads=None, pixels=32, rows=None, columns=None, format='uint8', untouched=False)
+    """
+
+    heads: HeadsByLayer | None = None
+    """The heads, a mapping {layer: head, heads or None for all}; None means every head of every layer."""
+    pixels: int | None = None
+    """The most rows and columns of a picture, 1 to 128: each cell is the maximum over a square of weights. None
+    means whole maps."""
+    rows: tuple[int, int] | None = None
+    """The first row and one past the last, pieces or words; None means all."""
+    columns: tuple[int, int] | None = None
+    """The first column and one past the last; None means all."""
+    format: MapFormat = "float16"
+    """How weights travel: "float16", "float32", or "uint8" for 255 levels of 0 to 1."""
+    untouched: bool = False
+    """True: the maps of the untouched run."""
+
+
+def inspect_request(
+    text: TextOrPair,
+    *,
+    model: str | Model | None,
+    top_k: SupportsIndex | None,
+    candidates: str | Iterable[str],
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+    compare_untouched: bool,
+    divergences: bool,
+    maps: MapView | Iterable[MapView],
+    words: bool,
+) -> inspection_pb2.InspectRequest:
+    """Returns the request of Inspect."""
+    by_word = _validation.flag("words", words)
+    views = [maps] if isinstance(maps, MapView) else [*_validation.many("maps", maps, "MapView objects")]
+    return inspection_pb2.InspectRequest(
+        model=model_name("model", model),
+        input=text_input(_validation.text_or_pair("text", text)),
+        top_k=None if top_k is None else _validation.uint32("top_k", top_k),
+        candidates=_validation.texts("candidates", candidates),
+        interventions=head_interventions(interventions),
+        reference_texts=_validation.texts("reference_texts", reference_texts),
+        truncate=_validation.flag("truncate", truncate),
+        compare_untouched=_validation.flag("compare_untouched", compare_untouched),
+        divergences=_validation.flag("divergences", divergences),
+        maps=[_view(f"maps[{index}]", view) for index, view in enumerate(views)],
+        level=attention_pb2.ATTENTION_LEVEL_WORD if by_word else attention_pb2.ATTENTION_LEVEL_PIECE,
+    )
+
+
+def _view(field: str, view: object) -> inspection_pb2.MapView:
+    if not isinstance(view, MapView):
+        raise invalid_argument(field, "must be a bertscope.MapView")
+    heads = {} if view.heads is None else _validation.heads_by_layer(f"{field}.heads", view.heads)
+    if view.heads is not None:
+        _validation.not_empty(f"{field}.heads", [*heads])
+    return inspection_pb2.MapView(
+        heads=[common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in heads.items()],
+        pixels=0 if view.pixels is None else _validation.positive(f"{field}.pixels", view.pixels),
+        rows=_range(f"{field}.rows", view.rows),
+        columns=_range(f"{field}.columns", view.columns),
+        format=_validation.choice(f"{field}.format", view.format, FORMATS),
+        untouched=_validation.flag(f"{field}.untouched", view.untouched),
+    )
+
+
+def _range(field: str, value: tuple[int, int] | None) -> inspection_pb2.UnitRange | None:
+    if value is None:
+        return None
+    start, end = _validation.pair(field, value, "(start, end)")
+    return inspection_pb2.UnitRange(start=_validation.uint32(f"{field}[0]", start), end=_validation.uint32(f"{field}[1]", end))

@@ -1,0 +1,91 @@
+"""Keeps chosen maps of a row on the device while its layers run: whole, windows, or pictures of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.ablation import HeadSet
+from bertscope_service.analyses.word_maps import by_word
+from bertscope_service.encoders.state import to_device
+
+LEVELS = 255
+"""The byte of weight 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapView:
+    """Cells of the maps of some heads: of `rows` and `columns`, each cell the maximum over `cell` x `cell` weights.
+
+    dtype: uint8 for LEVELS times the weights, or a floating one. untouched: they are those of the untouched run.
+    """
+
+    heads: HeadSet
+    rows: range
+    columns: range
+    cell: int
+    dtype: torch.dtype
+    untouched: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Heads, rows and columns of cells."""
+        count = sum(len(numbers) for _, numbers in self.heads)
+        return count, math.ceil(len(self.rows) / self.cell), math.ceil(len(self.columns) / self.cell)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the cells."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class ViewedMaps:
+    """The views of one row, filled layer by layer."""
+
+    def __init__(self, views: Sequence[MapView], words: NDArray[np.int64] | None, length: int, device: torch.device) -> None:
+        """words: number of the word of each token, int64 [length], for maps by word; None for maps by piece."""
+        self.length = length
+        self.membership = None
+        if words is not None:
+            one_hot = np.eye(int(words.max()) + 1, dtype=np.float32)[words]
+            self.membership = to_device(torch.from_numpy(one_hot), device)
+        self.cells = [torch.empty(view.shape, dtype=view.dtype, device=device) for view in views]
+        self._finite = [torch.ones((), dtype=torch.bool, device=device)]
+        self._parts: dict[int, list[tuple[MapView, torch.Tensor, slice | torch.Tensor]]] = {}
+        for view, cells in zip(views, self.cells, strict=True):
+            begin = 0
+            for layer, heads in view.heads:
+                end = begin + len(heads)
+                self._parts.setdefault(layer, []).append((view, cells[begin:end], _index(heads, device)))
+                begin = end
+
+    def take(self, layer: int, maps: torch.Tensor, untouched: torch.Tensor) -> None:
+        """Keeps one layer's cells. maps, untouched: [heads, length, length] of both runs, padding included."""
+        for view, cells, heads in self._parts.get(layer, ()):
+            source = untouched if view.untouched else maps
+            chosen = source[heads] if isinstance(heads, slice) else source.index_select(0, heads)
+            chosen = chosen[:, : self.length, : self.length]
+            if self.membership is not None:
+                chosen = by_word(chosen, self.membership)
+            chosen = chosen[:, view.rows.start : view.rows.stop, view.columns.start : view.columns.stop]
+            if view.cell > 1:
+                chosen = torch.nn.functional.max_pool2d(chosen, view.cell, ceil_mode=True)
+            self._finite.append(chosen.isfinite().all())
+            cells.copy_((chosen * LEVELS).round_() if view.dtype is torch.uint8 else chosen)
+
+    @property
+    def finite(self) -> torch.Tensor:
+        """True on the device if all weights are finite."""
+        return torch.stack(self._finite).all()
+
+
+def _index(heads: Sequence[int], device: torch.device) -> slice | torch.Tensor:
+    """Returns heads as an index: consecutive ones as a slice, which copies nothing."""
+    if tuple(heads) == tuple(range(heads[0], heads[-1] + 1)):
+        return slice(heads[0], heads[-1] + 1)
+    return to_device(torch.tensor(heads, dtype=torch.int64, device="cpu"), device)

@@ -1,0 +1,229 @@
+"""Inspect gives what FillMask, ExtractAttention and CompareAttention give, from one run; in pictures, windows and bytes."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import common_pb2
+from bertscope.v1 import inspection_pb2 as inspection
+from bertscope_service.analyses.observers.map_views import MapView
+from bertscope_service.api.tensor_chunks import render_chunks
+from numpy.typing import NDArray
+
+from tests.support.exports import load_exported
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused, wait_until
+
+TEXT = "The unhappy player [MASK] on the [MASK]."
+PAIR = ("The [MASK] sat.", "The children replayed the song unrecognizably.")
+CHANGES = [bertscope.zero(2, [1]), bertscope.mean(1, [0]), bertscope.uniform(3, [2]), bertscope.scale(3, [0], factor=0.5)]
+CHANGED: dict[str, Any] = {"interventions": CHANGES, "reference_texts": ["The cat sat.", "A song."]}
+VIEWS = [
+    bertscope.MapView(pixels=4, format="float32"),
+    bertscope.MapView({1: [2, 0], 3: None}, rows=(1, 6), columns=(2, 5)),
+    bertscope.MapView({2: [1]}, format="uint8", untouched=True),
+]
+
+
+@pytest.fixture(scope="module", params=["torch", "onnx"])
+def client(request: pytest.FixtureRequest, loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[bertscope.Client]:
+    """A client of models/bert and models/roberta in each runtime."""
+    names, options = ("bert", "roberta"), {}
+    if request.param == "onnx":
+        cache = request.getfixturevalue("export_cache")
+        for name in names:
+            load_exported(checkpoints[name], cache)
+        options = {"runtime": "onnx", "cache_folder": cache}
+    models = [f"{name}={checkpoints[name]}" for name in names]
+    with launched(loop, model=models, **options) as host, bertscope.Client(host.target) as made:
+        yield made
+
+
+def maxima(maps: NDArray[Any], cell: int) -> NDArray[Any]:
+    """Each map reduced to the maxima of squares, the last ones smaller."""
+    rows, columns = (ceil(size / cell) for size in maps.shape[1:])
+    found = np.empty((len(maps), rows, columns), maps.dtype)
+    for row in range(rows):
+        for column in range(columns):
+            part = maps[:, row * cell : (row + 1) * cell, column * cell : (column + 1) * cell]
+            found[:, row, column] = part.max(axis=(1, 2))
+    return found
+
+
+@pytest.mark.parametrize(("model", "text", "words"), [("bert", TEXT, False), ("bert", PAIR, True), ("roberta", TEXT, True)])
+def test_all_numbers_are_those_of_the_other_calls(client: bertscope.Client, model: str, text: Any, words: bool) -> None:
+    asked: dict[str, Any] = {"model": model, "top_k": 3}
+    found = client.inspect(text, compare_untouched=True, divergences=True, maps=VIEWS, words=words, **asked, **CHANGED)
+    texts, pairs = (text, None) if isinstance(text, str) else ([text[0]], [text[1]])
+    for masks, options in ((found.masks, CHANGED), (found.untouched_masks, {})):
+        (filled,) = client.fill_mask(texts, text_pairs=pairs, **asked, **options)
+        assert [(mask.start, mask.end, mask.token_index, mask.segment) for mask in masks] == [
+            (mask.start, mask.end, mask.token_index, mask.segment) for mask in filled.masks
+        ]
+        for mask, other in zip(masks, filled.masks, strict=True):
+            same_predictions(mask.predictions[:3], other.predictions)
+            (scored,) = client.fill_mask(
+                texts, text_pairs=pairs, model=model, piece_ids=[one.piece_ids[0] for one in mask.predictions], **options
+            )
+            ranks = {
+                one.piece_ids: one.rank for every in scored.masks for one in every.predictions if every.start == mask.start
+            }
+            assert {one.piece_ids: one.rank for one in mask.predictions} == ranks
+    for mask, other in zip(found.masks, found.untouched_masks, strict=True):
+        assert {one.piece_ids for one in mask.predictions} == {one.piece_ids for one in other.predictions}
+    (maps,) = client.extract_attention([text], model=model, words=words, **CHANGED)
+    (before,) = client.extract_attention([text], model=model, words=words)
+    assert (found.words or found.tokens) == maps.tokens
+    check_maps(found, maps.attention, before.attention)
+    compared = client.compare_attention([text], model=model, **CHANGED)
+    (pieces,) = client.extract_attention([text], model=model, **CHANGED)
+    (untouched,) = client.extract_attention([text], model=model)
+    assert found.distances is not None
+    assert found.distances.divergence is not None
+    np.testing.assert_allclose(found.distances.divergence, compared.divergence.mean(), atol=1e-6)
+    elsewhere = np.abs(pieces.attention - untouched.attention).sum(axis=3).mean(axis=2) / 2
+    np.testing.assert_allclose(found.distances.moved, elsewhere, atol=1e-5)
+    assert not found.distances.moved[:2].any(), "attention of layers up to the first changed one stays"
+    assert found.distances.moved[2:].any()
+
+
+def same_predictions(found: Sequence[bertscope.Prediction], expected: Sequence[bertscope.Prediction]) -> None:
+    assert [(one.token, one.pieces, one.piece_ids, one.rank) for one in found] == [
+        (one.token, one.pieces, one.piece_ids, one.rank) for one in expected
+    ]
+    logs = [one.log_probability for one in expected]
+    np.testing.assert_allclose([one.log_probability for one in found], logs, atol=2e-5)
+    np.testing.assert_allclose([one.probability for one in found], np.exp(logs), atol=1e-5)
+
+
+def check_maps(found: bertscope.Inspection, maps: NDArray[Any], untouched: NDArray[Any]) -> None:
+    pictures, window, bytes_ = found.maps
+    layers, heads, size, _ = maps.shape
+    cell = ceil(size / 4)
+    assert pictures.view.cell_size == cell
+    assert pictures.view.heads == tuple((layer, head) for layer in range(layers) for head in range(heads))
+    np.testing.assert_allclose(pictures.cells, maxima(maps.reshape(-1, size, size), cell), atol=1e-5)
+    assert (window.view.rows, window.view.columns, window.cells.dtype) == ((1, 6), (2, 5), np.float16)
+    for layer, head in [(1, 0), (1, 2), *((3, head) for head in range(heads))]:
+        np.testing.assert_allclose(window.head(layer, head), maps[layer, head, 1:6, 2:5], atol=1e-3)
+    assert bytes_.view.untouched
+    np.testing.assert_allclose(bytes_.head(2, 1), untouched[2, 1], atol=0.002)
+
+
+def test_events_come_in_order_and_the_run_alone_is_one_run(client: bertscope.Client) -> None:
+    with client.stream_inspection(TEXT, model="bert", maps=VIEWS, compare_untouched=True, **CHANGED) as events:
+        kinds = [type(event).__name__ for event in events]
+        whole = events.table()
+    assert kinds == ["InspectionStart", "InspectionDistances", *["InspectedMaps"] * 3]
+    alone = client.inspect(TEXT, model="bert", compare_untouched=True, candidates=["cat"], maps=VIEWS[0])
+    assert alone.distances is None
+    assert not alone.untouched_masks
+    assert not alone.start.compared
+    assert "cat" in [one.token for one in alone.masks[0].predictions]
+    assert whole.provenance == alone.provenance
+    assert list(whole.to_pandas().columns)[:2] == ["mask", "start"]
+
+
+def test_texts_without_masks_and_models_without_the_head(host: Host) -> None:
+    with bertscope.Client(host.target) as client:
+        maskless = client.inspect("The cat sat.", model="bert", maps=VIEWS[0], candidates=["cat"])
+        assert (maskless.masks, maskless.start.masked_lm, len(maskless.maps)) == ((), True, 1)
+        headless = client.inspect(TEXT, model="headless", maps=VIEWS[0], compare_untouched=True, **CHANGED)
+        assert (headless.masks, headless.untouched_masks, headless.start.masked_lm) == ((), (), False)
+        assert headless.distances is not None
+
+
+def test_calls_that_share_batches_give_the_same_numbers(host: Host) -> None:
+    """Different texts, top k, views and changes at once, while the device is busy at first."""
+    asked: list[dict[str, Any]] = [
+        {"text": TEXT, "maps": VIEWS, "compare_untouched": True, "divergences": True, **CHANGED},
+        {"text": PAIR, "maps": VIEWS[:1], "compare_untouched": True, "divergences": True, "interventions": bertscope.zero(0)},
+        {"text": TEXT, "top_k": 9, "maps": VIEWS[1:2], "candidates": ["cat"]},
+        {"text": "A [MASK].", "top_k": 2},
+        {"text": "The cat sat.", "maps": VIEWS[0], "words": True},
+        {"text": "The cat.", "compare_untouched": True, "interventions": bertscope.scale(2, factor=1)},
+    ] * 3
+
+    async def ask(client: bertscope.AsyncClient) -> list[bertscope.Inspection]:
+        return await asyncio.gather(*(client.inspect(model="bert", **one) for one in asked))
+
+    async def run() -> tuple[list[bertscope.Inspection], list[bertscope.Inspection]]:
+        async with bertscope.AsyncClient(host.target) as client:
+            together = await ask(client)
+            return together, [await client.inspect(model="bert", **one) for one in asked[:6]] * 3
+
+    for one, other in zip(*asyncio.run(run()), strict=True):
+        for own, expected in ((one.masks, other.masks), (one.untouched_masks, other.untouched_masks)):
+            for mask, alone in zip(own, expected, strict=True):
+                same_predictions(mask.predictions, alone.predictions)
+        assert (one.distances is None) == (other.distances is None)
+        if one.distances and other.distances:
+            np.testing.assert_allclose(one.distances.moved, other.distances.moved, atol=1e-5)
+        for maps, same in zip(one.maps, other.maps, strict=True):
+            np.testing.assert_allclose(maps.weights, same.weights, atol=0.004 if maps.cells.dtype == np.uint8 else 1e-3)
+
+
+def test_a_cancelled_call_frees_its_place_at_once(host: Host) -> None:
+    request = inspection.InspectRequest(model="models/bert", input=common_pb2.TextInput(text=TEXT))
+    with held(host, "models/bert"):
+        running = host.inspection.Inspect(request, timeout=CALL_SECONDS)
+        waiting = host.inspection.Inspect(request, timeout=CALL_SECONDS)
+        wait_until(lambda: host.metric("bertscope_requests_in_flight", method="Inspect") == 2, "both calls run")
+        for call in (running, waiting):
+            call.cancel()
+        wait_until(lambda: host.metric("bertscope_requests_in_flight", method="Inspect") == 0, "both calls have ended")
+    assert list(host.inspection.Inspect(request, timeout=CALL_SECONDS))
+
+
+def test_144_heads_at_512_tokens_send_less_than_a_megabyte() -> None:
+    """The size of pictures does not depend on the model, only on its heads."""
+    heads = tuple((layer, tuple(range(12))) for layer in range(12))
+    view = MapView(heads, range(512), range(512), 8, torch.uint8)
+    chunks = render_chunks(inspection.InspectionChunk, 0, 0, np.zeros(view.shape, np.uint8))
+    assert sum(map(len, chunks)) < 1_000_000
+
+
+VIEW = inspection.MapView
+RANGE = inspection.UnitRange
+BAD = [
+    ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 0}),
+    ("input.text", "EMPTY_TEXT", {"input": common_pb2.TextInput(text=" ")}),
+    ("candidates[0]", "CANDIDATE_OF_SEVERAL_PIECES", {"candidates": ["unhappy"]}),
+    ("maps", "TOO_MANY_MAPS", {"maps": [VIEW()] * 9}),
+    ("maps[0].pixels", "PIXELS_OUT_OF_RANGE", {"maps": [VIEW(pixels=129)]}),
+    ("maps[1].format", "UNKNOWN_FORMAT", {"maps": [VIEW(), VIEW(format=9)]}),  # type: ignore[arg-type]
+    ("maps[0].rows", "UNITS_OUT_OF_RANGE", {"maps": [VIEW(rows=RANGE(start=3, end=3))]}),
+    ("maps[0].columns", "UNITS_OUT_OF_RANGE", {"maps": [VIEW(columns=RANGE(start=3, end=300))]}),
+    ("maps[0].heads[0].layer", "LAYER_OUT_OF_RANGE", {"maps": [VIEW(heads=[common_pb2.LayerHeads(layer=99)])]}),
+    ("level", "UNKNOWN_LEVEL", {"level": 9}),
+    (
+        "maps[0].untouched",
+        "UNTOUCHED_NOT_RUN",
+        {
+            "interventions": [common_pb2.HeadIntervention(mode=common_pb2.HeadIntervention.MODE_ZERO)],
+            "maps": [VIEW(untouched=True)],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("field", "reason", "fields"), BAD, ids=[f"{field} {reason}" for field, reason, _ in BAD])
+def test_refused(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    request = inspection.InspectRequest(**{"model": "models/bert", "input": common_pb2.TextInput(text=TEXT), **fields})
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        list(host.inspection.Inspect(request, timeout=CALL_SECONDS))
+    assert (failures[0].info.reason, failures[0].fields) == (reason, [field])
+
+
+def test_whole_maps_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertscope_service.analyses.inspection.MAX_MAP_BYTES", 100)
+    request = inspection.InspectRequest(model="models/bert", input=common_pb2.TextInput(text=TEXT), maps=[VIEW()])
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        list(host.inspection.Inspect(request, timeout=CALL_SECONDS))
+    assert (failures[0].info.reason, failures[0].fields) == ("REPLY_TOO_LARGE", ["maps"])
