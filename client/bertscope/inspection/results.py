@@ -143,7 +143,7 @@ class Inspection:
     __repr__ = short_repr
 
     start: InspectionStart
-    """What the model read and predicts."""
+    """The tokens and the predictions."""
     distances: InspectionDistances | None
     """How far attention moved; None unless two runs are compared."""
     maps: tuple[InspectedMaps, ...]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import SupportsIndex
 
 from bertscope import _validation
+from bertscope._display import short_repr
 from bertscope._messages import Interventions, head_interventions, text_input, values
 from bertscope._validation import TextOrPair
 from bertscope.ablation.requests import HeadsByLayer
@@ -25,6 +26,8 @@ class MapView:
     >>> MapView(pixels=32, format="uint8")
     MapView(heads=None, pixels=32, rows=None, columns=None, format='uint8', untouched=False)
     """
+
+    __repr__ = short_repr
 
     heads: HeadsByLayer | None = None
     """The heads, a mapping {layer: head, heads or None for all}; None means every head of every layer."""

@@ -1,4 +1,4 @@
-"""What a text's masks are filled with, how far attention moved from the untouched run, and attention maps, from one run.
+"""Predictions for a text's masks, distances of attention from the untouched run, and attention maps, all from one run.
 
 Predictions are those of `cloze`, maps those of `attention`, divergences those of `attention_comparison`. How far the attention
 of a head moved is the total variation between the rows of its maps: the share of attention that went elsewhere.

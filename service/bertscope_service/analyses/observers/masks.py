@@ -134,7 +134,7 @@ class LogitObserver(MaskObserver):
 
 
 class Asking(Protocol):
-    """What has positions P, and ids to score there, int64 [P, C]."""
+    """Names positions P, and ids to score there, int64 [P, C]."""
 
     @property
     def positions(self) -> tuple[int, ...]: ...
