@@ -154,7 +154,7 @@ from bertscope.representations.attribution import LogitAttribution, LogitAttribu
 from bertscope.representations.code_length import CodeLengthProgress, CodeLengths, LayerCode
 from bertscope.representations.comparison import RepresentationComparison
 from bertscope.representations.geometry import GeometryDescription
-from bertscope.representations.kept_probes import LinearProbe, load_probe
+from bertscope.representations.kept_probes import KeptProbe, load_probe
 from bertscope.representations.layer_mix import CumulativeProbe, LayerMix
 from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
 from bertscope.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
@@ -272,6 +272,7 @@ __all__ = [
     "Item",
     "ItemFile",
     "ItemKind",
+    "KeptProbe",
     "LabelPrediction",
     "LabelledTexts",
     "LayerCode",
@@ -284,7 +285,6 @@ __all__ = [
     "LensPosition",
     "LensText",
     "LensTexts",
-    "LinearProbe",
     "LoadProgress",
     "LogitAttribution",
     "LogitAttributions",

@@ -13,7 +13,7 @@ from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.models import Model
 from bertscope.representations import probe_application as application
 from bertscope.representations.applied_probes import AppliedProbe
-from bertscope.representations.kept_probes import LinearProbe
+from bertscope.representations.kept_probes import KeptProbe
 from bertscope.representations.probe_application import UnlabelledText
 from bertscope.representations.probe_texts import ProbeText
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeResponse
@@ -24,7 +24,7 @@ class ProbeApplicationCalls(ManyTexts):
 
     def apply_probe(
         self,
-        probe: LinearProbe,
+        probe: KeptProbe,
         texts: ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText],
         *,
         model: str | Model | None = None,
@@ -59,7 +59,7 @@ class ProbeApplicationCalls(ManyTexts):
             interventions=interventions,
             reference_texts=reference_texts,
         )
-        asked = application.asked_span_texts(texts)
+        asked = application.asked_span_texts(texts, probe)
         answers = self._answers(
             asked,
             partial(application.with_span_texts, request),

@@ -14,6 +14,7 @@ from bertscope._display import data_frame, short_repr, table_html
 from bertscope.intervals import Interval, wilson_interval
 from bertscope.merging import require_same, same_weights, total
 from bertscope.results import Provenance
+from bertscope.spans import Span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,11 @@ class ProbedSpan(NamedTuple):
     segment: int
     """0 for the text, 1 for the second text of a pair."""
     words: str
-    """The part of the text."""
+    """The part of the text; both parts of a pair, with " / " between them."""
     label: str | None
     """Its class; None if it is not known."""
+    other: Span | None = None
+    """The second part of a pair."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class AppliedProbe:
         """Returns a row for each layer and span, with the values of the table's columns: the most probable class is the
         answer."""
         return [
-            (own.layer, *span, self.labels[classes[0]], float(shares[0]))
+            (own.layer, *span[:-1], self.labels[classes[0]], float(shares[0]))
             for own in self.layers
             for span, classes, shares in zip(self.spans, own.classes.tolist(), own.probabilities, strict=True)
         ]

@@ -18,7 +18,7 @@ from bertscope._validation import TextOrPair
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.models import Model, model_name
 from bertscope.representations.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
-from bertscope.representations.kept_probes import LinearProbe
+from bertscope.representations.kept_probes import ARRAYS, KeptProbe
 from bertscope.representations.probe_requests import POOLINGS
 from bertscope.representations.probe_texts import Label, ProbeText
 from bertscope.spans import Span, span
@@ -29,27 +29,43 @@ from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest,
 
 @dataclass(frozen=True)
 class UnlabelledText:
-    """A text with words or spans to classify, whose classes are not known.
+    """A text with words or spans to classify, or pairs of them, whose classes are not known.
 
     >>> UnlabelledText("The cat sleeps.", [(4, 7)]).spans
     (Span(start=4, end=7, segment=0),)
+    >>> UnlabelledText("The cat sleeps.", [((4, 7), (8, 14))]).spans
+    ((Span(start=4, end=7, segment=0), Span(start=8, end=14, segment=0)),)
     """
 
     __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""
-    spans: Sequence[tuple[int, int] | tuple[int, int, int]]
-    """The parts: (start, end) or (start, end, segment), code points."""
+    spans: Sequence[tuple[int, int] | tuple[int, int, int] | tuple[tuple[int, ...], tuple[int, ...]]]
+    """The parts: (start, end) or (start, end, segment), code points; or pairs of such parts."""
 
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent; the server judges the others."""
         _validation.text_or_pair("text", self.text)
         given = _validation.many("spans", self.spans, "tuples")
-        object.__setattr__(self, "spans", tuple(span(f"spans[{index}]", value) for index, value in enumerate(given)))
+        object.__setattr__(self, "spans", tuple(_part(f"spans[{index}]", value) for index, value in enumerate(given)))
+
+
+def _part(field: str, value: object) -> Span | tuple[Span, Span]:
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list))):
+        return span(field, value)
+    return span(f"{field}'s first part", value[0]), span(f"{field}'s second part", value[1])
 
 
 GivenTexts = ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText]
+
+
+class AskedSpan(NamedTuple):
+    """A span to classify, its label if that is known, and the second span of a pair."""
+
+    label: str | None
+    place: Span
+    other: Span | None
 
 
 class AskedText(NamedTuple):
@@ -59,21 +75,29 @@ class AskedText(NamedTuple):
     text: ProbeText | UnlabelledText
 
     @property
-    def spans(self) -> list[tuple[str | None, Span]]:
-        """Each span with its label."""
+    def spans(self) -> list[AskedSpan]:
+        """Each span, or pair of spans, with its label."""
         if isinstance(self.text, UnlabelledText):
-            return [(None, Span(*span)) for span in self.text.spans]
-        found: list[tuple[str | None, Span]] = []
-        for index, label in enumerate(cast("tuple[Label, ...]", self.text.labels)):
-            if label.other is not None:
-                raise invalid_argument(f"texts[{self.number}].labels[{index}]", "is of a pair of parts; give single parts")
-            found.append((label.label, Span(label.start, label.end, label.segment)))
-        return found
+            given = cast("tuple[Span | tuple[Span, Span], ...]", self.text.spans)
+            return [AskedSpan(None, one, None) if isinstance(one, Span) else AskedSpan(None, *one) for one in given]
+        labels = cast("tuple[Label, ...]", self.text.labels)
+        return [AskedSpan(label.label, Span(label.start, label.end, label.segment), label.other) for label in labels]
+
+    def check(self, *, pairs: bool) -> None:
+        """Raises InvalidArgument for a span that is a pair's where the probes take single ones, or the other way round."""
+        name = "spans" if isinstance(self.text, UnlabelledText) else "labels"
+        for index, one in enumerate(self.spans):
+            if (one.other is not None) != pairs:
+                problem = (
+                    "is a single part; the probe takes pairs" if pairs else "is of a pair of parts; the probe takes single ones"
+                )
+                raise invalid_argument(f"texts[{self.number}].{name}[{index}]", problem)
 
 
-def asked_span_texts(texts: GivenTexts) -> Asked[AskedText]:
+def asked_span_texts(texts: GivenTexts, probe: KeptProbe) -> Asked[AskedText]:
     """Returns the texts that have a span; the others have nothing to classify. A sequence is checked at once, an
     iterator as it is read."""
+    pairs = isinstance(probe, KeptProbe) and probe.pairs
     given: Any = [texts] if isinstance(texts, (ProbeText, UnlabelledText)) else texts
     numbers = array("Q")
 
@@ -82,6 +106,7 @@ def asked_span_texts(texts: GivenTexts) -> Asked[AskedText]:
             if not isinstance(text, (ProbeText, UnlabelledText)):
                 raise invalid_argument(f"texts[{index}]", f"must be a ProbeText or UnlabelledText, not {type(text).__name__}")
             asked = AskedText(index, text)
+            asked.check(pairs=pairs)
             if asked.spans:
                 numbers.append(index)
                 yield asked
@@ -93,7 +118,7 @@ def asked_span_texts(texts: GivenTexts) -> Asked[AskedText]:
 
 
 def apply_probe_request(
-    probe: LinearProbe,
+    probe: KeptProbe,
     *,
     model: str | Model | None,
     layers: SupportsIndex | Iterable[SupportsIndex] | None,
@@ -104,8 +129,8 @@ def apply_probe_request(
     reference_texts: str | Iterable[str],
 ) -> ApplyProbeRequest:
     """Returns the request of ApplyProbe, without its inputs. Raises InvalidArgument for what can't be sent."""
-    if not isinstance(probe, LinearProbe):
-        raise invalid_argument("probe", f"must be a LinearProbe, not {type(probe).__name__}; load_probe reads one")
+    if not isinstance(probe, KeptProbe):
+        raise invalid_argument("probe", f"must be a KeptProbe, not {type(probe).__name__}; load_probe reads one")
     request = ApplyProbeRequest(
         model=model_name("model", model),
         labels=probe.labels,
@@ -119,8 +144,7 @@ def apply_probe_request(
     for layer in _validation.uint32s("layers", layers) or probe.layers:
         if layer not in probe.weights:
             raise invalid_argument("layers", f"has layer {layer}; the probes are of layers {list(probe.layers)}")
-        weights, biases = map(_tensor, probe.weights[layer])
-        request.probes.add(layer=layer, weights=weights, biases=biases)
+        request.probes.add(layer=layer, **dict(zip(ARRAYS, map(_tensor, probe.weights[layer]), strict=False)))
     return request
 
 
@@ -139,9 +163,9 @@ def with_span_texts(request: ApplyProbeRequest, texts: Sequence[AskedText]) -> A
 
 def _message(asked: AskedText, numbers: dict[str, int]) -> application_pb2.ProbedText:
     message = application_pb2.ProbedText(input=wire.text_input(asked.text.text))
-    for label, place in asked.spans:
-        part = common_pb2.CharacterSpan(start=place.start, end=place.end, segment=place.segment)
-        message.spans.add(span=part, label=None if label is None else numbers.get(label))
+    for label, place, other in asked.spans:
+        own, second = (None if one is None else common_pb2.CharacterSpan(**one._asdict()) for one in (place, other))
+        message.spans.add(span=own, label=None if label is None else numbers.get(label), other=second)
     return message
 
 
@@ -149,14 +173,15 @@ def read_applied(request: ApplyProbeRequest, texts: Sequence[AskedText], reply: 
     """Returns the answers of one call. Raises InvalidReply for a reply that breaks the contract."""
     labels, uses = tuple(request.labels), ApplyProbeResponse.Use
     known, unseen, spans, scored = frozenset(labels), dict[str, int](), list[ProbedSpan](), 0
-    marked = [(asked, label, place) for asked in texts for label, place in asked.spans]
+    marked = [(asked, *one) for asked in texts for one in asked.spans]
     if len(marked) != len(reply.uses) or [own.layer for own in reply.layers] != sorted(own.layer for own in request.probes):
         raise InvalidReply("the server sent the answers of other spans or layers than were asked for")
-    for (asked, label, place), use in zip(marked, reply.uses, strict=True):
+    for (asked, label, place, other), use in zip(marked, reply.uses, strict=True):
         if use != uses.USE_CLASSIFIED:
             continue
-        text = asked.text.text if isinstance(asked.text.text, str) else asked.text.text[place.segment]
-        spans.append(ProbedSpan(asked.number, *place, text[place.start : place.end], label))
+        segments = [asked.text.text] if isinstance(asked.text.text, str) else asked.text.text
+        words = [segments[one.segment][one.start : one.end] for one in (place, other) if one is not None]
+        spans.append(ProbedSpan(asked.number, *place, " / ".join(words), label, other))
         scored += label in known
         if label is not None and label not in known:
             unseen[label] = unseen.get(label, 0) + 1

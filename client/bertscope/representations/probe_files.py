@@ -16,7 +16,7 @@ from bertscope.table_rows import bad_line, json_object, text_lines
 
 CONLLU, COLUMNS, JSON_LINES = ".conllu", ".tsv", (".jsonl", ".ndjson")
 SUFFIXES = (CONLLU, COLUMNS, *JSON_LINES)
-SPAN_KEYS = ("start", "end", "segment", "label")
+PLACE_KEYS = ("start", "end", "segment")
 Read = tuple[int, ProbeText | UnlabelledText | InvalidArgument]
 """A text with the number of its line, or why there is none."""
 
@@ -35,7 +35,8 @@ def read_probe_texts(path: File, label: ConlluLabel = "upos", *, limit: Supports
     - .tsv: a word, a tab and its label in each line, a blank line between sentences. A text is its words with blanks between
       them. Words without a label ("_") are left out.
     - .jsonl or .ndjson: an object per line, {"text": ..., "text_pair": ..., "spans": [{"start": 4, "end": 7, "segment": 0,
-      "label": ...}]}; "text_pair" and "segment" may be left out. Positions are code points.
+      "label": ...}]}; "text_pair" and "segment" may be left out. A pair's second part is "other": {"start": ..., "end": ...}.
+      Positions are code points.
 
     A text that can't be read is left out and reported in `problems`; the others are read. `limit` reads that many. Raises
     OSError for a file that can't be read, and InvalidArgument if no text of it can be.
@@ -124,10 +125,21 @@ def _spans(values: Any, *, labelled: bool) -> ProbeText | UnlabelledText:
     text = (values["text"], values["text_pair"]) if "text_pair" in values else values["text"]
     if not isinstance(values["spans"], list) or not all(isinstance(span, dict) for span in values["spans"]):
         raise invalid_argument("spans", 'must be a list of {"start": ..., "end": ..., "label": ...}')
-    rows = [[span.get(key, 0 if key == "segment" else None) for key in SPAN_KEYS] for span in values["spans"]]
-    missing = [index for index, (*_, name) in enumerate(rows) if name is None]
-    if missing and (labelled or len(missing) < len(rows)):
+    names = [span.get("label") for span in values["spans"]]
+    places = [_places(index, span) for index, span in enumerate(values["spans"])]
+    missing = [index for index, name in enumerate(names) if name is None]
+    if missing and (labelled or len(missing) < len(names)):
         raise invalid_argument(f"spans[{missing[0]}]", "has no label; label each span")
     if missing:
-        return UnlabelledText(text, [(start, end, segment) for start, end, segment, _ in rows])
-    return ProbeText(text, [(name, start, end, segment) for start, end, segment, name in rows])
+        return UnlabelledText(text, [own if len(own) == 2 else own[0] for own in places])
+    return ProbeText(
+        text, [(name, *own) if len(own) == 2 else (name, *own[0]) for name, own in zip(names, places, strict=True)]
+    )
+
+
+def _places(index: int, span: dict[str, Any]) -> tuple[tuple[Any, ...], ...]:
+    """Returns the place of a span; of a pair, of both."""
+    parts = [span, *([span["other"]] if "other" in span else ())]
+    if not all(isinstance(part, dict) for part in parts):
+        raise invalid_argument(f"spans[{index}].other", 'must be an object {"start": ..., "end": ...}')
+    return tuple(tuple(part.get(key, 0 if key == "segment" else None) for key in PLACE_KEYS) for part in parts)

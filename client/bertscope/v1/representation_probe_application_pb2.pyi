@@ -32,6 +32,7 @@ class ProbedSpan(_message.Message):
 
     SPAN_FIELD_NUMBER: _builtins.int
     LABEL_FIELD_NUMBER: _builtins.int
+    OTHER_FIELD_NUMBER: _builtins.int
     label: _builtins.int
     """Its class, an index in ApplyProbeRequest.labels; unset if it is not known, or not a class of the probe. Only spans with a class
     are scored.
@@ -40,15 +41,20 @@ class ProbedSpan(_message.Message):
     def span(self) -> _common_pb2.CharacterSpan:
         """The part of the text; the pieces that begin in it are its own. It is not special tokens."""
 
+    @_builtins.property
+    def other(self) -> _common_pb2.CharacterSpan:
+        """For probes of pairs of parts: the second part, in the same input, as LabelledSpan.other. All spans of a call have it, or none."""
+
     def __init__(
         self,
         *,
         span: _common_pb2.CharacterSpan | None = ...,
         label: _builtins.int | None = ...,
+        other: _common_pb2.CharacterSpan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_label", b"_label", "label", b"label", "span", b"span"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_label", b"_label", "label", b"label", "other", b"other", "span", b"span"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_label", b"_label", "label", b"label", "span", b"span"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_label", b"_label", "label", b"label", "other", b"other", "span", b"span"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__label: _TypeAlias = _typing.Literal["label"]  # noqa: Y015
     _WhichOneofArgType__label: _TypeAlias = _typing.Literal["_label", b"_label"]  # noqa: Y015
@@ -124,8 +130,8 @@ class ApplyProbeRequest(_message.Message):
 
     @_builtins.property
     def probes(self) -> _containers.RepeatedCompositeFieldContainer[_representation_probes_pb2.ProbeWeights]:
-        """The probes, each of a layer of its own, with finite float32 weights [hidden_size, classes] and biases [classes], as TrainProbe
-        sends them without hidden units.
+        """The probes, each of a layer of its own, all linear or all with the same number of hidden units (at most 4,096), with finite
+        float32 numbers, as TrainProbe sends them. Those of pairs have twice as many rows, and take spans with `other`.
         """
 
     @_builtins.property

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling, Units
-from bertscope_service.analyses.observers.probe_scores import LinearProbes, ProbeScores, ProbeScoresObserver
-from bertscope_service.analyses.probes import LabelledText, SpanPlaces
+from bertscope_service.analyses.observers.probe_scores import Probes, ProbeScores, ProbeScoresObserver
+from bertscope_service.analyses.probes import LabelledText, SpanPlaces, reason_missing
 from bertscope_service.analyses.texts import check_finite, read_named_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -30,7 +30,7 @@ class ApplicationQuery:
     """An ApplyProbe request. The label of a span without one is NO_LABEL."""
 
     texts: Sequence[LabelledText]
-    probes: LinearProbes
+    probes: Probes
     pooling: Pooling
     top_k: int
     truncate: bool
@@ -51,26 +51,32 @@ class LayerAnswers:
 class ApplicationPlan:
     """The rows for a query, and the conversion of their results to answers.
 
-    uses: what became of each span, its pieces or why it has none. Raises InvalidArgument for a text that is too long or holds
+    uses: why each span or pair was left out, None if it was not. Raises InvalidArgument for a text that is too long or holds
     no token, for no span at all, and for a reply that is too large.
     """
 
     def __init__(self, query: ApplicationQuery, tokenizer: TextTokenizer) -> None:
         self.query = query
         self._check_size()
-        self.uses: list[range | str] = []
+        self.uses: list[str | None] = []
+        self._pieces = 0
         self.rows: list[tuple[TokenSequence, Observer]] = []
         labels = [np.zeros(0, dtype=np.int64)]
         inputs, fields = [text.input for text in query.texts], (text.field for text in query.texts)
         read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
         for text, tokenized in zip(query.texts, read, strict=True):
             places = SpanPlaces(tokenized, tokenizer)
-            found = [places.of(span) for span in text.spans]
-            self.uses += found
-            used = [index for index, place in enumerate(found) if isinstance(place, range)]
+            sides = [
+                [places.of(span) for span in side] for side in ((text.spans, text.others) if text.others else (text.spans,))
+            ]
+            missing = [reason_missing(found) for found in zip(*sides, strict=True)]
+            self.uses += missing
+            used = [index for index, reason in enumerate(missing) if reason is None]
             if not used:
                 continue
-            spans = Units.made([place for place in found if isinstance(place, range)], query.pooling)
+            pieces = [place for side in sides for place in (side[index] for index in used) if isinstance(place, range)]
+            self._pieces += sum(map(len, pieces))
+            spans = Units.made(pieces, query.pooling)
             labels.append(text.labels[used])
             observer = ProbeScoresObserver(query.probes, spans, labels[-1].clip(min=0), query.top_k)
             self.rows.append((tokenized.sequence, observer))
@@ -79,10 +85,10 @@ class ApplicationPlan:
         self._check_pieces()
 
     def _check_pieces(self) -> None:
-        pieces = sum(len(use) for use in self.uses if isinstance(use, range))
-        if pieces > MAX_SPAN_PIECES:
+        if self._pieces > MAX_SPAN_PIECES:
             message = (
-                f"the spans have {pieces} pieces and one call takes {MAX_SPAN_PIECES}; send fewer texts or spans at a time"
+                f"the spans have {self._pieces} pieces and one call takes {MAX_SPAN_PIECES}; send fewer texts or spans "
+                "at a time"
             )
             raise InvalidArgument("inputs", message, "TOO_MANY_TOKENS", limit=MAX_SPAN_PIECES)
 

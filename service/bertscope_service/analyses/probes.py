@@ -142,7 +142,7 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
         places = SpanPlaces(tokenized, tokenizer)
         sides = [text.spans, text.others] if text.others else [text.spans]
         found = [[places.of(span) for span in side] for side in sides]
-        missing = [TRUNCATED if TRUNCATED in own else EMPTY if EMPTY in own else None for own in zip(*found, strict=True)]
+        missing = [reason_missing(own) for own in zip(*found, strict=True)]
         used = [index for index, reason in enumerate(missing) if reason is None]
         part.truncated += missing.count(TRUNCATED)
         part.empty += missing.count(EMPTY)
@@ -163,6 +163,11 @@ def _written(tokenized: TokenizedText, span: Span) -> str:
 
 TRUNCATED, EMPTY = "truncated", "empty"
 """Why a span has no states."""
+
+
+def reason_missing(found: Sequence[range | str]) -> str | None:
+    """Returns why a span, or a pair of spans, has no states; None if it has."""
+    return TRUNCATED if TRUNCATED in found else EMPTY if EMPTY in found else None
 
 
 class SpanPlaces:

@@ -10,16 +10,16 @@ from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.probe_scores import LinearProbes, ProbeScores
+from bertscope_service.analyses.observers.probe_scores import Probes, ProbeScores
 from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery, LayerAnswers
 from bertscope_service.analyses.probes import EMPTY, TRUNCATED, LabelledText
 from bertscope_service.api.checks import check_input, check_numbers, check_texts
 from bertscope_service.api.enums import meaning
-from bertscope_service.api.limits import MAX_CLASSES, MAX_SPANS, RequestLimits
+from bertscope_service.api.limits import MAX_CLASSES, MAX_HIDDEN_UNITS, MAX_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.representation_probes import MIN_CLASSES, POOLINGS
 from bertscope_service.api.requirements import require_states
-from bertscope_service.api.spans import check_count, check_names, check_span
+from bertscope_service.api.spans import check_count, check_names, check_others, check_span
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -44,9 +44,10 @@ def plan_application(request: Request, model: LoadedModel, limits: RequestLimits
         raise InvalidArgument("labels", message, "ONE_CLASS")
     check_names(request.labels, "labels", MAX_CLASSES)
     classes = len(request.labels)
+    pairs = any(span.HasField("other") for text in request.inputs for span in text.spans[:1])
     query = ApplicationQuery(
-        tuple(_text(text, f"inputs[{index}]", classes, limits) for index, text in enumerate(request.inputs)),
-        check_probes(request.probes, model, classes),
+        tuple(_text(text, f"inputs[{index}]", classes, limits, pairs=pairs) for index, text in enumerate(request.inputs)),
+        check_probes(request.probes, model, classes, pairs=pairs),
         meaning(POOLINGS, request.pooling, "pooling", "POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING"),
         request.top_k or 1,
         request.truncate,
@@ -57,33 +58,50 @@ def plan_application(request: Request, model: LoadedModel, limits: RequestLimits
     return ApplicationPlan(query, model.tokenizer)
 
 
-def check_probes(probes: Sequence[probes_pb2.ProbeWeights], model: LoadedModel, classes: int) -> LinearProbes:
-    """Checks that probes are of different layers, fit the model's states and the classes, and are finite. Returns them in
-    ascending order of their layers."""
+def check_probes(probes: Sequence[probes_pb2.ProbeWeights], model: LoadedModel, classes: int, *, pairs: bool) -> Probes:
+    """Checks that probes are of different layers and of one form, fit the model's states and the classes, and are finite.
+    Returns them in ascending order of their layers."""
     if not probes:
         raise InvalidArgument("probes", "probes is empty; give at least one, as TrainProbe sends them", "NO_PROBE")
     shape = model.encoder.shape
     check_numbers([probe.layer for probe in probes], "probes", "layer", shape.layers + 1, model.name)
-    weights, biases = [], []
+    units = _hidden_units(probes[0])
+    inputs = shape.hidden_size * (2 if pairs else 1)
+    shapes = {"weights": (inputs, units or classes), "biases": (units or classes,)}
+    if units:
+        shapes |= {"output_weights": (units, classes), "output_biases": (classes,)}
+    found: dict[str, list[NDArray[np.float32]]] = {name: [] for name in shapes}
     for index, probe in sorted(enumerate(probes), key=lambda entry: entry[1].layer):
         for name in ("output_weights", "output_biases"):
-            if probe.HasField(name):
-                place = f"probes[{index}].{name}"
-                message = f"{place} is set, and only linear probes can be applied; train one without hidden units"
+            place = f"probes[{index}].{name}"
+            if probe.HasField(name) != bool(units):
+                message = f"{place} is {'missing' if units else 'set'}, unlike that of probes[0]; give probes of one training"
                 raise InvalidArgument(place, message, "PROBE_MISMATCH")
-        weights.append(_tensor(probe.weights, f"probes[{index}].weights", (shape.hidden_size, classes)))
-        biases.append(_tensor(probe.biases, f"probes[{index}].biases", (classes,)))
-    return LinearProbes(tuple(sorted(probe.layer for probe in probes)), np.stack(weights), np.stack(biases))
+        for name, wanted in shapes.items():
+            found[name].append(_tensor(getattr(probe, name), f"probes[{index}].{name}", wanted, pairs=pairs))
+    arrays = tuple(np.stack(own) for own in found.values())
+    return Probes(tuple(sorted(probe.layer for probe in probes)), arrays, pairs)
 
 
-def _tensor(tensor: common_pb2.Tensor, field: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+def _hidden_units(probe: probes_pb2.ProbeWeights) -> int:
+    """Returns the hidden units of the first probe; 0 for a linear one."""
+    if not probe.HasField("output_weights"):
+        return 0
+    units = probe.biases.shape[0] if len(probe.biases.shape) == 1 else 0
+    if not 1 <= units <= MAX_HIDDEN_UNITS:
+        message = f"probes[0].biases has {units} hidden units; send 1 to {MAX_HIDDEN_UNITS}, or no output_weights"
+        raise InvalidArgument("probes[0].biases.shape", message, "PROBE_MISMATCH", limit=MAX_HIDDEN_UNITS)
+    return units
+
+
+def _tensor(tensor: common_pb2.Tensor, field: str, shape: tuple[int, ...], *, pairs: bool) -> NDArray[np.float32]:
     if tensor.dtype != common_pb2.DATA_TYPE_FLOAT32:
         raise InvalidArgument(f"{field}.dtype", f"{field}.dtype is {tensor.dtype}; send DATA_TYPE_FLOAT32", "PROBE_MISMATCH")
     if tuple(tensor.shape) != shape:
         # At most a few: a shape may have millions of entries.
         message = (
-            f"{field} has shape {list(tensor.shape[:3])} and must have {list(shape)} for states of this model and these "
-            "labels; use the model that the probe was trained on, and its labels"
+            f"{field} has shape {list(tensor.shape[:3])} and must have {list(shape)} for {'pairs of' if pairs else 'single'} "
+            "spans of this model and these labels; use the model, labels and kind of spans that the probe was trained on"
         )
         raise InvalidArgument(f"{field}.shape", message, "PROBE_MISMATCH")
     if len(tensor.data) != 4 * int(np.prod(shape)):
@@ -96,23 +114,24 @@ def _tensor(tensor: common_pb2.Tensor, field: str, shape: tuple[int, ...]) -> ND
     return values
 
 
-def _text(text: application_pb2.ProbedText, field: str, classes: int, limits: RequestLimits) -> LabelledText:
+def _text(text: application_pb2.ProbedText, field: str, classes: int, limits: RequestLimits, *, pairs: bool) -> LabelledText:
     given = check_input(text.input, f"{field}.input", limits)
     check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
     spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
+    others = check_others(text.spans, f"{field}.spans", given, "inputs", pairs=pairs)
     labels = np.array([entry.label if entry.HasField("label") else NO_LABEL for entry in text.spans], dtype=np.int64)
     if len(labels) and int(labels.max()) >= classes:
         place = f"{field}.spans[{int(labels.argmax())}].label"
         message = f"{place} is {labels.max()}; labels has {classes} entries, counted from 0, and unset means no class of them"
         raise InvalidArgument(place, message, "LABEL_OUT_OF_RANGE")
-    return LabelledText(f"{field}.input", given, spans, labels)
+    return LabelledText(f"{field}.input", given, spans, labels, others)
 
 
 def render_application(plan: ApplicationPlan, results: Sequence[ProbeScores], model: LoadedModel) -> Response:
     """Renders the answers in ascending order of layers."""
     answers = plan.answers(results)
     return Response(
-        uses=[Response.USE_CLASSIFIED if isinstance(use, range) else USES[use] for use in plan.uses],
+        uses=[Response.USE_CLASSIFIED if reason is None else USES[reason] for reason in plan.uses],
         labelled_spans=int((plan.labels != NO_LABEL).sum()),
         layers=[_render_layer(layer, own) for layer, own in zip(plan.query.probes.layers, answers, strict=True)],
         provenance=render_provenance(model),

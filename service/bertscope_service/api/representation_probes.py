@@ -33,7 +33,7 @@ from bertscope_service.api.limits import (
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
-from bertscope_service.api.spans import check_count, check_names, check_span
+from bertscope_service.api.spans import check_count, check_names, check_others, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.probing.run import Outcome, ProbeTraining, Progress, Report, Trained, probe_bytes, state_bytes
@@ -183,15 +183,7 @@ def _text(text: probes_pb2.ProbeText, field: str, classes: int, limits: RequestL
     given = check_input(text.input, f"{field}.input", limits)
     check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
     spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
-    others = []
-    for index, entry in enumerate(text.spans):
-        place = f"{field}.spans[{index}].other"
-        if entry.HasField("other") != pairs:
-            there = "missing" if pairs else "set"
-            message = f"{place} is {there}, unlike that of train's first span; give all spans a second one, or none"
-            raise InvalidArgument(place, message, "PAIRS_MIXED")
-        if pairs:
-            others.append(check_span(entry.other, place, given))
+    others = check_others(text.spans, f"{field}.spans", given, "train", pairs=pairs)
     labels = np.array([entry.label for entry in text.spans], dtype=np.int64)
     if len(labels) and int(labels.max()) >= classes:
         index = int((labels >= classes).argmax())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from bertscope.v1 import common_pb2
+from bertscope.v1.representation_probe_application_pb2 import ProbedSpan
+from bertscope.v1.representation_probes_pb2 import LabelledSpan
 
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.api.limits import MAX_NAME_CHARACTERS
@@ -60,3 +62,25 @@ def check_apart(spans: Sequence[Span], field: str) -> None:
         if spans[before].segment == spans[after].segment and spans[after].start < spans[before].end:
             message = f"{field}[{after}] begins before {field}[{before}] ends; join them, or let them not overlap"
             raise InvalidArgument(f"{field}[{after}]", message, "SPANS_OVERLAP")
+
+
+def check_others(
+    spans: Iterable[LabelledSpan | ProbedSpan],
+    field: str,
+    given: tuple[str, str | None],
+    first: str,
+    *,
+    pairs: bool,
+) -> list[Span]:
+    """Returns the second spans of a text's pairs; none unless `pairs`. Raises InvalidArgument for a span that has one and
+    should not, or the other way round. `first` names the field whose first span decides."""
+    others: list[Span] = []
+    for index, entry in enumerate(spans):
+        place = f"{field}[{index}].other"
+        if entry.HasField("other") != pairs:
+            there = "missing" if pairs else "set"
+            message = f"{place} is {there}, unlike that of {first}'s first span; give all spans a second one, or none"
+            raise InvalidArgument(place, message, "PAIRS_MIXED")
+        if pairs:
+            others.append(check_span(entry.other, place, given))
+    return others

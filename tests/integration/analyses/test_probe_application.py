@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from bertscope_service.analyses import probe_application
 from bertscope_service.analyses.observers.pooling import Pooling
-from bertscope_service.analyses.observers.probe_scores import LinearProbes
+from bertscope_service.analyses.observers.probe_scores import Probes
 from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery
-from bertscope_service.analyses.probes import LabelledText
+from bertscope_service.analyses.probes import LabelledText, SpanPlaces
+from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject
@@ -22,17 +24,28 @@ from tests.support.tiny import SENTENCES
 CLASSES, LAYERS = 3, (0, 2)
 
 
-def plan_of(subject: Subject, pooling: Pooling = Pooling.MEAN, scale: float = 1.0) -> ApplicationPlan:
+def plan_of(
+    subject: Subject, pooling: Pooling = Pooling.MEAN, scale: float = 1.0, units: int = 0, *, pairs: bool = False
+) -> ApplicationPlan:
     generator = np.random.default_rng(3)
-    size = subject.encoder.shape.hidden_size
-    weights = (scale * generator.normal(size=(len(LAYERS), size, CLASSES))).astype(np.float32)
-    probes = LinearProbes(LAYERS, weights, generator.normal(size=(len(LAYERS), CLASSES)).astype(np.float32))
+
+    def drawn(*shape: int) -> NDArray[np.float32]:
+        return (scale * generator.normal(size=(len(LAYERS), *shape))).astype(np.float32)
+
+    inputs = subject.encoder.shape.hidden_size * (2 if pairs else 1)
+    arrays = (
+        (drawn(inputs, units), drawn(units), drawn(units, CLASSES), drawn(CLASSES))
+        if units
+        else (drawn(inputs, CLASSES), drawn(CLASSES))
+    )
+    probes = Probes(LAYERS, arrays, pairs)
     texts = [
         LabelledText(
             f"inputs[{index}].input",
             (text, None),
             [Span(0, 3, 0), Span(0, len(text), 0), Span(2, len(text) // 2, 0)],
             np.array([index % CLASSES, NO_LABEL, 1]),
+            [Span(0, len(text), 0), Span(0, 3, 0), Span(len(text) // 3, len(text), 0)] if pairs else [],
         )
         for index, text in enumerate(SENTENCES[:5])
     ]
@@ -41,16 +54,24 @@ def plan_of(subject: Subject, pooling: Pooling = Pooling.MEAN, scale: float = 1.
 
 def check(subject: Subject, plan: ApplicationPlan, encoder: Encoder, batch: int, edits: str | None = None) -> None:
     gates = None if edits is None else subject.gates(EDITS[edits])
-    found = plan.answers(run_rows(encoder, plan.rows, gates, batch=batch))
-    uses, runs = iter(plan.uses), []
-    for sequence, _ in plan.rows:
+    answers_by_layer = plan.answers(run_rows(encoder, plan.rows, gates, batch=batch))
+    runs = []
+    for (sequence, _), text in zip(plan.rows, plan.query.texts, strict=True):
         run = subject.reference.run([sequence]) if edits is None else subject.reference.run_edited(sequence, EDITS[edits])
-        runs += [([layer[0].double().numpy() for layer in run.hidden], next(uses)) for _ in range(3)]
-    runs = [(states, place) for states, place in runs if isinstance(place, range)]
-    assert len(runs) == len(plan.labels)
-    for index, (layer, own) in enumerate(zip(LAYERS, found, strict=True)):
-        vectors = np.stack([states[layer][list(place)].mean(axis=0) for states, place in runs])
-        scores = vectors @ plan.query.probes.weights[index].astype(np.float64) + plan.query.probes.biases[index]
+        states = [layer[0].double().numpy() for layer in run.hidden]
+        (tokenized,) = read_named_inputs(subject.tokenizer, [text.input], [text.field], truncate=True)
+        places = SpanPlaces(tokenized, subject.tokenizer)
+        for span in zip(text.spans, *([text.others] if text.others else []), strict=True):
+            found_places = [place for place in map(places.of, span) if isinstance(place, range)]
+            if len(found_places) == len(span):
+                runs.append((states, found_places))
+    assert len(runs) == len(plan.labels) >= 10
+    for index, (layer, own) in enumerate(zip(LAYERS, answers_by_layer, strict=True)):
+        vectors = np.stack([np.concatenate([states[layer][list(one)].mean(axis=0) for one in own]) for states, own in runs])
+        weights, biases, *output = (array[index].astype(np.float64) for array in plan.query.probes.arrays)
+        scores = vectors @ weights + biases
+        if output:
+            scores = np.maximum(scores, 0) @ output[0] + output[1]
         logs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
         np.testing.assert_allclose(own.probabilities, -np.sort(-np.exp(logs), axis=1), atol=2e-4)
         np.testing.assert_allclose(np.take_along_axis(np.exp(logs), own.classes, axis=1), own.probabilities, atol=2e-4)
@@ -69,6 +90,13 @@ def test_answers_are_those_of_the_states(subject: Subject, export_cache: Path) -
     plan = plan_of(subject)
     for encoder, batch in ((subject.encoder, 5), (subject.encoder, 1), (load_exported(subject.folder, export_cache), 3)):
         check(subject, plan, encoder, batch)
+
+
+@on_three
+@pytest.mark.parametrize(("units", "pairs"), [(4, False), (0, True), (4, True)])
+def test_hidden_units_and_pairs(subject: Subject, units: int, pairs: bool) -> None:
+    for batch in (1, 5):
+        check(subject, plan_of(subject, units=units, scale=0.3, pairs=pairs), subject.encoder, batch)
 
 
 @on_three

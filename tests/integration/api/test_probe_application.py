@@ -1,5 +1,6 @@
 """Probes that TrainProbe sends, kept in a file and applied by the client; and requests of ApplyProbe that are refused."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def trained(client: bertscope.Client) -> bertscope.ProbeResult:
 def test_a_kept_probe_has_the_scores_of_the_training(
     client: bertscope.Client, trained: bertscope.ProbeResult, tmp_path: Path
 ) -> None:
-    bertscope.LinearProbe.of(trained).save(tmp_path / "probe")
+    bertscope.KeptProbe.of(trained).save(tmp_path / "probe")
     probe = bertscope.load_probe(tmp_path / "probe")
     assert (probe.labels, probe.layers, probe.pooling) == (trained.labels, (0, 2), "mean")
     assert (probe.weights_digest, probe.hidden_size) == (trained.provenance.weights_digest, trained.hidden_size)
@@ -63,8 +64,40 @@ def test_a_kept_probe_has_the_scores_of_the_training(
     assert [own.correct for own in merged.layers] == [own.correct for own in found.layers]
 
 
+def with_heads(texts: list[bertscope.ProbeText]) -> list[bertscope.ProbeText]:
+    """Pairs each word with the next one; the label is that of both words."""
+    return [
+        bertscope.ProbeText(
+            text.text, [(f"{one[0]} {two[0]}", one[1:3], two[1:3]) for one, two in itertools.pairwise(text.labels)]
+        )
+        for text in texts
+    ]
+
+
+@pytest.mark.parametrize("units", [0, 8])
+def test_probes_of_pairs_and_with_hidden_units_have_the_scores_of_the_training(
+    client: bertscope.Client, units: int, tmp_path: Path
+) -> None:
+    texts = with_heads(sentences(10, 3))
+    trained = client.train_probe(
+        with_heads(sentences(40, 1)), dev=texts[:5], test=texts, weights=True, max_epochs=6, layers=[0, 2], hidden_units=units
+    )
+    bertscope.KeptProbe.of(trained).save(tmp_path / "probe")
+    probe = bertscope.load_probe(tmp_path / "probe")
+    assert (probe.pairs, probe.hidden_units, probe.hidden_size) == (True, units, trained.hidden_size)
+    found = client.apply_probe(probe, texts)
+    assert found.scored_spans == 50
+    for own in trained.layers:
+        assert found.accuracy(own.layer) == own.accuracy
+        assert found.loss(own.layer) == pytest.approx(own.loss, abs=1e-3)
+    first = texts[0].labels[0]
+    assert found.spans[0].words == f"{texts[0].text[slice(*first[1:3])]} / {texts[0].text[slice(*first.other[:2])]}"
+    unlabelled = bertscope.UnlabelledText(texts[0].text, [(first[1:3], first.other)])
+    np.testing.assert_array_equal(client.apply_probe(probe, unlabelled).layer(2).classes[0], found.layer(2).classes[0])
+
+
 def test_labels_that_the_probe_has_not_seen_are_counted_apart(client: bertscope.Client, trained: bertscope.ProbeResult) -> None:
-    probe = bertscope.LinearProbe.of(trained, 0)
+    probe = bertscope.KeptProbe.of(trained, 0)
     texts = [
         bertscope.ProbeText("the cat  sat", [("noun", 4, 7), ("verb", 9, 12), ("noun", 7, 9)]),
         bertscope.ProbeText("nothing here", []),
@@ -86,7 +119,7 @@ def test_labels_that_the_probe_has_not_seen_are_counted_apart(client: bertscope.
 def test_a_model_with_other_weights_is_an_error_unless_allowed(
     client: bertscope.Client, trained: bertscope.ProbeResult
 ) -> None:
-    probe = bertscope.LinearProbe.of(trained, 2)
+    probe = bertscope.KeptProbe.of(trained, 2)
     with pytest.raises(bertscope.FailedPrecondition) as error:
         client.apply_probe(probe, sentences(1, 1), model="models/roberta")
     assert error.value.reason == "OTHER_WEIGHTS"
@@ -103,6 +136,14 @@ BAD.weights.data = np.full((32, 2), np.nan, "<f4").tobytes()
 HALF = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
 HALF.biases.dtype = common_pb2.DATA_TYPE_FLOAT16
 HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2), output_biases=zeros(2))
+HIDDEN.layer = 1
+HALF_HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2))
+NO_UNITS = probes.ProbeWeights(weights=zeros(32, 0), biases=zeros(0), output_weights=zeros(0, 2), output_biases=zeros(2))
+WORD = common_pb2.CharacterSpan(start=4, end=7)
+PAIR = application.ProbedText(input=CAT.input, spans=[application.ProbedSpan(span=WORD, other=WORD)])
+OUTSIDE = application.ProbedText(
+    input=CAT.input, spans=[application.ProbedSpan(span=WORD, other=common_pb2.CharacterSpan(start=4, end=99))]
+)
 SHORT = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
 SHORT.biases.data = b"1234"
 
@@ -121,7 +162,14 @@ SHORT.biases.data = b"1234"
         ("probes[0].biases.dtype", "PROBE_MISMATCH", {"probes": [HALF]}),
         ("probes[0].biases.data", "PROBE_MISMATCH", {"probes": [SHORT]}),
         ("probes[0].weights", "PROBE_NOT_FINITE", {"probes": [BAD]}),
-        ("probes[0].output_weights", "PROBE_MISMATCH", {"probes": [HIDDEN]}),
+        ("probes[1].output_weights", "PROBE_MISMATCH", {"probes": [PROBE, HIDDEN]}),
+        ("probes[1].output_weights", "PROBE_MISMATCH", {"probes": [HIDDEN, some_probe(32, 2)]}),
+        ("probes[0].output_biases", "PROBE_MISMATCH", {"probes": [HALF_HIDDEN]}),
+        ("probes[0].biases.shape", "PROBE_MISMATCH", {"probes": [NO_UNITS]}),
+        ("probes[0].weights.shape", "PROBE_MISMATCH", {"inputs": [PAIR]}),
+        ("inputs[0].spans[1].other", "PAIRS_MIXED", {"inputs": [
+            application.ProbedText(input=CAT.input, spans=[*PAIR.spans, *CAT.spans])], "probes": [some_probe(64)]}),
+        ("inputs[0].spans[0].other.end", "SPAN_OUT_OF_RANGE", {"inputs": [OUTSIDE], "probes": [some_probe(64)]}),
         ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 3}),
         ("pooling", "UNKNOWN_POOLING", {"pooling": 9}),
         ("inputs[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"labels": ["a", "b"], "inputs": [

@@ -9,7 +9,7 @@ from bertscope.representations.probe_application import apply_probe_request, ask
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 
 WEIGHTS = {layer: (np.full((4, 2), layer, np.float32), np.zeros(2, np.float32)) for layer in (3, 0)}
-PROBE = bertscope.LinearProbe(("DET", "NOUN"), WEIGHTS, "first", "models/m", "sha256:0")
+PROBE = bertscope.KeptProbe(("DET", "NOUN"), WEIGHTS, "first", "models/m", "sha256:0")
 TEXT = bertscope.ProbeText(("The cat", "sleeps"), [("NOUN", 4, 7), ("VERB", 0, 6, 1)])
 USUAL = {
     "model": None, "layers": None, "top_k": 1, "any_weights": False, "truncate": False, "interventions": (),
@@ -63,21 +63,46 @@ def test_what_cannot_be_sent(field: str, fields: dict[str, object]) -> None:
     assert error.value.field_violations[0].field == field
 
 
-def test_pairs_of_parts_cannot_be_sent() -> None:
-    with pytest.raises(bertscope.InvalidArgument, match="pair of parts"):
-        asked_span_texts([bertscope.ProbeText("The cat", [("det", (0, 3), (4, 7))])])
+PAIRS = bertscope.KeptProbe(PROBE.labels, WEIGHTS, "first", "models/m", "sha256:0", pairs=True)
+PAIR = bertscope.ProbeText("The cat", [("det", (0, 3), (4, 7))])
+
+
+def test_pairs_go_with_probes_of_pairs() -> None:
+    with pytest.raises(bertscope.InvalidArgument, match=r"texts\[1\].labels\[0\]: is of a pair of parts"):
+        asked_span_texts([TEXT, PAIR], PROBE)
+    with pytest.raises(bertscope.InvalidArgument, match="takes pairs"):
+        asked_span_texts([PAIR, bertscope.UnlabelledText("A dog", [(2, 5)])], PAIRS)
+    asked = asked_span_texts([PAIR, bertscope.UnlabelledText("A dog", [((0, 1), (2, 5))])], PAIRS)
+    message = with_span_texts(request(PAIRS), list(asked.items))
+    assert [(text.spans[0].span.start, text.spans[0].other.end) for text in message.inputs] == [(0, 7), (0, 5)]
+
+
+def test_hidden_units_are_kept(tmp_path: Path) -> None:
+    arrays = tuple(np.ones(shape, np.float32) for shape in ((4, 3), (3,), (3, 2), (2,)))
+    kept = bertscope.KeptProbe(PROBE.labels, {1: arrays}, "mean", "models/m", "sha256:0", pairs=True)
+    kept.save(tmp_path / "a.npz")
+    found = bertscope.load_probe(tmp_path / "a.npz")
+    assert (found.hidden_units, found.hidden_size, found.pairs, PROBE.hidden_units) == (3, 2, True, 0)
+    assert [tensor.shape for tensor in (request(found).probes[0].output_weights, request(found).probes[0].output_biases)] == [
+        [3, 2], [2]
+    ]  # fmt: skip
+    with pytest.raises(bertscope.InvalidArgument, match=r"weights\[2\]: has shapes"):
+        bertscope.KeptProbe(PROBE.labels, {1: arrays, 2: arrays[:2]}, "mean", "models/m", "sha256:0")
+    odd = {1: (np.ones((3, 2), np.float32), np.ones(2, np.float32))}
+    with pytest.raises(bertscope.InvalidArgument, match="two states long"):
+        bertscope.KeptProbe(PROBE.labels, odd, "mean", "models/m", "sha256:0", pairs=True)
 
 
 def test_weights_that_do_not_fit_the_labels_are_no_probe() -> None:
     with pytest.raises(bertscope.InvalidArgument, match="3 labels"):
-        bertscope.LinearProbe(("a", "b", "c"), WEIGHTS, "mean", "models/m", "sha256:0")
+        bertscope.KeptProbe(("a", "b", "c"), WEIGHTS, "mean", "models/m", "sha256:0")
 
 
 def test_replies_are_read_and_checked() -> None:
     asked = request(layers=[3])
     assert asked.weights_digest == "sha256:0"
     assert not request(any_weights=True).weights_digest
-    texts = list(asked_span_texts([TEXT, bertscope.UnlabelledText("A dog", [(2, 5)])]).items)
+    texts = list(asked_span_texts([TEXT, bertscope.UnlabelledText("A dog", [(2, 5)])], PROBE).items)
     message = with_span_texts(asked, texts)
     assert [span.label if span.HasField("label") else None for text in message.inputs for span in text.spans] == [1, None, None]
     uses = [ApplyProbeResponse.USE_CLASSIFIED] * 2 + [ApplyProbeResponse.USE_EMPTY]

@@ -28,7 +28,7 @@ def apply_probe(
     probe: Annotated[Path, typer.Argument(metavar="PROBE", help="The file that `bertscope probe --keep` wrote.")],
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help="Texts with spans: .conllu, .tsv or .jsonl.")],
     label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth"],
+        Literal["upos", "xpos", "deprel", "head", "depth", "arc"],
         typer.Option("--label", help="The column of a .conllu that the probe was trained to predict."),
     ] = "upos",
     layer: Annotated[

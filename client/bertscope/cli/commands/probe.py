@@ -18,7 +18,7 @@ from bertscope.cli.views.probe import document, print_probe
 from bertscope.cli.views.progress import studying
 from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.probes import save_probe
-from bertscope.representations.kept_probes import LinearProbe
+from bertscope.representations.kept_probes import KeptProbe
 from bertscope.representations.probe_files import read_probe_texts
 from bertscope.representations.probe_texts import ProbeTexts
 from bertscope.representations.probes import ProbeProgress, ProbeResult, probe_columns
@@ -81,8 +81,6 @@ def probe(
     """Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
     if dark and plot is None:
         raise UsageError("--dark goes with --plot")
-    if keep is not None and (hidden_units or label == "arc"):
-        raise UsageError("--keep keeps linear probes of single words; leave --hidden-units and --label arc out")
     output_files.require_plot(plot)
     require_table(output)
     parts = [
@@ -137,7 +135,7 @@ def readable(path: Path, read: Callable[[], T]) -> T:
 
 def _keep(found: ProbeResult, path: Path) -> Path:
     try:
-        LinearProbe.of(found).save(path)
+        KeptProbe.of(found).save(path)
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}") from error
     return path

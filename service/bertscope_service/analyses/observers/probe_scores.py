@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +18,17 @@ from bertscope_service.encoders.state import State, to_device
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearProbes:
-    """The probes of a call. layers: ascending, 0 for the embeddings. weights: float32 [layers, hidden_size, classes]. biases:
-    float32 [layers, classes]."""
+class Probes:
+    """The probes of a call.
+
+    layers: ascending, 0 for the embeddings. arrays: float32, weights [layers, inputs, classes] and biases [layers, classes]; or
+    with hidden units weights [layers, inputs, units], biases [layers, units], output weights [layers, units, classes] and
+    output biases [layers, classes]. pairs: whether inputs are the states of two spans, one after the other, rather than of one.
+    """
 
     layers: tuple[int, ...]
-    weights: NDArray[np.float32]
-    biases: NDArray[np.float32]
+    arrays: tuple[NDArray[np.float32], ...]
+    pairs: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,9 +45,10 @@ class ProbeScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProbeScoresObserver:
-    """Classifies a row's spans by all probes. `labels`: int64 [spans]; any class for a span without one."""
+    """Classifies a row's spans by all probes. `spans`: of pairs all first ones, then all second ones. `labels`: int64 [spans or
+    pairs]; any class for one without."""
 
-    probes: LinearProbes
+    probes: Probes
     spans: Units
     labels: NDArray[np.int64]
     top_k: int
@@ -57,21 +63,26 @@ class ProbeScoresObserver:
         probes, top_k = observers[0].probes, observers[0].top_k
         units = Units.in_batch([one.spans for one in observers], max(state.lengths))
         join = units.place(encoder.device)
-        weights, biases, labels = (
+        labels, *arrays = (
             to_device(torch.from_numpy(array), encoder.device)
-            for array in (probes.weights, probes.biases, np.concatenate([one.labels for one in observers]))
+            for array in (np.concatenate([one.labels for one in observers]), *probes.arrays)
         )
-        finite = torch.ones(units.count, dtype=torch.bool, device=encoder.device)
+        sides = [to_device(torch.from_numpy(side), encoder.device) for side in _sides(observers)]
+        finite = torch.ones(len(labels), dtype=torch.bool, device=encoder.device)
         found: list[tuple[torch.Tensor, ...]] = []
         for index, layer in enumerate(probes.layers):
             if layer > state.layer:
                 encoder.advance(state, layer, gates)
-            states = join(state.hidden.flatten(0, 1)).float()
+            spans = join(state.hidden.flatten(0, 1)).float()
+            states = torch.cat([spans[side] for side in sides], dim=1)
             finite &= torch.isfinite(states).all(dim=1)
-            logs = torch.log_softmax(torch.addmm(biases[index], states, weights[index]), dim=1)
+            scores = torch.addmm(arrays[1][index], states, arrays[0][index])
+            if len(arrays) > 2:
+                scores = torch.addmm(arrays[3][index], scores.relu(), arrays[2][index])
+            logs = torch.log_softmax(scores, dim=1)
             top = logs.topk(top_k, dim=1)
             found.append((top.indices, top.values, logs.gather(1, labels[:, None])[:, 0]))
-        ends = np.cumsum([one.spans.count for one in observers])[:-1]
+        ends = np.cumsum([len(one.labels) for one in observers])[:-1]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[ProbeScores]:
             parts = [np.split(array, ends, axis=1) for array in arrays[:3]]
@@ -79,3 +90,13 @@ class ProbeScoresObserver:
             return list(map(ProbeScores, *parts, sound))
 
         return Readout((*(torch.stack(one) for one in zip(*found, strict=True)), finite), deal)
+
+
+def _sides(observers: Sequence[ProbeScoresObserver]) -> list[NDArray[np.int64]]:
+    """Returns the indices of the first spans among the spans of a batch, and of the second ones of pairs."""
+    firsts = accumulate((one.spans.count for one in observers), initial=0)
+    first = np.concatenate([begin + np.arange(len(one.labels)) for begin, one in zip(firsts, observers, strict=False)])
+    if not observers[0].probes.pairs:
+        return [first]
+    counts = [len(one.labels) for one in observers]
+    return [first, first + np.repeat(counts, counts)]
