@@ -23,7 +23,7 @@ NO_MASK = '{"texts": ["No mask."]}'
 SERVICES = {
     *(
         f"bertscope.v1.{name}Service"
-        for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Model", "Representation")
+        for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Inspection", "Model", "Representation")
     ),
     "grpc.channelz.v1.Channelz",
     "grpc.health.v1.Health",
