@@ -30,6 +30,7 @@ demo: $(READY)  ## Start a server, ask it things through gRPC, stop it
 	@$(BIN)/bertscope demo
 
 run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
+	@echo "a page to look at it, in another terminal: $(BIN)/bertscope explore"
 	@$(BIN)/bertscope serve
 
 test: $(READY)  ## Run the tests, but for slow ones

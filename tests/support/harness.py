@@ -5,6 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from socketserver import BaseServer
 from typing import Any, TypeVar
@@ -46,7 +47,11 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float = 110) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout)
+        return self.submit(work).result(timeout)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begins the work, and returns what will hold its result."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -16,6 +16,7 @@ from bertscope.cli.commands import (
     classify,
     code_length,
     compress,
+    explore,
     facts,
     fill,
     geometry,
@@ -42,6 +43,7 @@ INTERRUPTED = 130
 app = typer.Typer(name="bertscope", pretty_exceptions_enable=False, help="Asks BERT-family models questions.")
 app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=False)(service.serve)
 app.command("demo")(service.demo)
+app.command("explore")(explore.explore)
 app.add_typer(models.app, name="models")
 app.command("fill")(fill.fill)
 app.command("facts")(facts.facts)

@@ -32,6 +32,7 @@ def test_help_lists_the_commands():
     for command in (
         "serve",
         "demo",
+        "explore",
         "models",
         "fill",
         "attention",

@@ -32,6 +32,7 @@ def test_importing_is_light(module):
     code = f"import sys; sys.modules['grpc_health'] = None; import {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"torch", "transformers", "pandas", "matplotlib", "onnxruntime", "bertscope_service"}
+    heavy |= {"starlette", "uvicorn", "bertscope.explore"}
     heavy |= {"bertscope.inference"}  # another client of that protocol in the same process would register its messages again
     assert module in loaded
     assert heavy.isdisjoint(loaded)

@@ -60,7 +60,9 @@ def run(start_seconds: float) -> int:
         show_sweep(screen, client)
     screen.print(Rule(style="dim"))
     screen.print(f"server stopped, exit code {process.returncode}")
-    screen.print('\nRun your own:  bertscope serve\nThen ask it:   bertscope fill "Dante was born in [MASK]."')
+    screen.print("\nRun your own:   bertscope serve")
+    screen.print('Then ask it:    bertscope fill "Dante was born in [MASK]."')
+    screen.print("And look at it: bertscope explore")
     return 0 if process.returncode == 0 else 1
 
 

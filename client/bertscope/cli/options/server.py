@@ -1,22 +1,25 @@
 """Defines the options of every command that calls a server: its address, the caller's credentials, the connection."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS
 from bertscope._rpc.targets import DEFAULT_TARGET
+from bertscope.aio import AsyncClient
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.client import Client
 from bertscope.credentials import Tls
 from bertscope.errors import DeadlineExceeded, InvalidArgument, Unavailable
 
 TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
+
+Made = TypeVar("Made")
 
 
 def _option(flag: str, variable: str, text: str, **more: Any) -> Any:
@@ -68,11 +71,16 @@ class ServerOptions:
                 limit = f" within {timeout:g} s" if timeout else ""
                 raise Failure(f"no answer from {self.target}{limit}; allow more with --timeout") from error
 
+    def asynchronous(self) -> AsyncClient:
+        """Returns a client that tries nothing again, for a page that says so itself when a call fails."""
+        return self._made(lambda **identity: AsyncClient(self.target, retries=0, **identity))
+
     def _client(self, timeout: float) -> Client:
+        return self._made(lambda **identity: Client(self.target, timeout=timeout, **identity))
+
+    def _made(self, make: Callable[..., Made]) -> Made:
         try:
-            return Client(
-                self.target, token=self._token(), tls=self._tls(), insecure_token=self.insecure_token, timeout=timeout
-            )
+            return make(token=self._token(), tls=self._tls(), insecure_token=self.insecure_token)
         except OSError as error:
             raise UsageError(f"{error.filename}: {error.strerror}") from error
         except InvalidArgument as error:

@@ -1,0 +1,58 @@
+"""`bertscope explore`: a page in the browser to look at a model and to change its heads."""
+
+import errno
+import importlib.util
+import logging
+from typing import Annotated
+
+import typer
+
+from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.views.output import Failure, UsageError, console, printable
+
+DEFAULT_PORT = 6260
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+@grouped
+def explore(
+    server: ServerOptions,
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65535, envvar="BERTSCOPE_EXPLORE_PORT", help="The page's port; 0 is any free one."),
+    ] = DEFAULT_PORT,
+    host: Annotated[str, typer.Option("--host", hidden=True)] = LOOPBACK[0],
+) -> None:
+    """Open a page to look at a model: predictions, heads and attention, and how they change when heads are silenced.
+
+    The page is on this machine only, and asks the server as you. Needs the extra "explore".
+    """
+    if host not in LOOPBACK:
+        # The page acts with its owner's token, so that nobody else may reach it.
+        raise UsageError(
+            f"the page is served to this machine only; from another one: ssh -L {port}:127.0.0.1:{port} THIS_MACHINE, "
+            "then open the address that is printed here"
+        )
+    if any(importlib.util.find_spec(package) is None for package in ("starlette", "uvicorn")):
+        raise Failure('bertscope explore needs the extra "explore": in a checkout, pip install ".[explore]"')
+    from bertscope.explore.server import listen, run
+
+    client = server.asynchronous()
+    try:
+        listener = listen(port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise Failure(f"can't listen on port {port}: {error.strerror}") from error
+        raise Failure(f"port {port} is in use; take another with --port, or --port 0 for any free one") from error
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    screen = console()
+
+    def started(address: str) -> None:
+        screen.print("open this in a browser of this machine; its key is yours alone; Ctrl-C ends it")
+        screen.print(printable(address), soft_wrap=True)
+
+    try:
+        run(client, listener, target=server.target, started=started)
+    except KeyboardInterrupt:
+        return

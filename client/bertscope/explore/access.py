@@ -1,0 +1,152 @@
+"""Decides which requests reach the page: those of the browser that opened the printed address, on this machine.
+
+The page lends its owner's token to whoever reaches it, so that other programs' pages in the same browser, other users of the
+machine and other hosts must not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from hmac import compare_digest
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""Names of this machine that a Host header may have: another name would be DNS rebinding."""
+MAX_BODY_BYTES = 1 << 20
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Sent with every reply."""
+
+
+class Access:
+    """Middleware that answers what may not pass, and passes on the rest.
+
+    A request needs a loopback Host with the page's port and the cookie that the address with the key gives. A POST needs the
+    page's own Origin, and JSON of at most 1 MiB.
+    """
+
+    def __init__(self, app: ASGIApp, *, key: str, port: int) -> None:
+        """`key` is in the printed address; the cookie holds another secret, so that the key is of no use in it."""
+        self._app = app
+        self._key = key
+        self._session = secrets.token_urlsafe(32)
+        # Browsers send cookies of one port to all: two pages must not overwrite each other's.
+        self._cookie = f"bertscope_explore_{port}"
+        self._hosts = {f"{name}:{port}" for name in LOOPBACK}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or passes it on."""
+        if scope["type"] != "http":
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        answer = self._answer(scope, headers)
+        app = self._app if answer is None else answer
+        await app(scope, limited(receive), sending)
+
+    def _answer(self, scope: Scope, headers: Headers) -> Response | None:
+        """Returns the reply to a request that does not pass; None for one that does."""
+        method, host = scope["method"], headers.get("host", "").lower()
+        if host not in self._hosts:
+            return _refusal(421, "this page answers only on its own address on this machine", method)
+        if method not in ("GET", "HEAD", "POST"):
+            return _refusal(405, f"{method} is not answered here", method)
+        if (
+            method != "POST"
+            and scope["path"] == "/"
+            and (given := parse_qs(scope["query_string"].decode("latin-1")).get("key"))
+        ):
+            if not compare_digest(given[0].encode(), self._key.encode()):
+                return _refusal(
+                    401, "the key is not that of this page; open the address that `bertscope explore` printed", method
+                )
+            reply = RedirectResponse("/", 303)
+            reply.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
+            return reply
+        if not compare_digest(self._cookie_of(headers).encode(), self._session.encode()):
+            return _refusal(401, "open the address that `bertscope explore` printed: it has the key to this page", method)
+        return self._post_answer(headers, host) if method == "POST" else None
+
+    @staticmethod
+    def _post_answer(headers: Headers, host: str) -> Response | None:
+        if headers.get("origin") != f"http://{host}" or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return _refusal(403, "only this page itself may ask", "POST")
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return _refusal(415, "send application/json", "POST")
+        length = headers.get("content-length", "")
+        if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            return _refusal(413, f"send a body of a known length, at most {MAX_BODY_BYTES} bytes", "POST")
+        return None
+
+    def _cookie_of(self, headers: Headers) -> str:
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(headers.get("cookie", ""))
+        except CookieError:
+            return ""
+        return cookies[self._cookie].value if self._cookie in cookies else ""
+
+
+def limited(receive: Receive) -> Receive:
+    """Returns a `receive` that ends a body that is longer than it may be, whatever its length was said to be."""
+    left = MAX_BODY_BYTES
+
+    async def receiving() -> Message:
+        nonlocal left
+        message = await receive()
+        if message["type"] == "http.request":
+            left -= len(message.get("body", b""))
+            if left < 0:
+                return {"type": "http.disconnect"}
+        return message
+
+    return receiving
+
+
+def refusal(status: str, message: str, **more: Any) -> dict[str, Any]:
+    """Returns an error as the page reads it."""
+    usual: dict[str, Any] = {
+        "status": status,
+        "reason": "",
+        "message": message,
+        "request_id": None,
+        "retry_after": None,
+        "fields": [],
+    }
+    return {"error": usual | more}
+
+
+def _refusal(code: int, message: str, method: str) -> Response:
+    if method == "POST":
+        return JSONResponse(refusal("PAGE_REFUSED", message), code)
+    return PlainTextResponse(f"bertscope explore: {message}\n", code)

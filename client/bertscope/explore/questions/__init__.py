@@ -1,0 +1,18 @@
+"""The questions that the page asks its server, by name: each reads a body and yields events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from types import MappingProxyType
+
+from bertscope.aio import AsyncClient
+from bertscope.explore.body import Body
+from bertscope.explore.questions.models import compress, load, models, unload
+from bertscope.explore.streams import Event
+
+Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
+
+QUESTIONS: Mapping[str, Question] = MappingProxyType(
+    {question.__name__: question for question in (models, load, unload, compress)}
+)
+"""Every question; its name is that of its function, and its address `POST /api/<name>`."""

@@ -1,0 +1,59 @@
+"""Runs the page on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from bertscope.aio import AsyncClient
+from bertscope.explore.app import make_app
+
+HOST = "127.0.0.1"
+SHUTDOWN_SECONDS = 1
+"""Streams that still run then are cut off: their calls are cancelled."""
+
+
+def listen(port: int) -> socket.socket:
+    """Returns a listening socket on this machine's loopback address; port 0 is any free one. Raises OSError if it is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def run(client: AsyncClient, listener: socket.socket, *, target: str, started: Callable[[str], object]) -> None:
+    """Answers on the socket until Ctrl-C or SIGTERM, then closes the client.
+
+    `started` gets the address to open, with its key. Ctrl-C raises KeyboardInterrupt.
+    """
+    asyncio.run(_run(client, listener, target, started))
+
+
+def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvicorn.Server:
+    """Returns the HTTP server of the page, to be run on a socket that listens on `port`."""
+    config = uvicorn.Config(
+        make_app(client, target=target, key=key, port=port),
+        access_log=False,  # Addresses hold the key.
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    return uvicorn.Server(config)
+
+
+async def _run(client: AsyncClient, listener: socket.socket, target: str, started: Callable[[str], object]) -> None:
+    key, port = secrets.token_urlsafe(32), listener.getsockname()[1]
+    async with client:
+        started(f"http://{HOST}:{port}/?key={key}")
+        await make_server(client, target=target, key=key, port=port).serve(sockets=[listener])

@@ -1,0 +1,78 @@
+// Starts the page: the state, the header, and the view that the state names.
+
+import {createApi} from "./api.js";
+import {h, replace} from "./dom.js";
+import {createHeader} from "./header.js";
+import {createState} from "./state.js";
+import {createTheme} from "./theme.js";
+import {VIEWS} from "./views/index.js";
+
+const MODELS_SECONDS = 10;
+
+const state = createState(window, Object.keys(VIEWS)[0]);
+const api = createApi();
+const container = /** @type {HTMLElement} */ (document.querySelector("#view"));
+const announcer = /** @type {HTMLElement} */ (document.querySelector("#announcer"));
+const header = createHeader(state);
+const theme = createTheme(/** @type {HTMLButtonElement} */ (document.querySelector("#theme")), () => open?.shown.update(state.get(), new Set(["theme"])));
+
+/** @type {{models: any[], may_manage: boolean}} */
+let loaded = {models: [], may_manage: false};
+/** @type {{view: string, shown: {update: Function, unmount: Function}} | null} */
+let open = null;
+let opening = 0;
+
+/** What a view may use. */
+const context = {
+  state,
+  api,
+  /** "light" or "dark". */ theme: theme.get,
+  /** The loaded models, as `client.list_models` gives them. */ models: () => loaded.models,
+  /** The chosen model, or the default one; null while none is loaded. */
+  model: () => loaded.models.find(model => model.name === `models/${state.get().model}`) ?? (state.get().model ? null : loaded.models[0] ?? null),
+  mayManage: () => loaded.may_manage,
+  /** Asks which models are loaded. */ refreshModels,
+  /** Says a text to those who listen to the page. @param {string} text */ announce: text => { announcer.textContent = text; },
+};
+
+async function refreshModels() {
+  const found = await api.ask("models", {});
+  const changed = JSON.stringify(found) !== JSON.stringify(loaded);
+  loaded = found;
+  header.showModels(loaded.models, state.get().model ?? "");
+  if (changed) open?.shown.update(state.get(), new Set(["models"]));
+}
+
+/** Opens the view of the state, or tells the open one what changed. @param {Record<string, string>} now @param {Set<string>} changed */
+async function show(now, changed) {
+  header.showView(now);
+  if (changed.has("model")) header.showModels(loaded.models, now.model ?? "");
+  if (open?.view === now.view) {
+    open.shown.update(now, changed);
+    return;
+  }
+  open?.shown.unmount();
+  open = null;
+  const turn = ++opening;
+  const view = VIEWS[now.view];
+  document.title = view ? `${view.title} - bertscope` : "bertscope";
+  if (!view) {
+    replace(container, h("p", {class: "panel"}, `This page has no view "${now.view}".`));
+    return;
+  }
+  const {mount} = await view.load();
+  if (turn !== opening) return;
+  replace(container);
+  open = {view: now.view, shown: mount(container, context)};
+}
+
+/** @param {any} error */
+function failed(error) {
+  if (!container.childElementCount) replace(container, h("p", {class: "panel", role: "alert"}, error.line?.() ?? String(error)));
+}
+
+api.onStatus(header.showStatus);
+state.on(show);
+window.addEventListener("focus", () => refreshModels().catch(() => {}));
+setInterval(() => { if (!document.hidden) refreshModels().catch(() => {}); }, MODELS_SECONDS * 1000);
+refreshModels().then(() => show(state.get(), new Set())).catch(failed);

@@ -1,0 +1,9 @@
+// The views, in the order of their tabs. A view is a module with `mount(container, context)`, which returns
+// {update(state, changed), unmount()}; it is loaded when it is first opened.
+
+/** @typedef {{title: string, load: () => Promise<{mount: (container: Element, context: any) => {update: Function, unmount: Function}}>}} View */
+
+/** @type {Record<string, View>} */
+export const VIEWS = {
+  models: {title: "Models", load: () => import("./models.js")},
+};

@@ -1,0 +1,116 @@
+"""The page's frame in a real browser: header, theme, links, the Models view, a server that goes and comes back."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import bertscope
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.browsing import Watched
+from tests.support.page import Page
+from tests.support.process import Process
+
+pytestmark = pytest.mark.slow
+
+Visit = Callable[..., Watched]
+
+
+@pytest.fixture
+def own(launch: Callable[..., Process]) -> Iterator[tuple[Page, Process]]:
+    """A page over a server of the test's own."""
+    server = launch()
+    server.wait_until_serving()
+    with Page(server.target) as page:
+        yield page, server
+
+
+def test_the_models_view_shows_what_the_client_says(visit: Visit, page: Page, target: str) -> None:
+    tab = visit("#models").tab
+    with bertscope.Client(target) as client:
+        model = client.get_model()
+    row = tab.get_by_role("row").filter(has_text=model.name.removeprefix("models/"))
+    expect(row).to_contain_text(f"{model.layers} × {model.heads}")
+    expect(row).to_contain_text(f"{model.max_tokens} tokens")
+    expect(tab.locator("#server")).to_have_text(f"{target}, {model.runtime} on {model.device}, {model.precision}")
+    assert tab.url == f"http://{page.host}/#models"  # The key has left the address.
+    assert tab.title() == "Models - bertscope"
+
+
+def test_light_and_dark(visit: Visit) -> None:
+    tab = visit("#models", color_scheme="dark").tab
+    expect(tab.locator("html")).to_have_attribute("data-theme", "dark")
+    tab.get_by_role("button", name="Light colours").click()
+    expect(tab.locator("html")).to_have_attribute("data-theme", "light")
+    tab.reload()
+    expect(tab.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_a_page_without_its_key(visit: Visit, page: Page) -> None:
+    watched = visit("#models")
+    watched.expected = ("401",)
+    watched.tab.context.clear_cookies()
+    watched.tab.goto(f"http://{page.host}/")
+    expect(watched.tab.locator("body")).to_contain_text("open the address that `bertscope explore` printed")
+
+
+def test_models_are_compressed_and_unloaded(visit: Visit, own: tuple[Page, Process]) -> None:
+    page, _ = own
+    tab = visit("#models", of=page).tab
+    tab.on("dialog", lambda dialog: dialog.accept())
+    tab.locator("select[name=step]").select_option("layers")
+    tab.get_by_label("Layers to keep, from 0").fill("0, 1")
+    tab.get_by_label("Name of the new model").fill("two-layers")
+    tab.get_by_role("button", name="Compress").click()
+    expect(tab.get_by_role("row").filter(has_text="two-layers")).to_contain_text("2 × 12")
+    expect(tab.locator("#model option")).to_have_count(2)
+    tab.get_by_role("button", name="Unload two-layers").click()
+    expect(tab.get_by_text("two-layers is unloaded.", exact=True).first).to_be_visible()
+    expect(tab.locator("#model option")).to_have_count(1)
+    tab.get_by_label("Hub id, or a folder or .onnx file on the server").fill("<img src=x onerror=alert(1)>")
+    tab.get_by_role("button", name="Load", exact=True).click()
+    expect(tab.locator(".status-line[data-kind=error]")).to_contain_text("<img src=x onerror=alert(1)>")
+
+
+def test_a_server_that_goes_and_comes_back(visit: Visit, launch: Callable[..., Process]) -> None:
+    first = launch()
+    first.wait_until_serving()
+    port = first.ports["port"]
+    with Page(first.target) as page:
+        watched = visit("#models", of=page)
+        expect(watched.tab.locator("#server")).to_have_attribute("data-state", "fine")
+        first.popen.kill()
+        first.popen.wait(30)
+        watched.tab.evaluate("window.dispatchEvent(new Event('focus'))")
+        expect(watched.tab.locator("#server")).to_contain_text("trying again")
+        second = launch("--port", str(port))
+        second.wait_until_serving()
+        expect(watched.tab.locator("#server")).to_have_attribute("data-state", "fine")
+
+
+@contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kills the process at the end, if it still runs."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
+def test_the_command(target: str) -> None:
+    start = "from bertscope.cli.app import main; main()"
+    command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
+        assert process.stdout is not None
+        said = process.stdout.readline() + process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?key=([\w-]{40,})$", said)
+        assert found, said
+        taken = subprocess.run([*command[:-1], found[1]], capture_output=True, text=True, timeout=60, check=False)
+        assert (taken.returncode, "--port 0" in taken.stderr) == (1, True)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert process.stdout.read() == ""

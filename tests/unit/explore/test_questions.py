@@ -1,0 +1,182 @@
+"""Bodies of questions, results as JSON, streams of events."""
+
+import asyncio
+import dataclasses
+import datetime
+import json
+
+import numpy as np
+import pytest
+from bertscope.errors import InvalidArgument, ResourceExhausted
+from bertscope.explore.body import Body
+from bertscope.explore.plain import plain
+from bertscope.explore.streams import EventReply, error_event, with_progress
+
+
+def test_a_body_is_read_field_by_field():
+    body = Body.parse(
+        b'{"text": "a", "none": null, "yes": true, "n": 3, "x": 1, "texts": ["b"], "parts": [{"n": 1}], "layers": [0]}'
+    )
+    assert (body.text("text"), body.optional_text("none"), body.flag("yes"), body.whole("n")) == ("a", None, True, 3)
+    assert (body.number("x"), body.texts("texts"), body.wholes("layers")) == (1.0, ["b"], [0])
+    (part,) = body.parts("parts")
+    assert part.whole("n") == 1
+    assert (body.text("more", "usual"), body.flag("missing"), body.whole("count", 5)) == ("usual", False, 5)
+    part.done()
+    body.done()
+
+
+@pytest.mark.parametrize(
+    ("raw", "read", "field"),
+    [
+        (b"", None, "body"),
+        (b"[]", None, "body"),
+        (b"\xff", None, "body"),
+        (b"[" * 100_000, None, "body"),
+        (b"{}", lambda body: body.text("text"), "text"),
+        (b'{"text": 1}', lambda body: body.text("text"), "text"),
+        (b'{"text": 1}', lambda body: body.optional_text("text"), "text"),
+        (b'{"yes": 1}', lambda body: body.flag("yes"), "yes"),
+        (b'{"n": 1.5}', lambda body: body.whole("n"), "n"),
+        (b'{"n": true}', lambda body: body.whole("n"), "n"),
+        (b'{"x": NaN}', lambda body: body.number("x"), "x"),
+        (b'{"x": "1"}', lambda body: body.number("x"), "x"),
+        (b'{"texts": ["a", 1]}', lambda body: body.texts("texts"), "texts"),
+        (b'{"layers": [true]}', lambda body: body.wholes("layers"), "layers"),
+        (b'{"parts": [1]}', lambda body: body.parts("parts"), "parts[0]"),
+        (b'{"other": 1}', lambda body: body.done(), "other"),
+    ],
+)
+def test_a_wrong_body_names_its_field(raw, read, field):
+    with pytest.raises(InvalidArgument) as caught:
+        read(Body.parse(raw))
+    assert caught.value.field_violations[0].field == field
+
+
+@dataclasses.dataclass
+class Result:
+    name: str
+    when: datetime.datetime
+    values: np.ndarray
+
+
+def test_results_become_json():
+    when = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+    found = plain({1: Result("x", when, np.array([[1.5, np.nan]])), "none": None, "pair": (True, np.float32(0.5))})
+    assert found == {
+        "1": {"name": "x", "when": "2026-01-02T00:00:00+00:00", "values": [[1.5, None]]},
+        "none": None,
+        "pair": [True, 0.5],
+    }
+    with pytest.raises(TypeError):
+        plain(object())
+
+
+async def all_of(events):
+    return [event async for event in events]
+
+
+def test_progress_comes_before_the_result():
+    async def call(tell):
+        for number in range(3):
+            tell(number)
+            await asyncio.sleep(0)
+        tell(3)
+        return "done"
+
+    assert asyncio.run(all_of(with_progress(call))) == [0, 1, 2, 3, "done"]
+
+
+def test_an_error_of_a_call_comes_after_its_progress():
+    async def call(tell):
+        tell(0)
+        raise ResourceExhausted("full", retry_after=2)
+
+    async def read():
+        events = with_progress(call)
+        first = await anext(events)
+        with pytest.raises(ResourceExhausted):
+            await anext(events)
+        return first
+
+    assert asyncio.run(read()) == 0
+
+
+def test_closing_the_progress_cancels_the_call():
+    async def ended():
+        over = asyncio.Event()
+
+        async def call(tell):
+            tell(0)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                over.set()
+
+        events = with_progress(call)
+        assert await anext(events) == 0
+        await events.aclose()
+        return over.is_set()
+
+    assert asyncio.run(ended())
+
+
+async def reply(events, *, gone_after=None):
+    """Sends the reply; the browser goes away after so many parts. Returns what was sent."""
+    sent, left = [], asyncio.Event()
+
+    async def receive():
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+        if gone_after is not None and len(sent) >= gone_after:
+            left.set()
+
+    await EventReply(events)({"type": "http", "method": "POST", "headers": []}, receive, send)
+    return sent
+
+
+def lines(sent):
+    return [json.loads(line) for line in b"".join(part.get("body", b"") for part in sent).splitlines()]
+
+
+def test_an_error_is_the_last_line():
+    async def fails(after):
+        for number in range(after):
+            yield {"number": number}
+        raise ResourceExhausted("full", reason="QUEUE_FULL", retry_after=2, request_id="r1")
+
+    early, late = (asyncio.run(reply(fails(after))) for after in (0, 2))
+    (error,) = lines(early)
+    assert lines(late) == [{"number": 0}, {"number": 1}, error]
+    assert error["error"] == {
+        "status": "RESOURCE_EXHAUSTED",
+        "reason": "QUEUE_FULL",
+        "message": "full",
+        "request_id": "r1",
+        "retry_after": 2,
+        "fields": [],
+    }
+
+
+def test_a_bug_tells_the_browser_nothing(caplog):
+    event = error_event(RuntimeError("a secret"))
+    assert "a secret" not in json.dumps(event)
+    assert "a secret" in caplog.text
+
+
+def test_a_browser_that_goes_away_ends_the_question():
+    over = []
+
+    async def endless():
+        try:
+            yield {"number": 1}
+            await asyncio.Event().wait()
+        finally:
+            over.append(True)
+
+    sent = asyncio.run(reply(endless(), gone_after=2))
+    assert over
+    assert lines(sent) == [{"number": 1}]
