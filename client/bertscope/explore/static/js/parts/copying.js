@@ -1,0 +1,32 @@
+// Buttons that copy a text: a link, a command, Python lines.
+
+import {h} from "../dom.js";
+
+/** Makes a button that copies what `text` gives. @param {string} label @param {() => string} text @param {(said: string) => void} announce */
+export function copyButton(label, text, announce) {
+  const button = h("button", {type: "button", onclick: async () => {
+    await navigator.clipboard.writeText(text());
+    button.textContent = "Copied";
+    announce(`${label}: copied`);
+    setTimeout(() => { button.textContent = label; }, 1500);
+  }}, label);
+  return button;
+}
+
+/** Quotes a text for a POSIX shell. @param {string} text */
+export const shellQuoted = text => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
+
+/** Writes a text as Python does. JSON's strings are Python's, but for characters that are no scalar values. @param {string} text */
+export const pythonQuoted = text => JSON.stringify(text);
+
+/** The lines that connect to the server. @param {string} call What is asked, an expression of `client`. */
+export function pythonLines(call) {
+  const target = document.querySelector('meta[name="bertscope-target"]')?.getAttribute("content") ?? "";
+  return `import bertscope\n\nwith bertscope.Client(${pythonQuoted(target)}) as client:\n    found = ${call}\n`;
+}
+
+/** A command with the server's address. @param {string[]} words */
+export function command(...words) {
+  const target = document.querySelector('meta[name="bertscope-target"]')?.getAttribute("content") ?? "";
+  return ["bertscope", ...words, "--target", target].map(shellQuoted).join(" ");
+}
