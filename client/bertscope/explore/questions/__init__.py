@@ -7,12 +7,13 @@ from types import MappingProxyType
 
 from bertscope.aio import AsyncClient
 from bertscope.explore.body import Body
+from bertscope.explore.questions.inspect import inspect, worth
 from bertscope.explore.questions.models import compress, load, models, unload
 from bertscope.explore.streams import Event
 
 Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
 
 QUESTIONS: Mapping[str, Question] = MappingProxyType(
-    {question.__name__: question for question in (models, load, unload, compress)}
+    {question.__name__: question for question in (inspect, worth, models, load, unload, compress)}
 )
 """Every question; its name is that of its function, and its address `POST /api/<name>`."""

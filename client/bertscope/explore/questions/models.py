@@ -19,10 +19,12 @@ from bertscope.models import Model
 
 
 async def models(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
-    """Yields `{"models": [...], "may_manage": bool}`: the loaded models, the default model first."""
+    """Yields `{"models": [...]}`, the loaded models, the default model first; if `role` is true, also `"may_manage"`."""
+    role = body.flag("role")
     body.done()
     found = await client.list_models()
-    yield {"models": [plain(model) for model in found], "may_manage": await _may_manage(client)}
+    event: Event = {"models": [plain(model) for model in found]}
+    yield event | ({"may_manage": await _may_manage(client)} if role else {})
 
 
 async def load(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:

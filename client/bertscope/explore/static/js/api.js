@@ -129,9 +129,11 @@ async function refused(reply) {
 async function* lines(stream) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
+  let ended = false;
   try {
     for (;;) {
       const {value, done} = await reader.read();
+      ended = done;
       if (done) break;
       const parts = (rest + value).split("\n");
       rest = parts.pop() ?? "";
@@ -139,7 +141,7 @@ async function* lines(stream) {
     }
     if (rest) yield rest;
   } finally {
-    await reader.cancel().catch(() => {});
+    if (!ended) await reader.cancel().catch(() => {});
   }
 }
 

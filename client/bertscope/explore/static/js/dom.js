@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * Makes an HTML element. Attributes that begin with "on" are listeners ({onclick: f}); "class", "aria-…" and "data-…" are
- * attributes; true sets an empty attribute, false, null and undefined none. `style` takes an object of properties.
+ * attributes; true sets an empty attribute, false, null and undefined none; in "aria-…" true and false are words. `style` takes an object of properties.
  * @param {string} tag
  * @param {Record<string, any> | null} [attributes]
  * @param {...Child} children
@@ -44,6 +44,7 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [property, each] of Object.entries(value)) element.style.setProperty(property, String(each));
+    else if (name.startsWith("aria-") && typeof value === "boolean") element.setAttribute(name, String(value));
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...nodes(children));

@@ -2,10 +2,10 @@
 
 const UNITS = ["", "k", "M", "G", "T"];
 
-/** A probability in per cent: "47.3 %", "< 0.1 %". @param {number} share */
+/** A probability in per cent: "47.3 %", "< 0.1 %", with a space that does not break. @param {number} share */
 export function percent(share) {
-  if (share > 0 && share < 0.0005) return "< 0.1 %";
-  return `${(share * 100).toFixed(1)} %`;
+  if (share > 0 && share < 0.0005) return "< 0.1\u00a0%";
+  return `${(share * 100).toFixed(1)}\u00a0%`;
 }
 
 /** A number of something: "12.2 M". @param {number} number @param {string} [unit] */

@@ -28,7 +28,7 @@ export function createHeader(state) {
     /** Shows which view is open; a tab is a link to its view with the same text and model. @param {Record<string, string>} now */
     showView(now) {
       replace(tabs, Object.entries(VIEWS).map(([view, {title}]) =>
-        h("a", {href: state.link({view}).slice(window.location.origin.length + 1), "aria-current": view === now.view && "page"}, title)));
+        h("a", {href: state.link({view}).slice(window.location.origin.length + 1), "aria-current": view === now.view ? "page" : null}, title)));
     },
     /** Shows the models, and how the chosen one runs. @param {any[]} models @param {string} chosen */
     showModels(models, chosen) {

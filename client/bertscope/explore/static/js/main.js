@@ -7,7 +7,7 @@ import {createState} from "./state.js";
 import {createTheme} from "./theme.js";
 import {VIEWS} from "./views/index.js";
 
-const MODELS_SECONDS = 10;
+const MODELS_SECONDS = 30;
 
 const state = createState(window, Object.keys(VIEWS)[0]);
 const api = createApi();
@@ -21,6 +21,7 @@ let loaded = {models: [], may_manage: false};
 /** @type {{view: string, shown: {update: Function, unmount: Function}} | null} */
 let open = null;
 let opening = 0;
+let roleKnown = false; // What the caller may do: asked once, and again after the server was gone.
 
 /** What a view may use. */
 const context = {
@@ -36,7 +37,8 @@ const context = {
 };
 
 async function refreshModels() {
-  const found = await api.ask("models", {});
+  const found = {...loaded, ...await api.ask("models", {role: !roleKnown})};
+  roleKnown = true;
   const changed = JSON.stringify(found) !== JSON.stringify(loaded);
   loaded = found;
   header.showModels(loaded.models, state.get().model ?? "");
@@ -71,7 +73,10 @@ function failed(error) {
   if (!container.childElementCount) replace(container, h("p", {class: "panel", role: "alert"}, error.line?.() ?? String(error)));
 }
 
-api.onStatus(header.showStatus);
+api.onStatus(status => {
+  header.showStatus(status);
+  if (status.kind === "gone") roleKnown = false;
+});
 state.on(show);
 window.addEventListener("focus", () => refreshModels().catch(() => {}));
 setInterval(() => { if (!document.hidden) refreshModels().catch(() => {}); }, MODELS_SECONDS * 1000);

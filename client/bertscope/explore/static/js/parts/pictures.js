@@ -87,18 +87,17 @@ export function saveHtml(view, labels) {
   const policy = page.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";
   policy.content = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-  const style = page.createElement("style");
-  style.textContent = rules;
   const charset = page.createElement("meta");
   charset.setAttribute("charset", "utf-8");
   page.head.prepend(charset, policy);
-  page.head.append(style);
   const main = page.createElement("main");
   const caption = page.createElement("h1");
   caption.textContent = labels.caption;
   main.append(caption, page.importNode(copy, true));
   page.body.append(main);
-  save(new Blob(["<!doctype html>\n" + page.documentElement.outerHTML], {type: "text/html"}), `${labels.name}.html`);
+  // As text: this page's own policy forbids elements of style.
+  const whole = page.documentElement.outerHTML.replace("</head>", () => `<style>${rules}</style></head>`);
+  save(new Blob(["<!doctype html>\n" + whole], {type: "text/html"}), `${labels.name}.html`);
 }
 
 /** A drawing as a file of its own: colours and fonts in it, a caption above it. @param {SVGSVGElement} drawing @param {string} caption */

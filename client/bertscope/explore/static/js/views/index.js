@@ -5,5 +5,6 @@
 
 /** @type {Record<string, View>} */
 export const VIEWS = {
+  explore: {title: "Explore", load: () => import("./explore.js")},
   models: {title: "Models", load: () => import("./models.js")},
 };
