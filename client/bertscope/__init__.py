@@ -127,6 +127,7 @@ from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
 from bertscope.items.run import RowsProgress, WrittenItems, write_items
 from bertscope.items.sources import Item, ItemFile
 from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
+from bertscope.plots.alignment import plot_alignment, save_alignment
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.attribution import plot_attribution, save_attribution
@@ -135,9 +136,12 @@ from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.facts import plot_facts, save_facts
 from bertscope.plots.geometry import plot_geometry, save_geometry
 from bertscope.plots.lens import plot_lens, save_lens
+from bertscope.plots.probes import plot_probe, save_probe
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.representation_comparison import plot_representations, save_representations
+from bertscope.plots.retrieval import plot_retrieval, save_retrieval
 from bertscope.plots.scores import plot_surprisal, save_surprisal
+from bertscope.plots.structural_probes import plot_structural_probe, save_structural_probe
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
@@ -171,6 +175,7 @@ from bertscope.representations.structural_probes import (
     StructuralProbeResult,
     TreePart,
 )
+from bertscope.representations.translation_files import read_gold_alignments, read_translations
 from bertscope.representations.tree_texts import TreeText, TreeTexts, TreeWord, read_tree_conllu
 from bertscope.representations.variances import ExplainableVariance, WordVariance
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
@@ -395,6 +400,7 @@ __all__ = [
     "mean",
     "onnx",
     "plot_accuracy",
+    "plot_alignment",
     "plot_attention",
     "plot_attribution",
     "plot_benchmark",
@@ -404,9 +410,12 @@ __all__ = [
     "plot_features",
     "plot_geometry",
     "plot_lens",
+    "plot_probe",
     "plot_ranking",
     "plot_relations",
     "plot_representations",
+    "plot_retrieval",
+    "plot_structural_probe",
     "plot_surprisal",
     "plot_sweep",
     "plot_trees",
@@ -415,6 +424,7 @@ __all__ = [
     "read_fact_rows",
     "read_facts",
     "read_feature_texts",
+    "read_gold_alignments",
     "read_inputs",
     "read_labelled",
     "read_pair_rows",
@@ -428,12 +438,14 @@ __all__ = [
     "read_span_texts",
     "read_templates",
     "read_texts",
+    "read_translations",
     "read_tree_conllu",
     "read_words",
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
     "save_accuracy",
+    "save_alignment",
     "save_attention",
     "save_attribution",
     "save_benchmark",
@@ -443,9 +455,12 @@ __all__ = [
     "save_features",
     "save_geometry",
     "save_lens",
+    "save_probe",
     "save_ranking",
     "save_relations",
     "save_representations",
+    "save_retrieval",
+    "save_structural_probe",
     "save_surprisal",
     "save_sweep",
     "save_trees",

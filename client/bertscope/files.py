@@ -201,5 +201,7 @@ INPUTS = ItemKind(("text",), ("text_pair",), _input)
 """A text or a pair of texts: column "text", and "text_pair" if there is one."""
 PAIRS = ItemKind(("good", "bad"), (), lambda row: (_text(row, "good"), _text(row, "bad")))
 """A minimal pair: columns "good" and "bad"."""
+TRANSLATIONS = ItemKind(("source", "target"), (), lambda row: (_text(row, "source"), _text(row, "target")))
+"""A sentence and its translation: columns "source" and "target"."""
 LABELLED = ItemKind(("text", "label"), ("text_pair",), lambda row: (_input(row), _label(row["label"])))
 """A labelled text: columns "text" and "label", and "text_pair" if there is one."""

@@ -9,6 +9,7 @@ import typer
 
 import bertscope
 from bertscope.cli.commands import (
+    align,
     apply_probe,
     attention,
     benchmark,
@@ -27,6 +28,7 @@ from bertscope.cli.commands import (
     prune,
     rank,
     relations,
+    retrieve,
     score,
     service,
     states,
@@ -58,6 +60,8 @@ app.command("probe")(probe.probe)
 app.command("code-length")(code_length.code_length)
 app.command("structural-probe")(structural_probe.structural_probe)
 app.command("apply-probe")(apply_probe.apply_probe)
+app.command("retrieve")(retrieve.retrieve)
+app.command("align")(align.align)
 app.command("classify")(classify.classify)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)

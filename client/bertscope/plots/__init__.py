@@ -4,6 +4,7 @@ matplotlib, the extra `plot`, is imported only when a figure is drawn.
 """
 
 from bertscope.attention.page import attention_page
+from bertscope.plots.alignment import plot_alignment, save_alignment
 from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.attribution import plot_attribution, save_attribution
@@ -14,12 +15,14 @@ from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.probes import plot_probe, save_probe
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
 from bertscope.plots.representation_comparison import plot_representations, save_representations
+from bertscope.plots.retrieval import plot_retrieval, save_retrieval
 from bertscope.plots.structural_probes import plot_structural_probe, save_structural_probe
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.trees import plot_trees, save_trees
 
 __all__ = [
     "attention_page",
+    "plot_alignment",
     "plot_attention",
     "plot_attribution",
     "plot_benchmark",
@@ -32,9 +35,11 @@ __all__ = [
     "plot_ranking",
     "plot_relations",
     "plot_representations",
+    "plot_retrieval",
     "plot_structural_probe",
     "plot_sweep",
     "plot_trees",
+    "save_alignment",
     "save_attention",
     "save_attribution",
     "save_benchmark",
@@ -47,6 +52,7 @@ __all__ = [
     "save_ranking",
     "save_relations",
     "save_representations",
+    "save_retrieval",
     "save_structural_probe",
     "save_sweep",
     "save_trees",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -112,6 +112,27 @@ def retrieval_rows(found: RetrievedSentences) -> list[dict[str, Any]]:
             rest = {"mean_reciprocal_rank": float(reciprocal), "ties": int(tied)}
             rows.append({"layer": layer, "direction": direction, "pairs": len(found.pairs), **shares, **rest})
     return rows
+
+
+def retrieval_columns(found: RetrievedSentences) -> dict[str, list[Any]]:
+    """Returns the columns of the table, by name."""
+    rows = retrieval_rows(found)
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def retrieval_document(found: RetrievedSentences) -> dict[str, Any]:
+    """Returns the result in JSON types. "nearest" has, for each layer and direction, the index of the nearest sentence to each
+    of `pairs`."""
+    return {
+        "provenance": asdict(found.provenance),
+        "pairs": list(found.pairs),
+        "truncated_texts": found.truncated_texts,
+        "pooling": found.pooling,
+        "centred": found.centred,
+        "chance": found.chance,
+        "layers": retrieval_rows(found),
+        "nearest": {"forward": found.forward.tolist(), "backward": found.backward.tolist()},
+    }
 
 
 def parallel_sentences(sources: Iterable[str], targets: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -32,7 +32,13 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 def _fields(group: Any) -> list[inspect.Parameter]:
     types = get_type_hints(group, include_extras=True)
+    required = dataclasses.MISSING, inspect.Parameter.empty
     return [
-        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name])
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=required[1] if field.default is required[0] else field.default,
+            annotation=types[field.name],
+        )
         for field in dataclasses.fields(group)
     ]
