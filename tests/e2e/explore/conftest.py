@@ -9,8 +9,9 @@ from tests.support.browsing import Watched, launched_browser
 from tests.support.page import Page
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser for one module: while it runs, its event loop lets no other begin in this thread."""
     with launched_browser() as running:
         yield running
 
