@@ -36,14 +36,14 @@ async def inspect(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None
     Fields: text, model, top_k, follow (words whose probability is shown in any case), changes, reference_texts, words,
     pictures (false leaves them out), detail {layer, head, rows, columns} (rows and columns: [first, one past the last]).
     """
-    changes = [_intervention(part) for part in body.parts("changes")]
+    changes = [intervention(part) for part in body.parts("changes")]
     text, model, words = body.text("text"), body.optional_text("model"), body.flag("words")
     top_k, follow, reference = body.whole("top_k", 10), body.texts("follow"), body.texts("reference_texts")
     views = {}
     if body.flag("pictures", default=True):
         views["pictures"] = MapView(pixels=PIXELS, format="uint8")
     for part in body.parts("detail"):
-        views["detail"] = _detail(part)
+        views["detail"] = detail_view(part)
     body.done()
     stream = client.stream_inspection(
         text,
@@ -61,11 +61,11 @@ async def inspect(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None
     async with stream:
         async for event in stream:
             if isinstance(event, InspectionStart):
-                yield {"start": _start(event)}
+                yield {"start": sent_start(event)}
             elif isinstance(event, InspectionDistances):
                 yield {"moved": plain(event.moved)}
             else:
-                yield {names[event.index]: _maps(event)}
+                yield {names[event.index]: sent_maps(event)}
 
 
 async def worth(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
@@ -75,7 +75,7 @@ async def worth(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 
     Fields: texts, model, mode ("zero", "uniform" or "scale"), factor, changes, reference_texts.
     """
-    changes = [_intervention(part) for part in body.parts("changes")]
+    changes = [intervention(part) for part in body.parts("changes")]
     texts, model, reference = body.texts("texts"), body.optional_text("model"), body.texts("reference_texts")
     mode = body.text("mode", "zero")
     factor = body.number("factor", 0.0) if mode == "scale" else None
@@ -94,7 +94,7 @@ async def worth(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
                 yield {"effect": _effect(event)}
 
 
-def _intervention(part: Body) -> HeadIntervention:
+def intervention(part: Body) -> HeadIntervention:
     """Reads `{"layer", "heads", "mode", "factor"}`."""
     layer, heads, mode = part.whole("layer"), part.wholes("heads"), part.text("mode")
     if mode == "scale":
@@ -107,7 +107,8 @@ def _intervention(part: Body) -> HeadIntervention:
     return change
 
 
-def _detail(part: Body) -> MapView:
+def detail_view(part: Body) -> MapView:
+    """Reads `{"layer", "head", "rows", "columns"}`: one head, whole or a window of it."""
     heads = {part.whole("layer"): [part.whole("head")]}
     rows, columns = (_range(part, name) for name in ("rows", "columns"))
     part.done()
@@ -121,7 +122,8 @@ def _range(part: Body, name: str) -> tuple[int, int] | None:
     return (found[0], found[1]) if found else None
 
 
-def _start(start: InspectionStart) -> dict[str, Any]:
+def sent_start(start: InspectionStart) -> dict[str, Any]:
+    """Returns tokens and predictions as the page reads them."""
     units = start.words or start.tokens
     table = [start._rows(number) for number in range(len(start.masks))]
     return {
@@ -143,7 +145,8 @@ def _mask(start: int, end: int, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     return {"start": start, "end": end, "entries": [plain(dict(zip(names, row[4:], strict=True))) for row in rows]}
 
 
-def _maps(maps: InspectedMaps) -> dict[str, Any]:
+def sent_maps(maps: InspectedMaps) -> dict[str, Any]:
+    """Returns maps as the page reads them: their cells as base64 of bytes or little-endian float32."""
     view = maps.view
     count, rows, columns = view.shape
     kind = np.dtype(np.uint8 if maps.cells.dtype == np.uint8 else "<f4")

@@ -22,6 +22,7 @@ const LABEL = 26;
  * @property {import("./changes.js").Changes} changes
  * @property {string} at "layer.head" of the head whose attention is shown.
  * @property {"light" | "dark"} theme
+ * @property {(value: number) => string} [said] Says a number of `moved` in words.
  */
 
 /**
@@ -152,7 +153,7 @@ function draw(cell, data, largest) {
   if (place === data.at) cell.setAttribute("aria-current", "true");
   else cell.removeAttribute("aria-current");
   const said = [`layer ${layer} head ${head}`, change && (change.kind === "s" ? `scaled by ${change.factor}` : kindOf(change.kind).done),
-    data.moved && `moved ${percent(data.moved[layer][head])}`, effect && `moves predictions by ${effect.difference.toFixed(3)} nats`].filter(Boolean).join(", ");
+    data.moved && (data.said ?? (value => `moved ${percent(value)}`))(data.moved[layer][head]), effect && `moves predictions by ${effect.difference.toFixed(3)} nats`].filter(Boolean).join(", ");
   cell.setAttribute("aria-label", said);
   cell.title = said;
 }

@@ -6,5 +6,6 @@
 /** @type {Record<string, View>} */
 export const VIEWS = {
   explore: {title: "Explore", load: () => import("./explore.js")},
+  compare: {title: "Compare", load: () => import("./compare.js")},
   models: {title: "Models", load: () => import("./models.js")},
 };

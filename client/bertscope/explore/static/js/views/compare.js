@@ -1,0 +1,171 @@
+// The Compare view: one sentence, two models, or one model with and without the changes made under Explore.
+
+import {h, replace} from "../dom.js";
+import {percent} from "../format.js";
+import {create as createMatrix} from "../parts/attention_matrix.js";
+import * as changing from "../parts/changes.js";
+import {create as createChips} from "../parts/chips.js";
+import {command, copyButton, pythonLines, pythonQuoted} from "../parts/copying.js";
+import {create as createGrid, largestOf} from "../parts/head_grid.js";
+import {decode} from "../parts/maps.js";
+import {create as createPictures} from "../parts/pictures.js";
+import {create as createSentence} from "../parts/sentence.js";
+import {create as createStatus, greyWhile} from "../parts/status_line.js";
+
+const EXAMPLES = ["Paris is the capital of [MASK].", "He put the milk back into the [MASK].", "The cat sat on the mat because it was tired."];
+const SHOWN = 12;
+
+/** @param {Element} container @param {any} context */
+export function mount(container, context) {
+  const {state, api} = context;
+  const asker = api.latest();
+  /** @type {any} */ let answer = {};
+  let asked = "";
+  const sentence = createSentence((text, pause) => set({text}, !pause), EXAMPLES);
+  const other = h("select", {"aria-label": "The other model", onchange: () => set({other: other.value || null}, true)});
+  const name = h("strong");
+  const chips = createChips(places => {
+    const next = changes();
+    for (const place of places) next.delete(place);
+    set({changes: changing.write(next) || null}, true);
+  });
+  const predictions = h("div", {class: "predictions"});
+  const grid = createGrid((places, first) => { if (places.length === 1) set({at: places[0]}, first); }, () => {});
+  const note = h("p", {class: "soft"});
+  const title = h("h2", null, "Both maps");
+  const readouts = [h("p", {class: "soft readout"}), h("p", {class: "soft readout"})];
+  const matrices = readouts.map(read => createMatrix(row => set({row: String(row)}, false), () => {}, text => { read.textContent = text; }));
+  const names = [h("h3"), h("h3")];
+  const status = createStatus();
+  const predictionPanel = h("section", {class: "panel", "aria-label": "Predictions of both"}, h("header", null, h("h2", null, "Predictions of both")),
+    h("div", {class: "compare-models"}, h("span", null, h("span", {class: "swatch left"}), name), h("label", null, h("span", {class: "swatch right"}), "and ", other)), chips.element, predictions);
+  const gridPanel = h("section", {class: "panel", "aria-label": "Where their attention differs"}, h("header", null, h("h2", null, "Where their attention differs")),
+    note, h("div", {class: "grid-scroll compare-grid"}, grid.element));
+  const mapsPanel = h("section", {class: "panel both", "aria-label": "Both maps of one head"}, h("header", null, title),
+    h("div", {class: "pair-maps head-drawing"}, matrices.map((matrix, side) => h("div", null, names[side], matrix.element, readouts[side]))));
+  const panels = h("div", {class: "compare-panels"}, predictionPanel, gridPanel, mapsPanel);
+  const pictures = createPictures(() => ({
+    drawings: [{label: "Heads", svg: grid.toSvg}, {label: "First map", svg: matrices[0].toSvg}, {label: "Second map", svg: matrices[1].toSvg}], view: panels,
+    labels: {name: "bertscope-compare", caption: `${leftName()} and ${rightName()}: ${now().text}`},
+  }), status.error);
+  replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
+    copyButton("Copy link", () => state.link(), context.announce), copyButton("Copy command", shellLine, context.announce),
+    copyButton("Copy Python", pythonText, context.announce), pictures.element));
+
+  /** @param {Record<string, string | null>} patch @param {boolean} push */
+  function set(patch, push) { state.set(patch, {push}); }
+  function now() { return {text: EXAMPLES[0], ...state.get()}; }
+  function changes() { return changing.read(now().changes); }
+  function leftName() { return context.model()?.name.replace("models/", "") ?? ""; }
+  function rightName() {
+    const changed = changes().size ? " changed" : "";
+    return (now().other || leftName()) + changed;
+  }
+
+  function shellLine() {
+    return command("attention", now().text, "--compare", now().other || leftName(), ...changing.options(changes()), ...(now().model ? ["--model", now().model] : []));
+  }
+
+  function pythonText() {
+    const words = [pythonQuoted(now().text), pythonQuoted(now().other || leftName()), ...(now().model ? [`model=${pythonQuoted(now().model)}`] : [])];
+    if (changes().size) words.push(`interventions=${changing.python(changes())}`);
+    return pythonLines(`client.compare_attention(${words.join(", ")})`);
+  }
+
+  function place() {
+    const found = /^(\d+)\.(\d+)$/.exec(now().at ?? "");
+    const model = context.model();
+    return found && Number(found[1]) < model.layers && Number(found[2]) < model.heads ? [Number(found[1]), Number(found[2])] : [0, 0];
+  }
+
+  async function refresh() {
+    const [layer, head] = place();
+    const same = !now().other || now().other === leftName();
+    if (same && !changes().size) {
+      status.note("Choose another model, or change heads under Explore: then the model is compared with itself as changed there.");
+    }
+    const reference = [...changes().values()].some(({kind}) => kind === "m") ? (now().reference ?? "").split("\n").filter(Boolean) : [];
+    const body = {text: now().text, model: now().model ?? "", other: now().other ?? "", changes: changing.asked(changes()), reference_texts: reference, detail: [{layer, head}]};
+    const key = JSON.stringify(body);
+    if (key === asked) return;
+    asked = key;
+    const began = performance.now();
+    /** @type {any} */ const next = {};
+    try {
+      await greyWhile(asker.ask("compare", body, {onEvent: event => {
+        Object.assign(next, event);
+        answer = {...next};
+        draw();
+      }}), [predictions, grid.element, mapsPanel]);
+      if (!same || changes().size) status.note(`compared in ${Math.round(performance.now() - began)} ms`);
+      context.announce("compared");
+    } catch (error) {
+      if (asked === key) asked = "";
+      status.error(error);
+    }
+  }
+
+  function draw() {
+    sentence.set(now().text);
+    name.textContent = leftName();
+    replace(other, h("option", {value: ""}, `${leftName()}${changes().size ? ", with the changes" : ""}`), context.models().map((/** @type {any} */ each) => each.name.replace("models/", ""))
+      .filter((/** @type {string} */ each) => each !== leftName()).map((/** @type {string} */ each) => h("option", {value: each}, each)));
+    other.value = now().other ?? "";
+    chips.element.hidden = !changes().size;
+    if (!answer.left) return;
+    const [layer, head] = place();
+    const {left, right, distances, incomparable} = answer;
+    chips.update({changes: changes(), heads: left.start.heads});
+    replace(predictions, ...paired(left.start, right.start));
+    const moved = distances?.divergence ?? null;
+    const data = {layers: left.start.layers, heads: left.start.heads, show: /** @type {"moved"} */ ("moved"), pictures: null, moved, worth: new Map(), changes: new Map(),
+      at: `${layer}.${head}`, theme: context.theme(), said: (/** @type {number} */ value) => `${Number(value.toPrecision(2))} nats apart`};
+    grid.update(data);
+    note.textContent = incomparable ? incomparable.message : !moved ? "" :
+      `Jensen-Shannon divergence of each head's attention in the two, mean over the tokens, up to ${Number(largestOf(data).toPrecision(2))} nats (most possible: 0.693).`;
+    title.textContent = `Both maps of layer ${layer}, head ${head}`;
+    [left, right].forEach((side, index) => drawMap(side, index));
+  }
+
+  /** @param {any} side @param {number} index */
+  function drawMap(side, index) {
+    replace(names[index], h("span", {class: `swatch ${index ? "right" : "left"}`}), index ? rightName() : leftName());
+    if (!side.detail) return;
+    side.decoded ??= decode(side.detail);
+    const tokens = side.start.tokens;
+    const mask = side.start.masks[0];
+    const row = now().row ? Math.min(Number(now().row), tokens.length - 1) : Math.max(0, tokens.findIndex((/** @type {any} */ token) => mask && !token.special && token.start === mask.start));
+    matrices[index].update({tokens, map: side.decoded, row, special: true, threshold: 0, theme: context.theme()});
+  }
+
+  /** @param {any} left @param {any} right */
+  function paired(left, right) {
+    const [mine, theirs] = [left.masks[0], right.masks[0]];
+    if (!mine || !theirs) return [h("p", {class: "soft"}, left.masked_lm && right.masked_lm ? "No mask: the attention of both is shown all the same." : "One of the models predicts no words.")];
+    const table = new Map(theirs.entries.map((/** @type {any} */ entry) => [entry.key, entry.probability]));
+    const words = mine.entries.map((/** @type {any} */ entry) => [entry.token, entry.probability, table.get(entry.key)]);
+    for (const {token, key, probability} of theirs.entries) if (!mine.entries.some((/** @type {any} */ entry) => entry.key === key)) words.push([token, undefined, probability]);
+    const best = [1, 2].map(side => words.reduce((/** @type {any} */ a, /** @type {any} */ b) => ((b[side] ?? 0) > (a[side] ?? 0) ? b : a))[0]);
+    const most = Math.max(...words.flatMap((/** @type {any} */ word) => [word[1] ?? 0, word[2] ?? 0]));
+    const headline = best[0] === best[1] ? `Both write ${best[0]}.` : `${leftName()} writes ${best[0]}, ${rightName()} ${best[1]}.`;
+    return [h("p", {class: "headline"}, h("strong", null, headline)), h("ol", {class: "pair-bars"}, words.slice(0, SHOWN).map((/** @type {any} */ [token, one, two]) =>
+      h("li", null, h("span", {class: "bar-name", title: token}, token),
+        h("span", {"aria-hidden": "true"}, bar("left", one, most), bar("right", two, most)), h("span", {class: "number"}, `${said(one)} · ${said(two)}`))))];
+  }
+
+  /** @param {Record<string, string>} _ @param {Set<string>} changed */
+  function update(_, changed) {
+    draw();
+    if (changed.has("models")) asked = "";
+    if (context.model()) refresh();
+    else status.note("No such model is loaded.");
+  }
+  update(state.get(), new Set());
+  return {update, unmount: () => asker.stop()};
+}
+
+/** @param {string} side @param {number | undefined} share @param {number} most */
+const bar = (side, share, most) => h("span", {class: `bar ${side}`, style: {width: `${(100 * (share ?? 0)) / most}%`}});
+
+/** @param {number | undefined} share */
+const said = share => (share === undefined ? "–" : percent(share));
