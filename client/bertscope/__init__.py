@@ -132,6 +132,7 @@ from bertscope.plots.attention import plot_attention, save_attention
 from bertscope.plots.attention_statistics import plot_description, save_description
 from bertscope.plots.attribution import plot_attribution, save_attribution
 from bertscope.plots.benchmark import plot_benchmark, save_benchmark
+from bertscope.plots.code_length import plot_code_length, save_code_length
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.facts import plot_facts, save_facts
 from bertscope.plots.geometry import plot_geometry, save_geometry
@@ -404,6 +405,7 @@ __all__ = [
     "plot_attention",
     "plot_attribution",
     "plot_benchmark",
+    "plot_code_length",
     "plot_comparison",
     "plot_description",
     "plot_facts",
@@ -449,6 +451,7 @@ __all__ = [
     "save_attention",
     "save_attribution",
     "save_benchmark",
+    "save_code_length",
     "save_comparison",
     "save_description",
     "save_facts",

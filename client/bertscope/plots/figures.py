@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
 INK, FAINT = "#1d2b3a", "#c9d3dd"
+PADDING = 0.08
+"""Inches around each part, so that the name of an axis does not touch the part beside it."""
 TITLE_SIZE = 11
 """Points."""
 DOTS_PER_INCH = 150
@@ -50,14 +52,18 @@ DARK = Theme(
 
 
 def new_figure(width: float, height: float, *, solved: bool = True, theme: Theme = LIGHT) -> Figure:
-    """Returns an empty figure, inches. Raises ImportError, naming it, without matplotlib."""
+    """Returns an empty figure, inches, which a notebook shows. Raises ImportError, naming it, without matplotlib."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise ImportError("figures need matplotlib: pip install matplotlib") from error
+    from bertscope.plots.picture import Picture
+
     # `solved`: matplotlib computes the layout; otherwise the caller places the parts.
     dots = min(DOTS_PER_INCH, max(80, int(MAX_SIDE_DOTS / max(width, height))))
-    return Figure(figsize=(width, height), dpi=dots, layout="constrained" if solved else None, facecolor=theme.page)
+    layout = ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING) if solved else None
+    return Picture(figsize=(width, height), dpi=dots, layout=layout, facecolor=theme.page)
 
 
 def set_title(figure: Figure, heading: str, y: float | None = None, theme: Theme = LIGHT) -> None:
@@ -100,7 +106,7 @@ def shown(text: str) -> str:
 
 def write(figure: Figure, path: Path) -> None:
     """Writes a figure by the suffix of the file's name; a character that the font lacks is a box."""
-    with _boxes_unmentioned():
+    with boxes_unmentioned():
         figure.savefig(path)
 
 
@@ -110,15 +116,16 @@ def svg_bytes(figure: Figure) -> bytes:
     import matplotlib
 
     written = io.BytesIO()
-    with _boxes_unmentioned(), matplotlib.rc_context({"svg.hashsalt": "bertscope"}):  # Else names of parts are drawn by lot.
+    with boxes_unmentioned(), matplotlib.rc_context({"svg.hashsalt": "bertscope"}):  # Else names of parts are drawn by lot.
         figure.savefig(written, format="svg", metadata={"Date": None})
     return written.getvalue()
 
 
 @contextmanager
-def _boxes_unmentioned() -> Iterator[None]:
+def boxes_unmentioned() -> Iterator[None]:
+    """Silences the warnings about characters that the font lacks, one for each."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)  # One for each token.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         yield
 
 

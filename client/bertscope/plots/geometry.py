@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope.plots.layer_curves import curve, layer_axis
 from bertscope.representations.geometry import GeometryDescription
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 3
 """The largest dimensions that are drawn, stacked."""
-OTHER_LINE = "#2f9e6e"
 
 
 def plot_geometry(found: GeometryDescription, *, dark: bool = False, title: str | None = None) -> Figure:
@@ -29,14 +29,6 @@ def plot_geometry(found: GeometryDescription, *, dark: bool = False, title: str 
     theme = DARK if dark else LIGHT
     drawn = new_figure(9.0, 3.8, theme=theme)
     left, right = drawn.subplots(1, 2)
-    for axes in (left, right):
-        axes.set_facecolor(theme.page)
-        axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.set_xlabel("layer (0: embeddings)", color=theme.ink, fontsize=9)
-        axes.set_xticks(range(len(found.layers)), [str(layer) for layer in found.layers])
-        axes.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
-        outline(axes, theme)
     _cosines(left, found, theme)
     _dimensions(right, found, theme)
     unit = "pieces" if found.pieces else "words"
@@ -56,14 +48,14 @@ def save_geometry(
 def _cosines(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
     unit = "pieces" if found.pieces else "words"
     lines = [
-        (f"any two {unit}", found.anisotropy(), theme.lines[0], "o"),
-        ("with the text's mean, less any two", found.similarity_in_texts(adjusted=True), theme.lines[1], "s"),
-        ("the same word, less any two", found.self_similarity(adjusted=True), OTHER_LINE, "^"),
+        (f"any two {unit}", found.anisotropy()),
+        ("with the text's mean, less any two", found.similarity_in_texts(adjusted=True)),
+        ("the same word, less any two", found.self_similarity(adjusted=True)),
     ]
-    for label, values, color, marker in lines:
+    for number, (label, values) in enumerate(lines):
         if np.isfinite(values).any():
-            axes.plot(range(len(values)), values, color=color, marker=marker, markersize=4, linewidth=1.6, label=label)
-    axes.set_ylabel("mean cosine", color=theme.ink, fontsize=9)
+            curve(axes, range(len(values)), values.tolist(), label, theme, number=number)
+    _layers(axes, found, "mean cosine", theme)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0), max(high, 0) + 0.25 * (max(high, 0) - min(low, 0)))
     axes.legend(fontsize=8, facecolor=theme.page, edgecolor=theme.faint, labelcolor=theme.ink, loc="upper left")
@@ -89,4 +81,9 @@ def _dimensions(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
                 )
         bottom += heights
     axes.set_ylim(0, max(0.05, min(1.0, 1.15 * float(bottom.max()))))
-    axes.set_ylabel("part of the three largest dimensions", color=theme.ink, fontsize=9)
+    _layers(axes, found, "part of the three largest dimensions", theme)
+
+
+def _layers(axes: Axes, found: GeometryDescription, name: str, theme: Theme) -> None:
+    layer_axis(axes, range(len(found.layers)), name, theme)
+    axes.set_xticks(range(len(found.layers)), [str(layer) for layer in found.layers])

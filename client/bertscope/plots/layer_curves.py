@@ -6,19 +6,21 @@ Needs the extra "plot", and imports matplotlib only when a figure is drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bertscope.plots.figures import LIGHT, Theme, outline
+from bertscope.plots.figures import DARK, LIGHT, Theme, outline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MARKS = ("o", "s", "^")
-"""The mark of the first, second and third curve, for those who don't tell their colours apart."""
+MARKS = ("o", "s", "^", "D")
+"""The mark of each curve, for those who don't tell their colours apart."""
 THIRD = "#2f9e6e"
 """The colour of the third curve on any page."""
-BASELINES = {True: "#6f7d8b", False: "#93a1ae"}
-"""The colour of a baseline on a light page, and on a dark one."""
+BASELINES = {LIGHT: "#6f7d8b", DARK: "#93a1ae"}
+"""The colour of baselines."""
+CONTROL = 3
+"""The number of the curve that is a baseline at each layer."""
 BELOW = (0.5, -0.16)
 """The place of the legend, below the axis."""
 
@@ -44,18 +46,18 @@ def curve(
     *,
     number: int = 0,
     reach: tuple[Sequence[float], Sequence[float]] | None = None,
-    **style: Any,
+    linestyle: str = "-",
 ) -> None:
-    """Draws the first, second or third curve (`number` 0, 1, 2), and its intervals as a band; `reach` are their ends."""
-    color = (*theme.lines, THIRD)[number]
-    axes.plot(layers, values, color=color, marker=MARKS[number], markersize=4, linewidth=1.6, label=label, **style)
+    """Draws the first, second or third curve, or `CONTROL`, and its intervals as a band; `reach` are their ends."""
+    color = (*theme.lines, THIRD, BASELINES[theme])[number]
+    axes.plot(layers, values, color=color, marker=MARKS[number], markersize=4, linewidth=1.6, label=label, linestyle=linestyle)
     if reach is not None:
         axes.fill_between(layers, *reach, color=color, alpha=0.16, linewidth=0)
 
 
 def baseline(axes: Axes, height: float, label: str, theme: Theme) -> None:
     """Draws a value that does not depend on the layer."""
-    axes.axhline(height, color=BASELINES[theme is LIGHT], linestyle="--", linewidth=1.2, label=label)
+    axes.axhline(height, color=BASELINES[theme], linestyle=":", linewidth=1.4, label=label)
 
 
 def legend(axes: Axes, theme: Theme, columns: int) -> None:

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bertscope.plots.figures import DARK, LIGHT, add_colorbar, new_figure, outline, require_format, set_title, shown, write
+from bertscope.plots.figures import (
+    DARK,
+    LIGHT,
+    add_colorbar,
+    color_scale,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
+from bertscope.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 from bertscope.representations.layer_mix import LayerMix
 from bertscope.representations.probes import ProbeResult
 
@@ -21,7 +33,6 @@ if TYPE_CHECKING:
 
     from bertscope.plots.figures import Theme
 
-PROBE, CONTROL, SELECTIVITY = "#2f7fc1", "#98a3ae", "#dd6b20"
 MAX_CLASSES = 25
 """The most frequent classes that are drawn of a table of confusions."""
 
@@ -55,49 +66,35 @@ def save_probe(found: ProbeResult, path: str | PathLike[str], *, dark: bool = Fa
 
 def _curves(axes: Axes, found: ProbeResult, theme: Theme) -> None:
     layers = [one.layer for one in found.layers]
-    accuracy = np.array([one.accuracy for one in found.layers])
-    ends = np.abs(np.array([one.interval for one in found.layers]) - accuracy[:, None]).T
-    axes.errorbar(layers, 100 * accuracy, yerr=100 * ends, color=PROBE, marker="o", markersize=4, capsize=2, label="probe")
-    control = [100 * one.control_accuracy for one in found.layers]
-    axes.plot(layers, control, color=CONTROL, marker="s", markersize=4, label="control task")
+    ends = [[100 * one.interval[side] for one in found.layers] for side in (0, 1)]
+    curve(axes, layers, [100 * one.accuracy for one in found.layers], "probe", theme, reach=(ends[0], ends[1]))
+    curve(axes, layers, [100 * one.control_accuracy for one in found.layers], "control task", theme, number=CONTROL)
     selectivity = [100 * one.selectivity for one in found.layers]
-    axes.plot(layers, selectivity, color=SELECTIVITY, linestyle="--", label="selectivity")
-    axes.axhline(100 * found.part.majority, color=theme.faint, linestyle=":", label=shown(f"always {found.majority_label}"))
-    axes.set_xlabel("layer (0: the embeddings)", color=theme.ink)
-    axes.set_ylabel("accuracy, %", color=theme.ink)
-    axes.set_xticks(layers)
-    axes.tick_params(colors=theme.ink)
+    curve(axes, layers, selectivity, "selectivity", theme, number=1, linestyle="--")
+    baseline(axes, 100 * found.part.majority, shown(f"always {found.majority_label}"), theme)
+    layer_axis(axes, layers, "accuracy, %; selectivity, points", theme)
     axes.set_ylim(min(0, *selectivity) - 2, 102)
-    below = (0.5, -0.16)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=below, ncols=4)
-    outline(axes, theme)
+    legend(axes, theme, 4)
 
 
 def _mix(axes: Axes, mix: LayerMix, theme: Theme) -> None:
     layers = [one.layer for one in mix.cumulative]
-    axes.bar(layers, 100 * mix.mixing_weights, color=PROBE, alpha=0.6, label="share of the mix")
-    axes.plot(layers[1:], 100 * mix.gains, color=SELECTIVITY, marker="o", markersize=4, label="gain in accuracy")
-    axes.axhline(0, color=theme.faint, linewidth=0.8)
+    axes.bar(layers, 100 * mix.mixing_weights, color=theme.lines[0], alpha=0.6, label="share of the mix")
+    curve(axes, layers[1:], (100 * mix.gains).tolist(), "gain in accuracy", theme, number=1)
     axes.axvline(mix.centre_of_gravity, color=theme.ink, linestyle=":", label=f"centre of gravity {mix.centre_of_gravity:.2f}")
     if mix.expected_layer is not None:
         label = f"expected layer {mix.expected_layer:.2f}"
-        axes.axvline(mix.expected_layer, color=SELECTIVITY, linestyle="--", linewidth=1, label=label)
-    axes.set_xlabel("layer", color=theme.ink)
-    axes.set_ylabel("share of the mix, %; gain, points", color=theme.ink)
-    axes.set_xticks(layers)
-    axes.tick_params(colors=theme.ink)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
-    outline(axes, theme)
+        axes.axvline(mix.expected_layer, color=theme.lines[1], linestyle="--", linewidth=1, label=label)
+    layer_axis(axes, layers, "share of the mix, %; gain, points", theme)
+    axes.axhline(0, color=theme.faint, linewidth=0.8)
+    legend(axes, theme, 2)
 
 
 def _confusions(figure: Figure, axes: Axes, found: ProbeResult, theme: Theme) -> None:
-    from matplotlib.colors import LinearSegmentedColormap
-
     chosen = np.sort(np.argsort(-found.confusion.sum(1), kind="stable")[:MAX_CLASSES])
     counts = found.confusion[np.ix_(chosen, chosen)]
     shares = 100 * counts / np.maximum(found.confusion.sum(1)[chosen, None], 1)
-    colors = LinearSegmentedColormap.from_list("shares", theme.none_to_much)
-    image = axes.imshow(shares, cmap=colors, vmin=0, vmax=100, interpolation="nearest")
+    image = axes.imshow(shares, cmap=color_scale(theme), vmin=0, vmax=100, interpolation="nearest")
     names = [shown(found.labels[index]) for index in chosen]
     axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, color=theme.ink)
     axes.set_yticks(range(len(names)), names, fontsize=7, color=theme.ink)

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertscope.plots.figures import DARK, LIGHT, new_figure, outline, require_format, set_title, shown, write
-from bertscope.plots.probes import CONTROL, PROBE, SELECTIVITY
+from bertscope.plots.figures import DARK, LIGHT, new_figure, require_format, set_title, shown, write
+from bertscope.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 from bertscope.representations.structural_probes import StructuralProbeResult
 
 if TYPE_CHECKING:
@@ -31,9 +31,8 @@ def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, t
     scores = [100 * one.score for one in found.layers]
     control = [100 * one.control_score for one in found.layers]
     name = "edges found (UUAS), %" if distances else "roots found, %"
-    _curves(left, found, (scores, control, 100 * found.chain_score), name, theme)
     ends = [[100 * one.spread[side] for one in found.layers] for side in (0, 1)]
-    left.fill_between([one.layer for one in found.layers], *ends, color=PROBE, alpha=0.2, linewidth=0)
+    _curves(left, found, (scores, control, 100 * found.chain_score), name, theme, (ends[0], ends[1]))
     left.set_ylim(0, 102)
     correlations = [one.spearman for one in found.layers], [one.control_spearman for one in found.layers]
     name = "Spearman's correlation (DSpr.)" if distances else "Spearman's correlation (NSpr.)"
@@ -59,15 +58,12 @@ def _curves(
     values: tuple[Sequence[float], Sequence[float], float],
     name: str,
     theme: Theme,
+    reach: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> None:
     layers = [one.layer for one in found.layers]
     probe, control, chain = values
-    axes.plot(layers, probe, color=PROBE, marker="o", markersize=4, label="probe")
-    axes.plot(layers, control, color=CONTROL, marker="s", markersize=4, label="random projection")
-    axes.axhline(chain, color=SELECTIVITY, linestyle="--", label="words in a chain")
-    axes.set_xlabel("layer (0: the embeddings)", color=theme.ink)
-    axes.set_ylabel(name, color=theme.ink)
-    axes.set_xticks(layers)
-    axes.tick_params(colors=theme.ink)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
-    outline(axes, theme)
+    curve(axes, layers, probe, "probe", theme, reach=reach)
+    curve(axes, layers, control, "random projection", theme, number=CONTROL)
+    baseline(axes, chain, "words in a chain", theme)
+    layer_axis(axes, layers, name, theme)
+    legend(axes, theme, 3)

@@ -12,10 +12,12 @@ from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.views import files as output_files
 from bertscope.cli.views.code_length import document, print_code_lengths
-from bertscope.cli.views.output import console, print_json
+from bertscope.cli.views.output import UsageError, console, print_json
 from bertscope.cli.views.progress import studying
 from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.plots.code_length import save_code_length
 from bertscope.representations.code_length import CodeLengthProgress, code_columns
 from bertscope.representations.probe_files import read_probe_texts
 from bertscope.representations.probe_texts import ProbeTexts
@@ -43,6 +45,8 @@ def code_length(
     l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty of weights, 1 / C; 1 unless set.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Shuffles the sentences.")] = 0,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
     ] = None,
@@ -55,7 +59,10 @@ def code_length(
 
     Minimum description length by online coding (Voita and Titov 2020).
     """
+    output_files.require_plot(plot)
     require_table(output)
+    if dark and plot is None:
+        raise UsageError("--dark goes with --plot")
     texts, held = (
         ProbeTexts() if path is None else readable(path, partial(read_probe_texts, path, label, limit=limit))
         for path in (file, dev)
@@ -79,7 +86,7 @@ def code_length(
             on_progress=on_progress,
             timeout=timeout,
         )
-    written = write_files(code_columns(found), output, None, lambda path: None)
+    written = write_files(code_columns(found), output, plot, lambda path: save_code_length(found, path, dark=dark))
     if json:
         print_json(document(found))
         return
