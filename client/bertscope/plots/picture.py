@@ -7,7 +7,7 @@ import io
 from matplotlib.figure import Figure
 
 PIXELS_PER_INCH = 96
-"""Of a page, as browsers count; the file has more, for sharp screens."""
+"""Pixels of a page, as browsers count; the file has more, for sharp screens."""
 
 
 class Picture(Figure):
