@@ -58,7 +58,7 @@ export function create(painted, letter) {
 
   /** @param {number} row @param {number} column */
   function cell(row, column) {
-    if (!row && !column) return h("div", {role: "columnheader", class: "corner", "aria-label": "Layer"});
+    if (!row && !column) return h("div", {role: "columnheader", class: "corner"}, h("span", {class: "visually-hidden"}, "Layer"));
     if (!row || !column) {
       const name = row ? `layer ${row - 1}` : `head ${column - 1} of every layer`;
       return h("div", {role: row ? "rowheader" : "columnheader", class: "grid-label", tabindex: "-1", "data-row": row, "data-column": column, "aria-label": name},

@@ -1,0 +1,72 @@
+"""axe-core finds nothing to object to, in every view and state, light and dark, wide and narrow."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page as Tab
+from playwright.sync_api import expect
+
+from tests.support.browsing import Watched
+
+pytestmark = pytest.mark.slow
+
+LOOKS = re.compile("looks at")
+LONG = "the+old+house+by+the+river+" * 20
+
+
+def explore_is_drawn(tab: Tab) -> None:
+    expect(tab.locator(".looks")).to_contain_text(LOOKS)
+
+
+def measured(tab: Tab) -> None:
+    explore_is_drawn(tab)
+    tab.get_by_role("button", name="Measure every head").click()
+    expect(tab.locator(".worth .status-line")).to_contain_text("one by one")
+
+
+def menu_is_open(tab: Tab) -> None:
+    explore_is_drawn(tab)
+    tab.get_by_text("Save picture").click()
+
+
+def compared(tab: Tab) -> None:
+    expect(tab.locator(".attention-matrix")).to_have_count(2)
+
+
+STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
+    "explore": ("#explore", explore_is_drawn),
+    "changed": ("#explore?changes=x1-8_u3-0-1_s5-11*0.5_m0-0&reference=a+cat&show=moved", explore_is_drawn),
+    "every brush": ("#explore?brush=m", explore_is_drawn),
+    "no mask": ("#explore?text=The+cat+sat.", explore_is_drawn),
+    "matrix": ("#explore?as=matrix&special=hidden&large=1", explore_is_drawn),
+    "long": (f"#explore?text={LONG}", lambda tab: expect(tab.locator(".looks")).to_contain_text("several tokens")),
+    "measured": ("#explore", measured),
+    "menu": ("#explore", menu_is_open),
+    "no such model": (
+        "#explore?model=nothing",
+        lambda tab: expect(tab.locator(".page-footer .status-line")).to_contain_text("nothing"),
+    ),
+    "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
+    "compare": ("#compare?changes=x1-8", compared),
+    "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),
+    "no such view": ("#nothing", lambda tab: expect(tab.locator("main")).to_contain_text("no view")),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420)])
+def test_axe_is_content(visit: Callable[..., Watched], state: str, scheme: str, width: int) -> None:
+    fragment, ready = STATES[state]
+    tab = visit(fragment, color_scheme=scheme, width=width).tab
+    ready(tab)
+    found = Axe().run(tab)
+    assert not found.response["violations"], found.generate_report()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_moves_for_those_who_want_that(visit: Callable[..., Watched]) -> None:
+    tab = visit("#explore").tab
+    explore_is_drawn(tab)
+    assert tab.evaluate("document.getAnimations().length") == 0
