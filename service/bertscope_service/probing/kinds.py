@@ -14,6 +14,8 @@ import torch
 
 MIN_BATCH, MAX_BATCH, MIN_BATCHES = 8, 256, 50
 """Spans in a step: an epoch has at least MIN_BATCHES of them, unless they would be too small."""
+EVALUATED = 256
+"""Spans that are evaluated in a step, unless one of training has more."""
 STEP_PRODUCTS = 200_000_000
 """The most multiplications of a step's product, some milliseconds on a CPU, unless MIN_BATCH spans take more."""
 MAX_RATE = 0.05
@@ -34,20 +36,20 @@ class Size:
     units: int = 0
     mix: bool = False
 
-    def batch(self, items: int, batches: int = MIN_BATCHES) -> int:
-        """Returns the spans in a step, at least `batches` of them in an epoch."""
+    def batch(self, items: int, batches: int = MIN_BATCHES, limit: int = MAX_BATCH) -> int:
+        """Returns the spans in a step, at most `limit`, so that an epoch has at least `batches` of them."""
         outputs = self.units or self.classes
         products = self.hidden * (outputs + self.layers * self.mix) + self.units * self.classes
         most = STEP_PRODUCTS // (self.layers * self.groups * products)
-        return max(MIN_BATCH, min(MAX_BATCH, most, items // batches))
+        return max(MIN_BATCH, min(limit, most, items // batches))
 
-    def bytes(self, items: int, copies: int) -> int:
-        """Returns the memory that training takes beside the states, approximately; `copies` tensors are as large as the
-        weights."""
+    def bytes(self, batch: int, copies: int) -> int:
+        """Returns the memory that training in steps of `batch` spans takes beside the states, approximately; `copies` tensors
+        are as large as the weights."""
         weights = (self.hidden + 1) * (self.units or self.classes) + (self.units + 1) * self.classes * (self.units > 0)
         probes = self.layers * self.groups * (weights + self.layers * self.mix)
         values = 2 * self.hidden + self.groups * (4 * self.classes + 3 * self.units + 3 * self.hidden * self.mix)
-        return 4 * (copies * probes + self.batch(items, 1) * self.layers * values)
+        return 4 * (copies * probes + max(batch, EVALUATED) * self.layers * values)
 
 
 class FeedForward:

@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.engine.bulk import BulkRunner
-from bertscope_service.probing.kinds import Size, mixing_shares
-from bertscope_service.probing.minimum import MinimumProbes
+from bertscope_service.probing.kinds import EVALUATED, Size, mixing_shares
+from bertscope_service.probing.lbfgs import LbfgsProbes
 from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.training import DevProbes, Probes, Score, Settings
+from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
 from bertscope_service.probing.work import fill, run_steps
-
-EVALUATED = 256
-"""Spans that are evaluated in a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +96,7 @@ class ProbeTraining:
         labels = await asyncio.to_thread(self._all_labels)
         await self._work(EVALUATED, (partial(self._states.measure, chosen) for chosen in _slices(slice(0, train))))
         await self._work(EVALUATED, [partial(self._prepare, sizes, train, labels)])
+        await self._settle(train)
         await self._train(train, slice(train, train + dev))
         tested = slice(train + dev, train + dev + test) if test else None
         outcomes = [
@@ -129,8 +127,22 @@ class ProbeTraining:
     def _prepare(self, sizes: Sequence[Size], train: int, labels: NDArray[np.int64]) -> None:
         self._states.standardise(train)
         self._labels = torch.from_numpy(labels).to(self.encoder.device)
-        kind, seeds = probes_kind(self.settings), self.settings.seeds * 2
-        self._trained = [kind(size, train, self.settings, seeds[: size.groups], self.encoder.device) for size in sizes]
+        self._trained = [
+            probes_kind(size)(size, train, self.settings, (self.settings.seeds * 2)[: size.groups], self.encoder.device)
+            for size in sizes
+        ]
+
+    async def _settle(self, train: int) -> None:
+        """Standardises all states, and shows those of training spans to the probes."""
+        every = slice(0, self.plan.spans)
+        await self._work(EVALUATED, (partial(self._states.settle, chosen) for chosen in _slices(every)))
+        self._states.end_settling()
+        for probes in self._trained:
+            await self._work(EVALUATED, (partial(self._survey, probes, chosen) for chosen in _slices(slice(0, train))))
+            await self._work(EVALUATED, (partial(probes.prepare, layer) for layer in range(probes.size.layers)))
+
+    def _survey(self, probes: Probes, chosen: slice) -> None:
+        probes.survey(self._states.read(chosen))
 
     def _all_labels(self) -> NDArray[np.int64]:
         """Returns the labels of all spans, int64 [spans, groups]."""
@@ -141,16 +153,16 @@ class ProbeTraining:
 
     async def _train(self, train: int, dev: slice) -> None:
         settings, most = self.settings, len(self.settings.seeds)
-        batch = min(probes.batch(train) for probes in self._trained)
+        batch = min(probes.steps_of(probes.size, train) for probes in self._trained)
+        shuffled = any(isinstance(probes, AdamProbes) for probes in self._trained)
         generator = torch.Generator("cpu").manual_seed(settings.seeds[0])
         going, epoch, best = self._trained, 0, 0.0
         while going:
             self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
-            if settings.to_minimum:
-                order = torch.arange(train, dtype=torch.int64, device="cpu")
-            else:
-                order = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu")
-            await self._work(batch, (partial(self._step, going, part) for part in order.split(batch)))
+            chosen: Iterable[slice | torch.Tensor] = _slices(slice(0, train), batch)
+            if shuffled:
+                chosen = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu").split(batch)
+            await self._work(batch, (partial(self._step, going, part) for part in chosen))
             epoch, others = epoch + 1, []
             for probes in going:
                 score = await self._evaluate(probes, dev)
@@ -163,8 +175,9 @@ class ProbeTraining:
         for probes in self._trained:
             probes.end()
 
-    def _step(self, going: Sequence[Probes], chosen: torch.Tensor) -> None:
-        states, labels = self._states.read(chosen), self._labels[chosen.to(self._labels.device)]
+    def _step(self, going: Sequence[Probes], chosen: slice | torch.Tensor) -> None:
+        placed = chosen if isinstance(chosen, slice) else chosen.to(self._labels.device)
+        states, labels = self._states.read(chosen), self._labels[placed]
         for probes in going:
             probes.step(states, labels[:, : probes.size.groups])
 
@@ -178,7 +191,8 @@ class ProbeTraining:
             np.add(score.correct, correct.cpu().numpy(), out=score.correct)
             np.add(score.loss, losses.cpu().numpy(), out=score.loss)
 
-        await self._work(EVALUATED, (partial(step, chosen) for chosen in _slices(part)))
+        batch = max(EVALUATED, probes.steps_of(size, len(self.plan.train.labels)))
+        await self._work(batch, (partial(step, chosen) for chosen in _slices(part, batch)))
         np.divide(score.loss, part.stop - part.start, out=score.loss)
         return score
 
@@ -217,15 +231,15 @@ def probe_sizes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Setti
     return [size, replace(size, groups=seeds, mix=True)] if settings.mix else [size]
 
 
-def probes_kind(settings: Settings) -> type[DevProbes | MinimumProbes]:
-    """Returns what trains probes."""
-    return MinimumProbes if settings.to_minimum else DevProbes
+def probes_kind(size: Size) -> type[AdamProbes | LbfgsProbes]:
+    """Returns what trains probes: where the minimum is one, L-BFGS finds it."""
+    return AdamProbes if size.units or size.mix else LbfgsProbes
 
 
 def probe_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> int:
     """Returns the memory that training takes beside the states, approximately."""
-    items, copies = len(plan.train.labels), probes_kind(settings).COPIES
-    return sum(size.bytes(items, copies) for size in probe_sizes(plan, encoder, classes, settings))
+    sizes = probe_sizes(plan, encoder, classes, settings)
+    return sum(probes_kind(size).bytes(size, len(plan.train.labels)) for size in sizes)
 
 
 def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:
@@ -247,5 +261,5 @@ def _end_epoch(probes: Probes, dev: Score, more: list[bool]) -> None:
     more.append(probes.end_epoch(dev))
 
 
-def _slices(part: slice) -> Iterator[slice]:
-    return (slice(begin, min(begin + EVALUATED, part.stop)) for begin in range(part.start, part.stop, EVALUATED))
+def _slices(part: slice, size: int = EVALUATED) -> Iterator[slice]:
+    return (slice(begin, min(begin + size, part.stop)) for begin in range(part.start, part.stop, size))

@@ -68,6 +68,7 @@ class SpanStates:
         """Takes the room for the states. Raises FailedPrecondition if the disk is full."""
         self._array = _file(shape) if on_disk else np.empty(shape, dtype=np.float32)
         self._filled = 0
+        self._settled = False
         self.values = torch.from_numpy(self._array)
         self.mean, self.scale = (torch.zeros(shape[1:], dtype=torch.float32, device=device) for _ in range(2))
         self._sums = torch.zeros((2, *shape[1:]), dtype=torch.float64, device=device)
@@ -92,8 +93,18 @@ class SpanStates:
         varies = deviation > CONSTANT * (mean.abs() + CONSTANT)
         self.mean, self.scale = mean.float(), torch.where(varies, 1 / deviation, 0).float()
 
+    def settle(self, chosen: slice) -> None:
+        """Replaces the states of some spans, each once, by the standardised ones."""
+        self.values[chosen] = self.read(chosen)
+
+    def end_settling(self) -> None:
+        """Makes `read` return states as they are kept, when all were settled."""
+        self._settled = True
+
     def read(self, chosen: slice | torch.Tensor) -> torch.Tensor:
-        """Returns a copy of the standardised states of some spans, on the device."""
+        """Returns the standardised states of some spans, on the device; not to be written to."""
+        if self._settled:
+            return self.values[chosen].to(self.mean.device)
         return self.values[chosen].to(self.mean.device).sub(self.mean).mul_(self.scale)
 
     def _away(self, chosen: slice) -> torch.Tensor:

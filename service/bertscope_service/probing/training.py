@@ -8,9 +8,10 @@ over the training spans). Training minimises
 over n training spans: scikit-learn's LogisticRegression with C = 1 / l2, whose objective is n times this. It is convex, so its
 minimum does not depend on how it is reached.
 
-Adam on minibatches (Kingma and Ba 2015) ends training by the dev spans: the learning rate of a probe is halved after each epoch
-that does not lower its loss on them, and the weights with the lowest such loss are kept (Hewitt and Liang 2019, section 3.3, do
-the same). `bertscope_service.probing.minimum` goes to the minimum instead.
+`bertscope_service.probing.lbfgs` trains linear probes, to the minimum or until the dev spans end training. Probes with a hidden
+layer and mixes of layers, for which that has several minima, are trained by Adam on minibatches (Kingma and Ba 2015): the
+learning rate of a probe is halved after each epoch that does not lower its loss on the dev spans, and the weights with the
+lowest such loss are kept (Hewitt and Liang 2019, section 3.3, do the same).
 """
 
 from __future__ import annotations
@@ -67,9 +68,23 @@ class Probes(ABC):
         self._kind = kind_of(size)
         self.parameters = self._kind.initial(seeds, device)
 
+    @classmethod
     @abstractmethod
-    def batch(self, items: int) -> int:
+    def steps_of(cls, size: Size, items: int) -> int:
         """Returns the spans in a step."""
+
+    @classmethod
+    @abstractmethod
+    def bytes(cls, size: Size, items: int) -> int:
+        """Returns the memory that training takes beside the states, approximately."""
+
+    def survey(self, states: torch.Tensor) -> None:
+        """Sees some training spans before the first step, each once."""
+        return
+
+    def prepare(self, layer: int) -> None:
+        """Prepares the probes of the layer with this index, when all training spans were seen."""
+        return
 
     @abstractmethod
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
@@ -102,7 +117,7 @@ class Probes(ABC):
         return answers
 
 
-class DevProbes(Probes):
+class AdamProbes(Probes):
     """Probes that are trained by Adam until the loss on the dev spans no longer falls."""
 
     COPIES = 7
@@ -117,8 +132,13 @@ class DevProbes(Probes):
         self._best = [values.clone() for values in self.parameters]
         self._steps = 0
 
-    def batch(self, items: int) -> int:
-        return self.size.batch(items)
+    @classmethod
+    def steps_of(cls, size: Size, items: int) -> int:
+        return size.batch(items)
+
+    @classmethod
+    def bytes(cls, size: Size, items: int) -> int:
+        return size.bytes(size.batch(items), cls.COPIES)
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
         self._steps += 1

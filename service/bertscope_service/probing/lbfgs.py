@@ -1,20 +1,23 @@
-"""Trains linear probes to the minimum of what training minimises, by L-BFGS on all training spans (Nocedal and Wright 2006,
-algorithms 7.4 and 7.5), all layers and groups side by side.
+"""Trains linear probes by L-BFGS on all training spans (Nocedal and Wright 2006, algorithms 7.4 and 7.5), all layers and groups
+side by side: to the minimum of what training minimises, or until the loss on the dev spans no longer falls.
 
 Every pass over the spans evaluates one point of each probe. A step that does not lower what is minimised enough (Armijo's
-condition) is shortened, so a pass is a step or a trial of one.
+condition) is shortened, so a pass is a step or a trial of one. The first matrix of the two loops is the inverse of a multiple
+of the states' second moments: up to the factor the bound of the curvature by Boehning (1992, section 2). Passes are a third of
+those with a multiple of the identity, and all groups of a layer share the matrix.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bertscope_service.probing.kinds import Size
-from bertscope_service.probing.training import Probes, Score, Settings, losses_of
+from bertscope_service.probing.training import Probes, Score, Settings
 
 GRADIENT = 1e-4
 """A probe is at its minimum where no partial derivative is larger: scikit-learn's LogisticRegression ends there."""
@@ -26,14 +29,36 @@ ROUNDING = 1e-7
 """Differences of that share of the loss are rounding."""
 SHORTEST = 1e-12
 """A step that is not shorter still: the probe stays where it is."""
+MAX_HIDDEN = 1024
+"""The longest states whose second moments are inverted; the first matrix is a multiple of the identity for longer ones."""
+MAX_BATCH = 1024
+"""Spans in a step."""
 
 
-class MinimumProbes(Probes):
-    """Probes that are trained until no partial derivative is larger than GRADIENT."""
+@dataclass(frozen=True, slots=True)
+class Curvature:
+    """The first guess of the curvature: `share` of the second moments plus `damping` times the identity."""
 
-    COPIES = 2 * STEPS_KEPT + 9
-    """Tensors as large as the weights: the point, its gradient, the direction, the trial and its gradient, the steps kept and
-    the differences of gradients along them, and four in between."""
+    share: float
+    damping: float
+
+
+TO_MINIMUM = Curvature(0.1, 1e-4)
+"""Few passes to the minimum."""
+BY_DEV = Curvature(0.2, 0.1)
+"""Directions in which states hardly vary are learned last: the dev spans end training before probes use them to overfit."""
+
+
+class LbfgsProbes(Probes):
+    """Linear probes, each trained until no partial derivative is larger than GRADIENT, or by the dev spans: until its loss on
+    them has not fallen for `patience` passes. The weights with the lowest are kept then.
+
+    A probe's result does not depend on the layers, groups and seeds beside it.
+    """
+
+    COPIES = 2 * STEPS_KEPT + 10
+    """Tensors as large as the weights: the point, its gradient, the direction, the trial and its gradient, the best so
+    far, the steps kept and the differences of gradients along them, and four in between."""
 
     def __init__(self, size: Size, items: int, settings: Settings, seeds: tuple[int, ...], device: torch.device) -> None:
         super().__init__(size, items, settings, seeds, device)
@@ -50,17 +75,41 @@ class MinimumProbes(Probes):
         self._steps: deque[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = deque(maxlen=STEPS_KEPT)
         self._summed = torch.zeros_like(self._point)
         self._total = torch.zeros_like(self._loss)
+        self._best = self._point.clone()
+        self._waited = self.best_epoch.copy()
+        # Second moments of the states; then the first matrix of the two loops, [layers, hidden, hidden].
+        self._curvature = TO_MINIMUM if settings.to_minimum else BY_DEV
+        side = size.hidden if size.hidden <= MAX_HIDDEN else 0
+        self._inverse = torch.zeros((size.layers, side, side), dtype=torch.float32, device=device)
 
-    def batch(self, items: int) -> int:
-        return self.size.batch(items, 1)
+    @classmethod
+    def steps_of(cls, size: Size, items: int) -> int:
+        return size.batch(items, 1, MAX_BATCH)
+
+    @classmethod
+    def bytes(cls, size: Size, items: int) -> int:
+        square = size.hidden**2 if size.hidden <= MAX_HIDDEN else 0
+        return size.bytes(cls.steps_of(size, items), cls.COPIES) + square * (4 * size.layers + 4 * 8)
+
+    def survey(self, states: torch.Tensor) -> None:
+        if self._inverse.numel():
+            self._inverse.baddbmm_(states.permute(1, 2, 0), states.transpose(0, 1), alpha=1 / self._items)
+
+    def prepare(self, layer: int) -> None:
+        """Inverts the first guess of a layer's curvature."""
+        if self._inverse.numel():
+            guess = self._inverse[layer].double().mul_(self._curvature.share)
+            guess.diagonal().add_(self._decay + self._curvature.damping)
+            self._inverse[layer] = torch.cholesky_inverse(torch.linalg.cholesky(guess))
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
         """Adds the losses and the gradient of some spans at the trial point."""
         scores = self._kind.scores(states, self.parameters)
-        self._total += losses_of(scores, labels).sum(dim=1, dtype=torch.float64) / self._items
-        away = scores.softmax(dim=-1)
-        gold = labels[None, :, :, None].expand(len(scores), -1, -1, 1)
-        away.scatter_add_(3, gold, torch.full_like(away[..., :1], -1.0)).div_(self._items)
+        logs = scores.log_softmax(dim=-1)
+        gold = labels[None, :, :, None].expand(len(logs), -1, -1, 1)
+        self._total -= logs.gather(3, gold).sum(dim=(1, 3), dtype=torch.float64)
+        away = logs.exp_()
+        away.scatter_add_(3, gold, torch.full_like(away[..., :1], -1.0))
         self._summed[:, :-1] += (states.permute(1, 2, 0) @ away.flatten(2)).unflatten(2, away.shape[2:])
         self._summed[:, -1] += away.sum(dim=1)
 
@@ -68,8 +117,8 @@ class MinimumProbes(Probes):
         """Takes the trial point or shortens the step, and goes to the next trial point."""
         self.epoch += 1
         weights = self.parameters[0]
-        total = self._total + 0.5 * self._decay * weights.square().sum(dim=(1, 3), dtype=torch.float64)
-        self._summed[:, :-1] += self._decay * weights
+        total = self._total / self._items + 0.5 * self._decay * weights.square().sum(dim=(1, 3), dtype=torch.float64)
+        self._summed.div_(self._items)[:, :-1] += self._decay * weights
         slope = _dot(self._gradient, self._direction)
         slack = ROUNDING * total.abs()
         taken = self._moves & ((total <= self._loss + DECREASE * self._length * slope + slack) | self._loss.isinf())
@@ -81,19 +130,19 @@ class MinimumProbes(Probes):
         self._moves &= (self._largest > GRADIENT) & (taken | (shortened > SHORTEST))
         self._direction = torch.where(_spread(taken), self._next_direction(), self._direction)
         first = 1 / self._gradient.abs().sum(dim=(1, 3), dtype=torch.float64).clamp_(min=1)
-        self._length = torch.where(taken, torch.ones_like(first) if self._steps else first, shortened) * self._moves
+        whole = torch.ones_like(first) if self._steps or self._inverse.numel() else first
+        self._length = torch.where(taken, whole, shortened) * self._moves
         self._aim(self._point + (_spread(self._length) * self._direction).float())
         self._summed.zero_()
         self._total.zero_()
         return self.epoch < self.settings.max_epochs and bool(self._moves.any())
 
     def end(self) -> None:
-        self._aim(self._point)
+        self._aim(self._point if self.settings.to_minimum else self._best)
 
     @property
-    def gradient(self) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = self._largest.cpu().numpy()
-        return found
+    def gradient(self) -> NDArray[np.float64] | None:
+        return np.asarray(self._largest.cpu().numpy()) if self.settings.to_minimum else None
 
     def _take(self, taken: torch.Tensor, total: torch.Tensor) -> None:
         """Moves some probes, [layers, groups], to their trial points."""
@@ -109,8 +158,16 @@ class MinimumProbes(Probes):
         self._largest = self._gradient.abs().amax(dim=(1, 3)).double()
 
     def _note(self, taken: NDArray[np.bool_], dev: Score) -> None:
-        self.best_epoch[taken] = self.epoch
-        self.best_dev.loss[taken], self.best_dev.correct[taken] = dev.loss[taken], dev.correct[taken]
+        """Keeps what does better on the dev spans, or the last point on the way to the minimum. Ends probes that waited."""
+        to_minimum = self.settings.to_minimum
+        better = taken if to_minimum else taken & (dev.loss < self.best_dev.loss)
+        self.best_epoch[better] = self.epoch
+        self.best_dev.loss[better], self.best_dev.correct[better] = dev.loss[better], dev.correct[better]
+        self._waited = np.where(better, 0, self._waited + 1)
+        if not to_minimum:
+            kept, waits = (torch.from_numpy(one).to(self.device) for one in (better, self._waited < self.settings.patience))
+            torch.where(_spread(kept), self._point, self._best, out=self._best)
+            self._moves &= waits
 
     def _next_direction(self) -> torch.Tensor:
         """Returns the direction of the next step: the two loops of algorithm 7.4."""
@@ -119,7 +176,11 @@ class MinimumProbes(Probes):
             share = inverse * _dot(step, found)
             found -= (_spread(share) * change).float()
             shares.append(share)
-        found *= _spread(self._scale()).float()
+        if self._inverse.numel():
+            found[:, :-1] = (self._inverse @ found[:, :-1].flatten(2)).unflatten(2, found.shape[2:])
+            found[:, -1] /= self._curvature.share + self._curvature.damping
+        else:
+            found *= _spread(self._scale()).float()
         for (step, change, inverse), share in zip(self._steps, reversed(shares), strict=True):
             found += (_spread(share - inverse * _dot(change, found)) * step).float()
         return -found
