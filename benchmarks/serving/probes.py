@@ -2,8 +2,9 @@
 in-process, the states of words written to disk, a file for each layer, and scikit-learn's LogisticRegression on each.
 
 `python -m benchmarks probes --treebank FILE`: seven tenths of a treebank's sentences to train on, one to end training, two to
-test on. Both sides run the same checkpoint in fp32 and train on the same words. Ours trains the control task as well, which the
-script doesn't have. Prints the accuracy of each layer by both, then the ratios of time.
+test on. Both sides run the same checkpoint in fp32 and train on the same words. Ours always trains the control task as well,
+twice as many probes; the script does so with `--control`. scikit-learn goes to the minimum and has no dev words. Prints the
+accuracy of each layer by both, then the ratios of time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import bertscope
 import numpy as np
@@ -46,6 +47,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--label", default="upos", choices=("upos", "xpos", "deprel"), help="the column to predict (upos)")
     parser.add_argument("--rounds", type=int, default=5, help="at least 5 for a figure to quote (5)")
     parser.add_argument("--runtime", default="torch", choices=("torch", "onnx", "auto"), help="the server's (torch)")
+    parser.add_argument("--control", action="store_true", help="the script trains the control task, too, as ours does")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     options = parser.parse_args(arguments)
     logging.getLogger("transformers").setLevel(logging.ERROR)
@@ -70,7 +72,7 @@ def compare(texts: Sequence[bertscope.ProbeText], options: argparse.Namespace) -
         serving("--model", f"mini={EMBEDDED_FOLDER}", "--runtime", options.runtime, "--threads", threads) as server,
         bertscope.Client(server.target) as client,
     ):
-        script = Script(train, test, Path(folder))
+        script = Script(train, test, Path(folder), control=options.control)
 
         def ours(ending: Any) -> bertscope.ProbeResult:
             return client.train_probe(train, dev=dev, test=test, model="mini", ending=ending)
@@ -85,39 +87,52 @@ def compare(texts: Sequence[bertscope.ProbeText], options: argparse.Namespace) -
         pairs = all_in_turn(script.run, [lambda: ours("dev"), lambda: ours("minimum")], options.rounds)
     rate = per_second(len(texts), "sentences")
     what = f"{options.label} of {len(texts)} sentences, {len(theirs)} layers, mini"
+    also = ", with a control task" if options.control else ""
     return [
         Pair(pair.theirs, pair.ours).claim(
-            f"{what}: TrainProbe, {name}, with a control task / transformers, files, scikit-learn", "at least 5x", rate
+            f"{what}: TrainProbe, {name}, with a control task / transformers, files, scikit-learn{also}", "at least 5x", rate
         )
         for pair, name in zip(pairs, ("ended by dev words", "at the minimum"), strict=True)
     ]
 
 
 class Script:
-    """The usual script: states of words by transformers, on disk, and a classifier for each layer."""
+    """The usual script: states of words by transformers, on disk, and a classifier for each layer; with `control` another one
+    whose classes are drawn for each different word (Hewitt and Liang 2019, section 2)."""
 
-    def __init__(self, train: Sequence[bertscope.ProbeText], test: Sequence[bertscope.ProbeText], folder: Path) -> None:
+    def __init__(
+        self, train: Sequence[bertscope.ProbeText], test: Sequence[bertscope.ProbeText], folder: Path, *, control: bool
+    ) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(EMBEDDED_FOLDER)
         self._model = AutoModelForMaskedLM.from_pretrained(EMBEDDED_FOLDER, dtype=torch.float32).eval().base_model
         self._parts = {"train": train, "test": test}
         self._folder = folder
+        self._control = control
 
     def run(self) -> list[float]:
         """Returns the accuracy of each layer."""
-        labels = {name: self._extract(name, texts) for name, texts in self._parts.items()}
+        labels, words = zip(*(self._extract(name, texts) for name, texts in self._parts.items()), strict=True)
+        tasks = [labels, self._control_labels(labels, words)] if self._control else [labels]
         found = []
         for layer in range(self._model.config.num_hidden_layers + 1):
             train, test = (np.load(self._folder / f"{name}-{layer}.npy") for name in self._parts)
             scaler = StandardScaler().fit(train)
-            classifier = LogisticRegression(max_iter=1000).fit(scaler.transform(train), labels["train"])
-            found.append(float(classifier.score(scaler.transform(test), labels["test"])))
+            train, test = scaler.transform(train), scaler.transform(test)
+            scores = [LogisticRegression(max_iter=1000).fit(train, own[0]).score(test, own[1]) for own in tasks]
+            found.append(float(scores[0]))
         return found
 
+    def _control_labels(self, labels: Sequence[list[str]], words: Sequence[list[str]]) -> list[list[str]]:
+        different = sorted(set().union(*words))
+        drawn = dict(zip(different, np.random.default_rng(0).choice(labels[0], size=len(different)), strict=True))
+        return [[str(drawn[word]) for word in own] for own in words]
+
     @torch.inference_mode()
-    def _extract(self, name: str, texts: Sequence[bertscope.ProbeText]) -> list[str]:
-        """Writes the states of words, the mean of their pieces, and returns their labels."""
+    def _extract(self, name: str, texts: Sequence[bertscope.ProbeText]) -> tuple[list[str], list[str]]:
+        """Writes the states of words, the mean of their pieces, and returns their labels and the words."""
         vectors: list[NDArray[Any]] = []
         labels: list[str] = []
+        words: list[str] = []
         order = sorted(range(len(texts)), key=lambda place: len(texts[place].text))
         for begin in range(0, len(order), BATCH):
             own = [texts[place] for place in order[begin : begin + BATCH]]
@@ -126,11 +141,12 @@ class Script:
             states = torch.stack(self._model(**batch, output_hidden_states=True).hidden_states, dim=2).numpy()
             for row, text in enumerate(own):
                 begins, ends = offsets[row].T
-                for label, start, end, *_ in text.labels:
+                for label, start, end in cast(list[tuple[str, int, int]], text.labels):
                     places = np.flatnonzero((begins >= start) & (begins < end) & (ends > begins))
                     if len(places):
                         vectors.append(states[row, places].mean(axis=0))
                         labels.append(label)
+                        words.append(str(text.text)[start:end])
         for layer, values in enumerate(np.stack(vectors, axis=1)):
             np.save(self._folder / f"{name}-{layer}.npy", values)
-        return labels
+        return labels, words

@@ -51,10 +51,7 @@ BY_DEV = Curvature(0.2, 0.1)
 
 class LbfgsProbes(Probes):
     """Linear probes, each trained until no partial derivative is larger than GRADIENT, or by the dev spans: until its loss on
-    them has not fallen for `patience` passes. The weights with the lowest are kept then.
-
-    A probe's result does not depend on the layers, groups and seeds beside it.
-    """
+    them has not fallen for `patience` passes. The weights with the lowest are kept then."""
 
     COPIES = 2 * STEPS_KEPT + 10
     """Tensors as large as the weights: the point, its gradient, the direction, the trial and its gradient, the best so
@@ -77,6 +74,8 @@ class LbfgsProbes(Probes):
         self._total = torch.zeros_like(self._loss)
         self._best = self._point.clone()
         self._waited = self.best_epoch.copy()
+        # The layers and the groups between the first and the last that still move.
+        self._going = slice(0, size.layers), slice(0, size.groups)
         # Second moments of the states; then the first matrix of the two loops, [layers, hidden, hidden].
         self._curvature = TO_MINIMUM if settings.to_minimum else BY_DEV
         side = size.hidden if size.hidden <= MAX_HIDDEN else 0
@@ -103,15 +102,17 @@ class LbfgsProbes(Probes):
             self._inverse[layer] = torch.cholesky_inverse(torch.linalg.cholesky(guess))
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
-        """Adds the losses and the gradient of some spans at the trial point."""
-        scores = self._kind.scores(states, self.parameters)
+        """Adds the losses and the gradient of some spans at the trial point, of the probes that still move."""
+        layers, groups = self._going
+        states, labels = states[:, layers], labels[:, groups]
+        scores = self._kind.scores(states, [values[layers, :, groups] for values in self.parameters])
         logs = scores.log_softmax(dim=-1)
         gold = labels[None, :, :, None].expand(len(logs), -1, -1, 1)
-        self._total -= logs.gather(3, gold).sum(dim=(1, 3), dtype=torch.float64)
+        self._total[layers, groups] -= logs.gather(3, gold).sum(dim=(1, 3), dtype=torch.float64)
         away = logs.exp_()
         away.scatter_add_(3, gold, torch.full_like(away[..., :1], -1.0))
-        self._summed[:, :-1] += (states.permute(1, 2, 0) @ away.flatten(2)).unflatten(2, away.shape[2:])
-        self._summed[:, -1] += away.sum(dim=1)
+        self._summed[layers, :-1, groups] += (states.permute(1, 2, 0) @ away.flatten(2)).unflatten(2, away.shape[2:])
+        self._summed[layers, -1, groups] += away.sum(dim=1)
 
     def end_epoch(self, dev: Score) -> bool:
         """Takes the trial point or shortens the step, and goes to the next trial point."""
@@ -123,7 +124,10 @@ class LbfgsProbes(Probes):
         slack = ROUNDING * total.abs()
         taken = self._moves & ((total <= self._loss + DECREASE * self._length * slope + slack) | self._loss.isinf())
         self._take(taken, total)
-        self._note(taken.cpu().numpy(), dev)
+        if self.settings.to_minimum:
+            self.best_epoch[taken.cpu().numpy()] = self.epoch
+        else:
+            self._judge(taken.cpu().numpy(), dev)
         # The minimum of the parabola through both losses and the slope, within a tenth and a half of the step.
         parabola = -slope * self._length / (2 * (total - self._loss - slope * self._length))
         shortened = self._length * parabola.nan_to_num(nan=0.1).clamp(0.1, 0.5)
@@ -135,7 +139,9 @@ class LbfgsProbes(Probes):
         self._aim(self._point + (_spread(self._length) * self._direction).float())
         self._summed.zero_()
         self._total.zero_()
-        return self.epoch < self.settings.max_epochs and bool(self._moves.any())
+        moves: NDArray[np.bool_] = self._moves.cpu().numpy()
+        self._going = _range(moves, axis=1), _range(moves, axis=0)
+        return self.epoch < self.settings.max_epochs and bool(moves.any())
 
     def end(self) -> None:
         self._aim(self._point if self.settings.to_minimum else self._best)
@@ -157,17 +163,15 @@ class LbfgsProbes(Probes):
         self._loss = torch.where(taken, total, self._loss)
         self._largest = self._gradient.abs().amax(dim=(1, 3)).double()
 
-    def _note(self, taken: NDArray[np.bool_], dev: Score) -> None:
-        """Keeps what does better on the dev spans, or the last point on the way to the minimum. Ends probes that waited."""
-        to_minimum = self.settings.to_minimum
-        better = taken if to_minimum else taken & (dev.loss < self.best_dev.loss)
+    def _judge(self, taken: NDArray[np.bool_], dev: Score) -> None:
+        """Keeps what does better on the dev spans, and ends probes that have waited for that."""
+        better = taken & (dev.loss < self.best_dev.loss)
         self.best_epoch[better] = self.epoch
         self.best_dev.loss[better], self.best_dev.correct[better] = dev.loss[better], dev.correct[better]
         self._waited = np.where(better, 0, self._waited + 1)
-        if not to_minimum:
-            kept, waits = (torch.from_numpy(one).to(self.device) for one in (better, self._waited < self.settings.patience))
-            torch.where(_spread(kept), self._point, self._best, out=self._best)
-            self._moves &= waits
+        kept, waits = (torch.from_numpy(one).to(self.device) for one in (better, self._waited < self.settings.patience))
+        torch.where(_spread(kept), self._point, self._best, out=self._best)
+        self._moves &= waits
 
     def _next_direction(self) -> torch.Tensor:
         """Returns the direction of the next step: the two loops of algorithm 7.4."""
@@ -204,3 +208,9 @@ def _dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def _spread(values: torch.Tensor) -> torch.Tensor:
     """Returns values of probes, [layers, groups], beside their parameters."""
     return values[:, None, :, None]
+
+
+def _range(moves: NDArray[np.bool_], axis: int) -> slice:
+    """Returns the rows (columns) from the first to the last that have a True; `axis` is the other one."""
+    (places,) = np.nonzero(moves.any(axis=axis))
+    return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)

@@ -21,6 +21,9 @@ from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
 from bertscope_service.probing.work import fill, run_steps
 
+SHOWN_EPOCHS = 10
+"""So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -99,10 +102,7 @@ class ProbeTraining:
         await self._settle(train)
         await self._train(train, slice(train, train + dev))
         tested = slice(train + dev, train + dev + test) if test else None
-        outcomes = [
-            Outcome(own.best_epoch, own.best_dev, await self._evaluate(own, tested) if tested else None, own.gradient)
-            for own in self._trained
-        ]
+        outcomes = [await self._outcome(own, slice(train, train + dev), tested) for own in self._trained]
         best_layer = int(outcomes[0].dev.loss[:, 0].argmin())
         confusion = await self._confusion(tested or slice(train, train + dev), best_layer)
         kept: list[tuple[NDArray[np.float32], ...]] = [()]
@@ -165,7 +165,8 @@ class ProbeTraining:
             await self._work(batch, (partial(self._step, going, part) for part in chosen))
             epoch, others = epoch + 1, []
             for probes in going:
-                score = await self._evaluate(probes, dev)
+                if not settings.to_minimum or epoch % SHOWN_EPOCHS == 1:
+                    score = await self._evaluate(probes, dev)
                 best = max(best, float(score.correct[:, :most].max()) / (dev.stop - dev.start))
                 ended: list[bool] = []
                 await self._work(batch, [partial(_end_epoch, probes, score, ended)])
@@ -174,6 +175,11 @@ class ProbeTraining:
         self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
         for probes in self._trained:
             probes.end()
+
+    async def _outcome(self, probes: Probes, dev: slice, test: slice | None) -> Outcome:
+        of_dev = await self._evaluate(probes, dev) if self.settings.to_minimum else probes.best_dev
+        of_test = await self._evaluate(probes, test) if test else None
+        return Outcome(probes.best_epoch, of_dev, of_test, probes.gradient)
 
     def _step(self, going: Sequence[Probes], chosen: slice | torch.Tensor) -> None:
         placed = chosen if isinstance(chosen, slice) else chosen.to(self._labels.device)

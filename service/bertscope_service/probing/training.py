@@ -92,7 +92,8 @@ class Probes(ABC):
 
     @abstractmethod
     def end_epoch(self, dev: Score) -> bool:
-        """Judges the probes after an epoch, with their score on the dev spans. Returns whether another one follows."""
+        """Judges the probes after an epoch, with their score on the dev spans, which probes that go to the minimum don't read.
+        Returns whether another one follows."""
 
     @abstractmethod
     def end(self) -> None:
