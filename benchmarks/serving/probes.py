@@ -141,7 +141,7 @@ class Script:
             states = torch.stack(self._model(**batch, output_hidden_states=True).hidden_states, dim=2).numpy()
             for row, text in enumerate(own):
                 begins, ends = offsets[row].T
-                for label, start, end in cast(list[tuple[str, int, int]], text.labels):
+                for label, start, end, *_ in cast(list[Any], text.labels):
                     places = np.flatnonzero((begins >= start) & (begins < end) & (ends > begins))
                     if len(places):
                         vectors.append(states[row, places].mean(axis=0))
