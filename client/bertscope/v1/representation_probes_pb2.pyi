@@ -177,7 +177,9 @@ class TrainProbeRequest(_message.Message):
     means 1.
     """
     max_epochs: _builtins.int
-    """Most passes over the training spans, 1 to 1,000; 0 means 40, or 400 with ENDING_MINIMUM."""
+    """Most passes over the training spans (epochs), 1 to 1,000; 0 means 40, or 400 with ENDING_MINIMUM. The first pass of a linear
+    probe only measures its loss as it begins.
+    """
     patience: _builtins.int
     """Training of a probe ends after so many epochs without a lower loss on the dev texts, 1 to 1,000; 0 means 4. Rejected with
     ENDING_MINIMUM.
