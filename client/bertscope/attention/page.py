@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from bertscope.attention.maps import AttentionMaps
 
 COLORS = ("#ffffff", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f")
+DARK_COLORS = ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc")
+"""The colours of weights on a dark page, for those whose browser prefers one."""
 MAX_PAGE_WEIGHTS = 2**25
 """Most weights in one page; more would be over 90 MB of HTML, which browsers do not take well."""
 
@@ -24,7 +26,8 @@ Choice = int | Iterable[int] | None
 
 
 def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> str:
-    """Returns one HTML page that shows any layer and head, and the weight under the pointer. It loads nothing.
+    """Returns one HTML page that shows any layer and head, as a map and, of up to 72 tokens, as lines, and the weight under the
+    pointer. It loads nothing, and is dark where the browser prefers that.
 
     `layer` and `head` choose the contents of the page; numbers are rounded to 1/65535 of the largest, weights of 1. Raises
     ValueError for more than 2**25 weights (layers x heads x L x L) or none, and KeyError for a layer or head that the maps
@@ -48,7 +51,10 @@ def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = Non
         "tokens": [token.text for token in maps.tokens],
         "layers": layers,
         "heads": heads,
+        "special": [token.special for token in maps.tokens],
+        "segments": [token.segment if maps.text_pair is not None else 0 for token in maps.tokens],
         "colors": COLORS,
+        "dark_colors": DARK_COLORS,
         "weights": base64.b64encode(quantized.tobytes()).decode("ascii"),
     }
     template = importlib.resources.files("bertscope.attention").joinpath("page.html").read_text("utf-8")

@@ -80,7 +80,7 @@ def save_attention(
     """Writes a figure (.png, .svg, .pdf) or an interactive page (.html), by the suffix of the file's name.
 
     A character that matplotlib's font lacks (Chinese, emoji) is a box in a figure; a page shows it. Raises ValueError for any
-    other suffix and for a dark .html, as pages are light, and the errors of `plot_attention` and `attention_page`.
+    other suffix and for a dark .html, as pages follow the browser, and the errors of `plot_attention` and `attention_page`.
     """
     path = Path(path)
     require_attention_format(path, dark=dark)

@@ -17,6 +17,7 @@ from bertscope._validation import TextOrPair
 from bertscope.choices import LensNormalisation
 from bertscope.errors import InvalidReply
 from bertscope.models import Model, model_name
+from bertscope.representations.lens_view import lens_html
 from bertscope.results import Provenance, Results, Token
 from bertscope.spans import Span, span
 from bertscope.v1 import common_pb2
@@ -146,6 +147,10 @@ class LensText:
         """Returns a row for each position and layer; columns as `LensTexts.to_pandas`."""
         return data_frame(lens_columns([self]))
 
+    def _repr_html_(self) -> str:
+        """Returns a heat map of words, layers by positions."""
+        return lens_html([self])
+
 
 class LensTexts(Results[LensText]):
     """The answers of one `read_layers` call, one for each text, in order."""
@@ -157,6 +162,10 @@ class LensTexts(Results[LensText]):
         probability, entropy, divergence, own_probability and own_rank (NaN and 0 for masks), and for each candidate
         "probability of X" and "rank of X". Needs the extra "pandas"."""
         return data_frame(lens_columns(self))
+
+    def _repr_html_(self) -> str:
+        """Returns a heat map of words for each text, layers by positions."""
+        return lens_html(self)
 
 
 def lens_columns(results: Iterable[LensText]) -> dict[str, list[Any]]:

@@ -1,7 +1,9 @@
 """Readings of every layer: the request, the reply, its table, its output, its figure, and replies that break the contract."""
 
+import dataclasses
 import io
 import math
+import re
 
 import bertscope
 import pytest
@@ -139,3 +141,19 @@ def test_the_figure_has_a_word_in_each_cell(dark, tmp_path):
     assert "4 more positions are not shown" in bertscope.plot_lens(many).get_suptitle()
     with pytest.raises(ValueError, match="must end with"):
         bertscope.save_lens(text, tmp_path / "lens.gif")
+
+
+def test_readings_are_a_heat_map_in_a_notebook(monkeypatch):
+    (found,) = read_lens_texts([INPUT], reply())
+    shown = found._repr_html_()
+    words = re.findall(r'<td title="([^"]*)" style="[^"]*rgba\(66,146,198,([0-9.]+)\)">(\w+)</td>', shown)
+    assert [word for _, _, word in words] == ["word10", "word10", "word00", "word00"]  # the last layer on top
+    assert float(words[2][1]) == pytest.approx(0.75 * math.exp(-0.25), abs=1e-3)
+    assert words[0][0] == "$piece0, layer 2: word10 0.287, word11 0.135"
+    assert "tex2jax_ignore" in shown and "models/m" in shown  # dollar signs would begin a formula
+    nasty = dataclasses.replace(found, text="<script>")
+    texts = bertscope.LensTexts([nasty] * 12)
+    assert "<script" not in texts._repr_html_() and texts._repr_html_().count("<table") == 10
+    assert "2 more texts are not shown" in texts._repr_html_()
+    monkeypatch.setattr("bertscope.representations.lens_view.MAX_POSITIONS", 1)
+    assert "1 more positions are not shown" in found._repr_html_()

@@ -78,7 +78,7 @@ def attention(
         raise UsageError("--dark goes with --plot")
     if len(text or []) != 1:
         raise UsageError("give one TEXT, or many with --describe or --compare")
-    output_files.require_plot(plot, pages=() if describing.dark else (PAGE_FORMAT,))  # Pages are light.
+    output_files.require_plot(plot, pages=() if describing.dark else (PAGE_FORMAT,))  # Pages follow the browser.
     (only,) = text or []
     with server.connect(timeout) as client:
         (maps,) = client.extract_attention(

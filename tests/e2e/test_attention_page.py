@@ -1,0 +1,72 @@
+"""The page of attention maps in a real browser, without a server: lines, special tokens, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import bertscope
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("playwright.sync_api", reason="drives a browser")
+
+from playwright.sync_api import Browser  # noqa: E402
+
+from tests.support.browsing import Watched, launched_browser  # noqa: E402
+
+HOST = "127.0.0.1"
+PROVENANCE = bertscope.Provenance("models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")
+WORDS = ("[CLS]", "the", "<b>cat</b>", "sat", "[SEP]")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched_browser() as running:
+        yield running
+
+
+def maps(words: tuple[str, ...]) -> bertscope.AttentionMaps:
+    tokens = tuple(
+        bertscope.Token(word, index, index, index + 1, word.startswith("["), index, 0, ()) for index, word in enumerate(words)
+    )
+    weights = np.zeros((2, 2, len(words), len(words)), np.float32)
+    weights[:, :, :, 0] = 0.75
+    weights[0, 0, 1:4, 2] = 0.25
+    return bertscope.AttentionMaps(0, " ".join(words), None, tokens, weights, (0, 1), (0, 1), 0, PROVENANCE)
+
+
+def opened(browser: Browser, words: tuple[str, ...], **options: object) -> Watched:
+    context = browser.new_context(**options)  # type: ignore[arg-type]
+    page = bertscope.attention_page(maps(words))
+    context.route(f"http://{HOST}/**", lambda route: route.fulfill(body=page, content_type="text/html; charset=utf-8"))
+    watched = Watched(context, HOST)
+    watched.tab.goto(f"http://{HOST}/maps.html")
+    return watched
+
+
+@pytest.mark.parametrize(("scheme", "background"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 24, 31)")])
+def test_lines_of_a_head(browser: Browser, scheme: str, background: str) -> None:
+    watched = opened(browser, WORDS, color_scheme=scheme)
+    tab = watched.tab
+    lines, names = tab.locator("#lines line"), tab.locator("#lines text")
+    assert (lines.count(), names.all_text_contents()) == (8, [word for word in WORDS for _ in range(2)])
+    names.nth(2).hover()  # "the", on the left
+    assert tab.locator("#lines line:visible").evaluate_all("lines => lines.map((line) => line.dataset.to)") == ["2", "0"]
+    assert tab.locator("#lines .chosen").all_text_contents() == ["the"]
+    tab.uncheck("#special")
+    assert (lines.count(), names.count()) == (3, 6)
+    assert lines.first.get_attribute("stroke-opacity") == "1"  # the largest weight of those that are drawn
+    tab.select_option("#layer", "1")
+    assert lines.count() == 0
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == background
+    tab.context.close()
+    watched.check()
+
+
+def test_a_long_text_has_no_lines(browser: Browser) -> None:
+    watched = opened(browser, WORDS * 15)
+    assert not watched.tab.locator("#beside").is_visible()
+    assert watched.tab.locator("#map").is_visible()
+    watched.tab.context.close()
+    watched.check()
