@@ -20,6 +20,7 @@ from benchmarks.serving import (
     attention,
     cloze,
     description,
+    explore,
     facts,
     failover,
     interactive,
@@ -63,6 +64,7 @@ LONG_SCRIPTS = {"sweep-64": sweep64}
 REPORTS = {
     "host": host.main,
     "load": load.main,
+    "explore": explore.main,
     "facts": facts.main,
     "heavy": heavy_callers.main,
     "soak": soak.main,
