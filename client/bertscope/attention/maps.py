@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,15 @@ class AttentionMaps:
             raise KeyError(f"layer {layer}, head {head}: the maps hold layers {self.layers} and heads {self.heads}")
         result: npt.NDArray[np.floating[Any]] = self.attention[self.layers.index(layer), self.heads.index(head)]
         return result
+
+    def without_special_tokens(self) -> AttentionMaps:
+        """Returns the maps without the rows and columns of special tokens, which often get most of the attention; weights stay
+        as they are, so that rows no longer sum to 1. Raises ValueError if no other token is left."""
+        kept = [place for place, token in enumerate(self.tokens) if not token.special]
+        if not kept:
+            raise ValueError("all tokens of the text are special")
+        attention = self.attention[:, :, kept][:, :, :, kept]
+        return dataclasses.replace(self, tokens=tuple(self.tokens[place] for place in kept), attention=attention)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each weight (layers x heads x L x L of them): layer, head, from_index, from_token, to_index,

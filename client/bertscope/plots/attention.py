@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.page import Choice, attention_page, choose, heading, name_of, place_of
-from bertscope.plots.attention_head import draw_head, pooled
+from bertscope.plots.attention_head import draw_head, ends, pooled
 from bertscope.plots.figures import (
     DARK,
     FIGURE_FORMATS,
@@ -48,24 +48,38 @@ tokens."""
 
 
 def plot_attention(
-    maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, dark: bool = False, title: str | None = None
+    maps: AttentionMaps,
+    layer: Choice = None,
+    head: Choice = None,
+    *,
+    fixed_scale: bool = False,
+    dark: bool = False,
+    title: str | None = None,
 ) -> Figure:
     """Draws heat maps of attention, tokens on the axes: each row attends to the columns; `dark` on a dark page.
 
     `layer` and `head` are numbers from 0, one or several, all unless given. One head is drawn large and, of up to 72 tokens,
     once more as lines between tokens, which are wider and more opaque for larger weights; lines from the second text of a pair
     are orange. The heads of one layer are side by side; several layers are a grid, a row for each layer and a column for each
-    head. All maps of a figure share one colour scale, from 0 to their largest weight. `figure.savefig(path)` writes it. Raises
-    ImportError without matplotlib, KeyError for a layer or head that the maps don't hold, and ValueError for none at all.
+    head. All maps of a figure share one colour scale, from 0 to their largest weight, or with `fixed_scale` to 1, so that
+    figures compare. `maps.without_special_tokens()` leaves out what often gets most. `figure.savefig(path)` writes it.
+
+    Raises ImportError without matplotlib, KeyError for a layer or head that the maps don't hold, and ValueError for none at
+    all, and for a fixed scale of quantities that are no weights.
     """
     theme = DARK if dark else LIGHT
     layers, heads = choose(maps.layers, layer, "layer"), choose(maps.heads, head, "head")
     places = [(each_layer, each_head) for each_layer in layers for each_head in heads]
     title = heading(maps) if title is None else title
+    if fixed_scale and maps.quantity != "weights":
+        raise ValueError(f"{name_of(maps)} have no fixed scale; weights are 0 to 1")
+    largest = 1.0 if fixed_scale else None
     if len(places) == 1:
-        return draw_head(maps, *places[0], title, theme)
+        return draw_head(maps, *places[0], title, theme, largest)
     columns = len(heads) if len(layers) > 1 and maps.by_head else min(len(places), COLUMNS)
-    return _grid(maps, places, columns, shown(title), theme)
+    row, column = ends(maps)
+    title += f"\nrows: {row}, columns: {column}; {maps.provenance.model}"
+    return _grid(maps, places, columns, shown(title), theme, largest)
 
 
 def save_attention(
@@ -74,29 +88,33 @@ def save_attention(
     layer: Choice = None,
     head: Choice = None,
     *,
+    fixed_scale: bool = False,
     dark: bool = False,
     title: str | None = None,
 ) -> None:
     """Writes a figure (.png, .svg, .pdf) or an interactive page (.html), by the suffix of the file's name.
 
-    A character that matplotlib's font lacks (Chinese, emoji) is a box in a figure; a page shows it. Raises ValueError for any
-    other suffix and for a dark .html, as pages follow the browser, and the errors of `plot_attention` and `attention_page`.
+    A character that no font of the machine has is a box in a figure, of which a warning tells; a page shows it. Raises
+    ValueError for any other suffix and for a .html that is to be dark or have a fixed scale, and the errors of `plot_attention`
+    and `attention_page`.
     """
     path = Path(path)
-    require_attention_format(path, dark=dark)
+    require_attention_format(path, figure=dark or fixed_scale)
     if path.suffix.lower() == PAGE_FORMAT:
         path.write_text(attention_page(maps, layer, head, title=title), encoding="utf-8")
     else:
-        figure = plot_attention(maps, layer, head, dark=dark, title=title)
+        figure = plot_attention(maps, layer, head, fixed_scale=fixed_scale, dark=dark, title=title)
         write(figure, path)
 
 
-def require_attention_format(path: str | PathLike[str], *, dark: bool) -> None:
-    """Raises ValueError unless the file's name ends with a format, one that can be dark if it is to be."""
-    require_format(path, FIGURE_FORMATS if dark else (*FIGURE_FORMATS, PAGE_FORMAT))
+def require_attention_format(path: str | PathLike[str], *, figure: bool) -> None:
+    """Raises ValueError unless the file's name ends with a format, that of a figure if it must be one."""
+    require_format(path, FIGURE_FORMATS if figure else (*FIGURE_FORMATS, PAGE_FORMAT))
 
 
-def _grid(maps: AttentionMaps, places: list[tuple[int, int]], columns: int, heading: str, theme: Theme) -> Figure:
+def _grid(
+    maps: AttentionMaps, places: list[tuple[int, int]], columns: int, heading: str, theme: Theme, largest: float | None
+) -> Figure:
     rows = math.ceil(len(places) / columns)
     length = len(maps.tokens)
     side = min(3.0, max(1.7, 0.16 * min(length, MAX_LABELS)))
@@ -109,7 +127,7 @@ def _grid(maps: AttentionMaps, places: list[tuple[int, int]], columns: int, head
     figure = new_figure(width, height, solved=False, theme=theme)
     figure.subplots_adjust(names / width, names / height, 1 - 1.4 / width, 1 - top / height, 0.08, 0.3 / side)
     grid = figure.subplots(rows, columns, squeeze=False)
-    largest = max(maps.head(*place).max() for place in places)
+    largest = max(float(maps.head(*place).max()) for place in places) if largest is None else largest
     image = None
     for index, axes in enumerate(grid.flat):
         if index >= len(places):
@@ -141,7 +159,7 @@ def _draw(
     length = len(maps.tokens)
     small = pooled(weights, MAX_PIXELS)
     reach = (-0.5, length - 0.5, length - 0.5, -0.5)
-    image = axes.imshow(small, cmap=colors, vmin=0, vmax=float(largest), interpolation="nearest", extent=reach)
+    image = axes.imshow(small, cmap=colors, vmin=0, vmax=largest, interpolation="nearest", extent=reach)
     step = math.ceil(length / MAX_LABELS)
     ticks = range(0, length, step)
     names = [shown(maps.tokens[index].text) for index in ticks]

@@ -39,12 +39,12 @@ FINEST, THICKEST = 0.3, 3.2
 """Points."""
 
 
-def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme) -> Figure:
+def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme, largest: float | None = None) -> Figure:
     """Draws a heat map, rows attend to columns, and a line from each token to each token: the larger the weight, the wider and
     the more opaque. Texts of more than 72 tokens have no lines."""
     weights = maps.head(layer, head).astype(np.float32)
     finite = weights[np.isfinite(weights)]
-    largest = float(finite.max(initial=0.0)) or 1.0
+    largest = largest or float(finite.max(initial=0.0)) or 1.0
     length = len(maps.tokens)
     lines = length <= MAX_LABELS
     side = min(MAX_SIDE, max(MIN_SIDE, INCHES_PER_TOKEN * length))

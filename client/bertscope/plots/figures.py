@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ TITLE_SIZE = 11
 DOTS_PER_INCH = 150
 MAX_SIDE_DOTS = 3600
 """Larger figures have fewer dots in an inch, 80 at least: compressing 25 million dots takes seconds."""
+GLYPH = re.compile("Glyph .* missing from")
+"""matplotlib's warning of a character that no font has, one for each."""
+BOXES = "characters that no font of this machine has are boxes in the figure; a font such as Noto Sans CJK has most"
 CHARACTERS_PER_INCH = 11
 """Characters of a title per inch; longer titles are broken into lines."""
 
@@ -105,9 +109,16 @@ def shown(text: str) -> str:
 
 
 def write(figure: Figure, path: Path) -> None:
-    """Writes a figure by the suffix of the file's name; a character that the font lacks is a box."""
-    with boxes_unmentioned():
+    """Writes a figure by the suffix of the file's name; characters that no font has are boxes, of which one warning tells."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
         figure.savefig(path)
+    lacking = [warning for warning in heard if GLYPH.search(str(warning.message))]
+    for warning in heard:
+        if warning not in lacking:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if lacking:
+        warnings.warn(BOXES, UserWarning, stacklevel=3)
 
 
 def svg_bytes(figure: Figure) -> bytes:
@@ -125,7 +136,7 @@ def svg_bytes(figure: Figure) -> bytes:
 def boxes_unmentioned() -> Iterator[None]:
     """Silences the warnings about characters that the font lacks, one for each."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        warnings.filterwarnings("ignore", message=GLYPH.pattern, category=UserWarning)
         yield
 
 

@@ -310,6 +310,10 @@ NOBODY = ("--target", "127.0.0.1:1")
     [
         (("attention", "x", "--plot", "/no/such/folder/a.png"), "there is no folder /no/such/folder"),
         (("attention", "x", "--plot", "a.jpeg"), "--plot"),
+        (("attention", "x", "--plot", "a.html", "--fixed-scale"), "must end with .png, .svg or .pdf"),
+        (("attention", "x", "--hide-special"), "--hide-special goes with --plot"),
+        (("attention", "x", "--plot", "a.png", "--fixed-scale", "--quantity", "norms"), "goes with --quantity weights"),
+        (("attention", "x", "--describe", "--fixed-scale"), "--fixed-scale does not go with --describe"),
         (("attention", "x", "--layer", "-1"), "layers and heads count from 0"),
         (("fill", "[MASK]", "--zero", "0:-1"), "layers and heads count from 0"),
         (("attention", "x", "--target", ""), "--target is empty"),

@@ -63,3 +63,14 @@ def test_lists_are_tables_in_a_notebook(monkeypatch):
 def test_maps_are_a_page_in_a_notebook_unless_they_are_large():
     assert maps(4)._repr_html_().startswith("<iframe srcdoc=")
     assert maps(128)._repr_html_() is None
+
+
+def test_maps_without_special_tokens():
+    whole = maps(4)
+    tokens = tuple(dataclasses.replace(token, special=index in (0, 3)) for index, token in enumerate(whole.tokens))
+    marked = dataclasses.replace(whole, tokens=tokens, attention=np.arange(6 * 12 * 16, dtype=np.float32).reshape(6, 12, 4, 4))
+    found = marked.without_special_tokens()
+    assert [token.text for token in found.tokens] == ["w1", "w2"]
+    np.testing.assert_array_equal(found.head(5, 11), marked.head(5, 11)[1:3, 1:3])
+    with pytest.raises(ValueError, match="all tokens of the text are special"):
+        dataclasses.replace(marked, tokens=tokens[:1], attention=marked.attention[:, :, :1, :1]).without_special_tokens()

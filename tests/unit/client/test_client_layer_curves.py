@@ -1,10 +1,11 @@
 """Curves by layer: code lengths, the same marks and colours in each picture; and figures in a notebook."""
 
+import warnings
 from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.plots import figures
+from bertscope.plots import figures, picture
 from bertscope.plots.layer_curves import BASELINES, CONTROL, MARKS, curve
 
 PROVENANCE = bertscope.Provenance("models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")
@@ -34,6 +35,19 @@ def test_each_curve_has_a_mark_and_a_colour_of_its_own(theme: figures.Theme) -> 
     assert [line.get_marker() for line in axes.lines] == list(MARKS)
     assert len({line.get_color() for line in axes.lines}) == len(MARKS)
     assert axes.lines[CONTROL].get_color() == BASELINES[theme]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_characters_that_the_font_lacks_are_of_another_font_or_reported(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picture, "fallbacks", lambda: ("STIXNonUnicode",) if there else ())  # matplotlib's own
+    figure = figures.new_figure(2.5, 2)
+    figure.suptitle("\ue0d8")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        figures.write(figure, tmp_path / "a.svg")
+    assert [str(warning.message) for warning in heard] == ([] if there else [figures.BOXES])
 
 
 def test_a_figure_shows_itself_in_a_notebook() -> None:

@@ -6,12 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
+from dataclasses import replace
 
 import bertscope
 import numpy as np
 import pytest
 from bertscope.plots import attention
+from bertscope.plots.figures import BOXES
 
 from tests.support.drawn import SOURCE, Page, maps_of
 
@@ -106,10 +107,20 @@ def test_no_layers_or_heads_are_refused(draw, choice):
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
-def test_characters_without_a_glyph_do_not_warn(tmp_path, name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        bertscope.save_attention(maps_of(["猫", "\U0001f600", "a"]), tmp_path / name)
+def test_characters_without_a_glyph_are_told_about_once(tmp_path, name):
+    with pytest.warns(UserWarning, match="are boxes in the figure") as heard:
+        bertscope.save_attention(maps_of(["\ue0d8", "\ue0d9", "a"]), tmp_path / name)
+    assert [str(warning.message) for warning in heard] == [BOXES]
+
+
+def test_a_fixed_scale_and_the_model_on_a_grid():
+    maps = maps_of(["the", "cat"])
+    for choice in ({}, {"layer": 0, "head": 3}):
+        drawn = [axes for axes in bertscope.plot_attention(maps, **choice, fixed_scale=True).axes if axes.images]
+        assert {axes.images[0].get_clim() for axes in drawn} == {(0, 1)}
+    assert "rows: from, columns: attended to; models/" in bertscope.plot_attention(maps).get_suptitle()
+    with pytest.raises(ValueError, match="norms have no fixed scale"):
+        bertscope.plot_attention(replace(maps, quantity="norms"), fixed_scale=True)
 
 
 def test_thin_diagonals_stay_whole_in_small_maps():

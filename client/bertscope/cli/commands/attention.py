@@ -5,6 +5,7 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
+from bertscope.attention.maps import AttentionMaps
 from bertscope.choices import Quantity
 from bertscope.cli import options
 from bertscope.cli.commands.compare_attention import compare_texts
@@ -45,6 +46,12 @@ def attention(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .html (interactive), .png, .svg or .pdf.")
     ] = None,
+    hide_special: Annotated[
+        bool, typer.Option("--hide-special", help="With --plot: leave special tokens out of the picture.")
+    ] = False,
+    fixed_scale: Annotated[
+        bool, typer.Option("--fixed-scale", help="With --plot: colours from 0 to 1, and not to the largest weight.")
+    ] = False,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
     timeout: options.Timeout = options.TIMEOUT,
@@ -56,6 +63,7 @@ def attention(
     if describing.describe or describing.compare is not None:
         mode = "--describe" if describing.compare is None else "--compare"
         unused = [("--head", head), ("--words", words), ("--fp16", fp16)]
+        unused += [("--hide-special", hide_special), ("--fixed-scale", fixed_scale)]
         compared = [("--layer", layer), ("--quantity", quantity != "weights"), *unused]
         for option, given in unused if describing.compare is None else compared:
             if given:
@@ -74,11 +82,15 @@ def attention(
             compare_texts(server, describing, source, plot, timeout, json=json, **arguments)
         return
     describing.require_describe()
-    if describing.dark and plot is None:
-        raise UsageError("--dark goes with --plot")
+    pictured = {"--dark": describing.dark, "--hide-special": hide_special, "--fixed-scale": fixed_scale}
+    for option, given in pictured.items():
+        if given and plot is None:
+            raise UsageError(f"{option} goes with --plot")
+    if fixed_scale and quantity != "weights":
+        raise UsageError("--fixed-scale goes with --quantity weights")
     if len(text or []) != 1:
         raise UsageError("give one TEXT, or many with --describe or --compare")
-    output_files.require_plot(plot, pages=() if describing.dark else (PAGE_FORMAT,))  # Pages follow the browser.
+    output_files.require_plot(plot, pages=() if describing.dark or fixed_scale else (PAGE_FORMAT,))  # Pages follow the browser.
     (only,) = text or []
     with server.connect(timeout) as client:
         (maps,) = client.extract_attention(
@@ -95,10 +107,19 @@ def attention(
             timeout=timeout,
         )
     if plot is not None:
-        output_files.draw(lambda path: save_attention(maps, path, dark=describing.dark), plot)
+        _draw(maps, plot, hide_special=hide_special, fixed_scale=fixed_scale, dark=describing.dark)
     if json:
         print_json(document(maps) | ({"plot": str(plot)} if plot else {}))
         return
     print_maps(console(), maps)
     if plot is not None:
         console().print(f"wrote {plot}", soft_wrap=True)
+
+
+def _draw(maps: AttentionMaps, plot: Path, *, hide_special: bool, fixed_scale: bool, dark: bool) -> None:
+    output_files.draw(
+        lambda path: save_attention(
+            maps.without_special_tokens() if hide_special else maps, path, fixed_scale=fixed_scale, dark=dark
+        ),
+        plot,
+    )

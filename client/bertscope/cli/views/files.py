@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import TextIO
 
 import typer
 
-from bertscope.cli.views.output import Failure
+from bertscope.cli.views.output import Failure, console
 from bertscope.cli.views.progress import waiting
-from bertscope.plots.figures import FIGURE_FORMATS, require_format
+from bertscope.plots.figures import BOXES, FIGURE_FORMATS, require_format
 
 
 def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
@@ -30,12 +31,16 @@ def require_output(path: Path | None, formats: tuple[str, ...], option: str = "-
 
 
 def draw(save: Callable[[Path], None], path: Path) -> None:
-    """Writes a figure, and shows progress: many maps take seconds. A failure to write it becomes a line."""
+    """Writes a figure, and shows progress: many maps take seconds. A failure to write it becomes a line, and so do characters
+    that no font has."""
     try:
-        with waiting(f"drawing {path}"):
+        with waiting(f"drawing {path}"), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
             save(path)
     except (ImportError, OSError, ValueError) as error:
         raise Failure(str(error)) from error
+    if any(str(warning.message) == BOXES for warning in heard):
+        console(stderr=True).print(BOXES, style="yellow", soft_wrap=True)
 
 
 @contextmanager
