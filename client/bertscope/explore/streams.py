@@ -32,16 +32,19 @@ async def with_progress(
     """
     told: asyncio.Queue[Progress] = asyncio.Queue()
     work = asyncio.ensure_future(call(told.put_nowait))
+    waiting = asyncio.ensure_future(told.get())
     try:
-        while not work.done() or not told.empty():
-            waiting = asyncio.ensure_future(told.get())
+        while True:
             await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                yield waiting.result()
-            else:
-                waiting.cancel()
+            if not waiting.done():
+                break
+            yield waiting.result()
+            waiting = asyncio.ensure_future(told.get())
+        while not told.empty():  # The call ended before they were waited for.
+            yield told.get_nowait()
         yield work.result()
     finally:
+        waiting.cancel()
         work.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await work

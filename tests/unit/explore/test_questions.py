@@ -81,10 +81,11 @@ def test_progress_comes_before_the_result():
         for number in range(3):
             tell(number)
             await asyncio.sleep(0)
-        tell(3)
+        for number in range(3, 6):
+            tell(number)
         return "done"
 
-    assert asyncio.run(all_of(with_progress(call))) == [0, 1, 2, 3, "done"]
+    assert asyncio.run(all_of(with_progress(call))) == [*range(6), "done"]
 
 
 def test_an_error_of_a_call_comes_after_its_progress():

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from bertscope.aio import AsyncClient
 from bertscope.explore.body import Body
+from bertscope.explore.questions.benchmark import benchmark
 from bertscope.explore.questions.compare import compare
 from bertscope.explore.questions.inspect import inspect, worth
 from bertscope.explore.questions.models import compress, load, models, unload
@@ -15,6 +16,6 @@ from bertscope.explore.streams import Event
 Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
 
 QUESTIONS: Mapping[str, Question] = MappingProxyType(
-    {question.__name__: question for question in (inspect, worth, compare, models, load, unload, compress)}
+    {question.__name__: question for question in (inspect, worth, compare, benchmark, models, load, unload, compress)}
 )
 """Every question; its name is that of its function, and its address `POST /api/<name>`."""
