@@ -128,6 +128,26 @@ class Attend:
         return Answer(digest, arrays=maps)
 
 
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Calls Inspect, of two runs, with pictures of all heads."""
+
+    text: str
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        found = await caller.client.inspect(
+            self.text,
+            model=model,
+            interventions=bertscope.zero(1, [0]),
+            compare_untouched=True,
+            maps=bertscope.MapView(pixels=8),
+            timeout=seconds,
+        )
+        assert found.distances is not None
+        logs = np.array([[one.log_probability for one in mask.predictions] for mask in (*found.masks, *found.untouched_masks)])
+        return Answer(found.provenance.weights_digest, arrays=[logs, found.distances.moved, found.maps[0].weights])
+
+
 async def hidden_states(caller: Caller, model: str, seconds: float) -> Answer:
     """Calls ExtractHiddenStates, of all layers."""
     texts = texts_of_lengths([12, 20, 9, 16], mask=False)
@@ -331,6 +351,7 @@ def questions() -> list[Question]:
         Question("ExtractAttention, read slowly", Role.EMBEDDED, Attend(long, pause=PAUSE_SECONDS), Attend(long), 0.5),
         _plain("DescribeAttention", Role.EMBEDDED, Describe(maps)),
         _plain("CompareAttention", Role.EMBEDDED, Describe(maps, _interventions())),
+        _plain("Inspect", Role.EMBEDDED, Inspect(texts[0])),
         _plain("SweepHeads", Role.EMBEDDED, Sweep(texts[:4]), 0.5),
         _stream("SweepHeads, left half-way", partial(Sweep, texts[:4]), 2),
         _plain("RankHeads", Role.EMBEDDED, rank, 0.5),
@@ -342,6 +363,7 @@ def questions() -> list[Question]:
         _plain("ExtractAttention, ONNX", Role.ONNX, Attend(maps)),
         _plain("DescribeAttention, ONNX", Role.ONNX, Describe(maps)),
         _plain("CompareAttention, ONNX", Role.ONNX, Describe(maps, _interventions())),
+        _plain("Inspect, ONNX", Role.ONNX, Inspect(texts[0])),
         _plain("SweepHeads, ONNX", Role.ONNX, Sweep(texts[:4]), 0.5),
         _plain("RankHeads, ONNX", Role.ONNX, rank),
         _plain("ModelInfer, ONNX", Role.ONNX, infer),

@@ -17,6 +17,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -312,6 +313,31 @@ COMPARISONS = st.builds(
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
+)
+RANGES = st.builds(inspection.UnitRange, start=mostly(st.integers(0, 2), NUMBERS), end=mostly(st.integers(3, 5), NUMBERS))
+INSPECTIONS = st.builds(
+    inspection.InspectRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    input=st.builds(common_pb2.TextInput, text=mostly(MASKED, TEXTS), text_pair=maybe(mostly(PLAIN, TEXTS))),
+    top_k=maybe(mostly(st.integers(1, 30), NUMBERS)),
+    candidates=mostly(st.sampled_from([[], ["the", "a"]]), lists(TEXTS)),
+    interventions=st.just([]) | INTERVENTIONS,
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+    compare_untouched=st.booleans(),
+    divergences=st.booleans(),
+    maps=lists(
+        st.builds(
+            inspection.MapView,
+            heads=mostly(st.just([]), lists(st.builds(common_pb2.LayerHeads, layer=NUMBERS, heads=lists(NUMBERS)))),
+            pixels=mostly(st.integers(0, 128), NUMBERS),
+            rows=maybe(RANGES),
+            columns=maybe(RANGES),
+            format=mostly(st.integers(0, 3), ENUMS),
+            untouched=mostly(st.just(False), st.booleans()),
+        )
+    ),
+    level=mostly(st.integers(0, 2), ENUMS),
 )
 GEOMETRIES = st.builds(
     geometry.DescribeGeometryRequest,
@@ -688,6 +714,7 @@ RICH = {
     "ScoreFeatures": MARKED,
     "DescribeAttention": DESCRIPTIONS,
     "CompareAttention": COMPARISONS,
+    "Inspect": INSPECTIONS,
     "DescribeGeometry": GEOMETRIES,
     "CompareRepresentations": ALIKE,
     "ExtractHiddenStates": STATES,

@@ -20,6 +20,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -200,6 +201,21 @@ def compared(host: Host, name: str) -> Values:
     return np.array([found.cosine.sums, found.divergence.sums, *(one.sums.sums for one in found.differences)]) / len(PAIRED)
 
 
+def inspected(host: Host, name: str) -> Values:
+    """Predictions and distances of two runs."""
+    request = inspection.InspectRequest(
+        model=f"models/{name}",
+        input=text_input(TEXTS[0]),
+        interventions=compared_request(name).interventions,
+        compare_untouched=True,
+        maps=[inspection.MapView(pixels=4)],
+    )
+    header, distances, *_ = host.inspection.Inspect(request, timeout=SECONDS)
+    masks = (*header.header.masks, *header.header.untouched_masks)
+    logs = [one.log_probability for mask in masks for one in mask.predictions]
+    return np.concatenate([logs, matrix(distances.distances.moved).ravel()])
+
+
 def located(host: Host, name: str) -> Values:
     inputs = [text_input(*one) for one in PAIRED]
     request = geometry.DescribeGeometryRequest(model=f"models/{name}", inputs=inputs, second_moments=True)
@@ -256,6 +272,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "sets": sets_compared,
     "described": described,
     "compared": compared,
+    "inspected": inspected,
     "located": located,
     "alike": alike,
     "read": read,

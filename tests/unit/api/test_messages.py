@@ -13,6 +13,7 @@ import torch
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
+from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.api.attention import parse_extract_attention
@@ -23,7 +24,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.model_rendering import render_model, render_page, render_progress
 from bertscope_service.api.models import load_spec, parse_load, parse_unload
 from bertscope_service.api.pages import parse_page
-from bertscope_service.api.tensor_chunks import CHUNK_BYTES, render_chunks
+from bertscope_service.api.tensor_chunks import CHUNK_BYTES, TENSOR_FIELD, render_chunks
 from bertscope_service.checkpoints.sources import Progress, Stage
 from bertscope_service.checkpoints.steps import Applied
 from bertscope_service.encoders.base import Capabilities, Shape
@@ -209,11 +210,16 @@ def test_maps_become_chunks_of_at_most_a_mebibyte_that_cover_them_once() -> None
 @pytest.mark.parametrize(("index", "offset"), [(0, 0), (255, 2**40)])
 @pytest.mark.parametrize(
     ("kind", "response"),
-    [(attention.AttentionChunk, attention.ExtractAttentionResponse), (states.StatesChunk, states.ExtractHiddenStatesResponse)],
+    [
+        (attention.AttentionChunk, attention.ExtractAttentionResponse),
+        (states.StatesChunk, states.ExtractHiddenStatesResponse),
+        (inspection.InspectionChunk, inspection.InspectResponse),
+    ],
 )
 def test_a_chunk_is_written_as_protobuf_writes_it(kind: Any, response: Any, size: int, index: int, offset: int) -> None:
     values = np.arange(size, dtype=np.float32)
-    expected = response(chunk=kind(input_index=index, offset=offset, data=values.tobytes())).SerializeToString()
+    named = {kind.DESCRIPTOR.fields_by_number[TENSOR_FIELD].name: index}
+    expected = response(chunk=kind(**named, offset=offset, data=values.tobytes())).SerializeToString()
     assert list(render_chunks(kind, index, offset, values)) == [expected]
 
 

@@ -74,14 +74,27 @@ class ViewedMaps:
                 chosen = by_word(chosen, self.membership)
             chosen = chosen[:, view.rows.start : view.rows.stop, view.columns.start : view.columns.stop]
             if view.cell > 1:
-                chosen = torch.nn.functional.max_pool2d(chosen, view.cell, ceil_mode=True)
-            self._finite.append(chosen.isfinite().all())
+                chosen = _maxima(chosen, view.cell)
+            # A sum is infinite or NaN if a number is, and takes a fraction of the time of looking at each.
+            self._finite.append(chosen.sum(dtype=torch.float32).isfinite())
             cells.copy_((chosen * LEVELS).round_() if view.dtype is torch.uint8 else chosen)
 
     @property
     def finite(self) -> torch.Tensor:
         """True on the device if all weights are finite."""
         return torch.stack(self._finite).all()
+
+
+def _maxima(weights: torch.Tensor, cell: int) -> torch.Tensor:
+    """Returns the maxima of squares of `cell` x `cell` weights, the last ones smaller: [heads, rows, columns]. No weight is
+    negative.
+
+    PyTorch's max_pool2d takes eight times as long on a CPU.
+    """
+    heads, rows, columns = weights.shape
+    padded = torch.nn.functional.pad(weights, (0, -columns % cell, 0, -rows % cell))
+    narrow = padded.reshape(heads, -1, cell, padded.shape[2]).amax(dim=2)
+    return narrow.reshape(heads, narrow.shape[1], -1, cell).amax(dim=3)
 
 
 def _index(heads: Sequence[int], device: torch.device) -> slice | torch.Tensor:
