@@ -136,6 +136,7 @@ from bertscope.plots.code_length import plot_code_length, save_code_length
 from bertscope.plots.comparison import plot_comparison, save_comparison
 from bertscope.plots.facts import plot_facts, save_facts
 from bertscope.plots.geometry import plot_geometry, save_geometry
+from bertscope.plots.inspection import plot_inspection, save_inspection
 from bertscope.plots.lens import plot_lens, save_lens
 from bertscope.plots.probes import plot_probe, save_probe
 from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
@@ -411,6 +412,7 @@ __all__ = [
     "plot_facts",
     "plot_features",
     "plot_geometry",
+    "plot_inspection",
     "plot_lens",
     "plot_probe",
     "plot_ranking",
@@ -457,6 +459,7 @@ __all__ = [
     "save_facts",
     "save_features",
     "save_geometry",
+    "save_inspection",
     "save_lens",
     "save_probe",
     "save_ranking",
