@@ -1,0 +1,134 @@
+"""Draws the pictures of docs/explore.md: each view of `bertscope explore` over the embedded model, light and dark.
+
+`python -m tools.explore_pictures` needs Chromium on PATH, or in $BERTSCOPE_TEST_BROWSER. Look at what it writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import bertscope
+from playwright.sync_api import Page, expect, sync_playwright
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+START_SECONDS = 120
+COMMAND = [sys.executable, "-c", "from bertscope.cli.app import main; main()"]
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: its name, the fragment of its state, and how to wait until it is drawn."""
+
+    name: str
+    fragment: str
+    ready: Callable[[Page], object]
+    width: int = 1440
+
+
+def looks(tab: Page) -> None:
+    """Waits until a head's attention is shown."""
+    expect(tab.locator(".looks")).to_contain_text("looks at", timeout=60_000)
+
+
+def measured(tab: Page) -> None:
+    """Measures every head."""
+    looks(tab)
+    tab.get_by_role("button", name="Measure every head").click()
+    expect(tab.locator(".worth .status-line")).to_contain_text("one by one", timeout=120_000)
+
+
+def compared(tab: Page) -> None:
+    """Waits until both maps are shown."""
+    expect(tab.locator(".attention-matrix")).to_have_count(2, timeout=60_000)
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("compared in", timeout=60_000)
+
+
+def benchmarked(tab: Page) -> None:
+    """Measures the models."""
+    tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].\nThe cat sat on the [MASK].")
+    tab.get_by_role("button", name="Measure").click()
+    expect(tab.get_by_role("heading", name="Result")).to_be_visible(timeout=120_000)
+
+
+CHANGES = "changes=x1-8-9_x2-8_u3-0-1-2-3-4-5-6-7-8-9-10-11_s5-11*0.5"
+SHOTS = (
+    Shot("explore", f"#explore?{CHANGES}&at=4.9", looks),
+    Shot("explore-worth", "#explore", measured),
+    Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
+    Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),
+)
+
+
+def main() -> int:
+    """Draws all pictures."""
+    program = os.environ.get("BERTSCOPE_TEST_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        sys.stderr.write("no browser is here: install chromium, or set BERTSCOPE_TEST_BROWSER to its program\n")
+        return 1
+    with served() as target, page_of(target) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        for scheme in ("light", "dark"):
+            for shot in SHOTS:
+                context = browser.new_context(
+                    viewport={"width": shot.width, "height": 700}, color_scheme=scheme, reduced_motion="reduce"
+                )
+                tab = context.new_page()
+                tab.goto(address + shot.fragment)
+                shot.ready(tab)
+                path = FOLDER / f"{shot.name}{'-dark' if scheme == 'dark' else ''}.png"
+                tab.screenshot(path=path, full_page=True)
+                sys.stdout.write(f"{path.name}\n")
+                context.close()
+        browser.close()
+    return 0
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Runs a server with the embedded model and a copy of its first three layers, and yields its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        ports = Path(folder, "ports.json")
+        command = [sys.executable, "-m", "bertscope_service", "--port", "0", "--metrics-port", "0", "--runtime", "torch"]
+        with subprocess.Popen([*command, "--log-level", "warning", "--port-file", str(ports)]) as process:
+            try:
+                until = time.monotonic() + START_SECONDS
+                while not ports.exists():
+                    if process.poll() is not None or time.monotonic() > until:
+                        raise RuntimeError("the server did not start")
+                    time.sleep(0.05)
+                target = f"127.0.0.1:{json.loads(ports.read_text())['port']}"
+                with bertscope.Client(target) as client:
+                    client.wait_until_serving(START_SECONDS)
+                    client.compress_model("three-layers", bertscope.keep_layers([0, 1, 2]))
+                yield target
+            finally:
+                process.terminate()
+
+
+@contextmanager
+def page_of(target: str) -> Iterator[str]:
+    """Runs `bertscope explore`, and yields the page's address."""
+    command = [*COMMAND, "explore", "--target", target, "--port", "0"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            if process.stdout is None:
+                raise RuntimeError("the page has no output")
+            yield next(line.strip() for line in process.stdout if line.startswith("http"))
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
