@@ -179,6 +179,7 @@ from bertscope.representations.structural_probes import (
 )
 from bertscope.representations.translation_files import read_gold_alignments, read_translations
 from bertscope.representations.tree_texts import TreeText, TreeTexts, TreeWord, read_tree_conllu
+from bertscope.representations.tuned_lens import LayerFit, TrainLensProgress, TunedLens, load_lens
 from bertscope.representations.variances import ExplainableVariance, WordVariance
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
 from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
@@ -283,6 +284,7 @@ __all__ = [
     "LabelPrediction",
     "LabelledTexts",
     "LayerCode",
+    "LayerFit",
     "LayerMix",
     "LayerProbe",
     "LayerReading",
@@ -374,11 +376,13 @@ __all__ = [
     "TextsProgress",
     "Tls",
     "Token",
+    "TrainLensProgress",
     "TreePart",
     "TreeScores",
     "TreeText",
     "TreeTexts",
     "TreeWord",
+    "TunedLens",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
@@ -397,6 +401,7 @@ __all__ = [
     "half",
     "int8",
     "keep_layers",
+    "load_lens",
     "load_probe",
     "magnitude",
     "mean",

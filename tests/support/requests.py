@@ -22,6 +22,7 @@ from bertscope.v1 import representation_probe_application_pb2 as application
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import representation_structural_probes_pb2 as structural
+from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from google.protobuf.message import Message
 
 WORD = "tirilirilirili"
@@ -97,6 +98,7 @@ def good(folder: Path) -> dict[str, Message]:
         ),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
         "TrainStructuralProbe": structural.TrainStructuralProbeRequest(train=[GROWN, GROWN], max_epochs=1),
+        "TrainLens": tuned.TrainLensRequest(train=[INPUT, INPUT], max_epochs=1),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
             inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]
         ),
@@ -165,6 +167,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),
+    ("TrainLens", tuned.TrainLensRequest(train=[INPUT], dev=[INPUT], mask_rate=2)),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID], test=[PROBED])),
     ("ApplyProbe", application.ApplyProbeRequest(inputs=[CLASSIFIED], labels=[SAID, SAID])),
     ("ApplyProbe", application.ApplyProbeRequest(inputs=[CLASSIFIED], labels=[SAID])),

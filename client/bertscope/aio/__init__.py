@@ -18,6 +18,7 @@ from bertscope.aio.models import AsyncModelCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.representation_probe_application import AsyncProbeApplicationCalls
 from bertscope.aio.representation_structural_probes import AsyncStructuralProbeCalls
+from bertscope.aio.representation_tuned_lens import AsyncTunedLensCalls
 from bertscope.aio.scores import AsyncScoreCalls
 from bertscope.aio.word_states import AsyncWordStatesCalls
 
@@ -33,6 +34,7 @@ class AsyncClient(
     AsyncGeometryCalls,
     AsyncInspectionCalls,
     AsyncLensCalls,
+    AsyncTunedLensCalls,
     AsyncWordStatesCalls,
     AsyncLanguageCalls,
     AsyncCodeLengthCalls,
@@ -51,7 +53,7 @@ class AsyncClient(
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
     `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`,
+    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`, `train_lens`,
     `load_model`, `sweep_heads`, `compress_model`,
     `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
     one. `math.inf` means no limit anywhere.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
+from itertools import islice
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions, Numbers, with_items
+from bertscope._messages import Asked, Interventions, Numbers, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope._validation import TextOrPair
 from bertscope.aio.many_texts import AsyncManyTexts
 from bertscope.choices import LensNormalisation
+from bertscope.errors import BertscopeError
 from bertscope.models import Model
 from bertscope.representations.attribution import (
     Answers,
@@ -30,7 +32,10 @@ from bertscope.representations.lens import (
     read_lens_texts,
     text_of_input,
 )
+from bertscope.representations.lens_calls import TEXTS, merged, requests_with
+from bertscope.representations.tuned_lens import TunedLens
 from bertscope.v1 import representation_lens_pb2
+from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
 
 
 class AsyncLensCalls(AsyncManyTexts):
@@ -46,6 +51,7 @@ class AsyncLensCalls(AsyncManyTexts):
         candidates: str | Iterable[str] | None = None,
         all_pieces: bool = False,
         normalisation: LensNormalisation | None = None,
+        lens: TunedLens | None = None,
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
@@ -62,6 +68,8 @@ class AsyncLensCalls(AsyncManyTexts):
 
         `normalisation` "none" gives the head the states as they are, "final" after the model's last normalisation; unless set,
         "final" for a ModernBERT and "none" for all others. The last layer's predictions are those of `fill_mask` in any case.
+        `lens` reads the other states through the maps that `train_lens` made; `layers` are those that it has then, and the last,
+        and `normalisation` is the lens's. A model with other weights than it was trained on is FailedPrecondition.
 
         One answer for each text, in order. `timeout` holds for each call. A rejected text is an error that names its index
         ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
@@ -74,6 +82,7 @@ class AsyncLensCalls(AsyncManyTexts):
             candidates=candidates,
             all_pieces=all_pieces,
             normalisation=normalisation,
+            lens=lens,
             interventions=interventions,
             reference_texts=reference_texts,
             truncate=truncate,
@@ -93,6 +102,7 @@ class AsyncLensCalls(AsyncManyTexts):
         candidates: str | Iterable[str] | None = None,
         all_pieces: bool = False,
         normalisation: LensNormalisation | None = None,
+        lens: TunedLens | None = None,
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
@@ -114,8 +124,20 @@ class AsyncLensCalls(AsyncManyTexts):
             reference_texts=reference_texts,
             truncate=truncate,
         )
+        requests, asked = requests_with(request, lens), asked_readings(texts)
+        if requests[1:]:
+            return self._read_in_turn(asked, requests, on_rejected, timeout)
+        return self._read(asked, requests[0], on_rejected, timeout)
+
+    def _read(
+        self,
+        asked: Asked[representation_lens_pb2.LensInput],
+        request: ReadLayersRequest,
+        on_rejected: OnRejected | None,
+        timeout: float | None,
+    ) -> AsyncGenerator[LensText, None]:
         return self._answers(
-            asked_readings(texts),
+            asked,
             partial(with_items, request, "inputs"),
             representation_lens_pb2.ReadLayersResponse,
             read_lens_texts,
@@ -123,6 +145,29 @@ class AsyncLensCalls(AsyncManyTexts):
             pace=self._pace(text_of_input, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
+
+    async def _read_in_turn(
+        self,
+        asked: Asked[representation_lens_pb2.LensInput],
+        requests: Sequence[ReadLayersRequest],
+        on_rejected: OnRejected | None,
+        timeout: float | None,
+    ) -> AsyncGenerator[LensText, None]:
+        """Yields the answers of several requests about the same texts, each with all layers."""
+        begin = 0
+        while inputs := list(islice(asked.items, TEXTS)):
+            left, begin = dict(enumerate(inputs, begin)), begin + len(inputs)
+            found: dict[int, list[LensText]] = {number: [] for number in left}
+            for request in requests:
+                reject = None if on_rejected is None else _Rejected(left, on_rejected)
+                numbers = list(left)
+                some = Asked(iter([left[number] for number in numbers]), len(numbers), numbers)
+                async with aclosing(self._read(some, request, reject, timeout)) as answers:
+                    answered = [answer async for answer in answers]
+                for number, answer in zip(left, answered, strict=True):
+                    found[number].append(answer)
+            for number in left:
+                yield merged(found[number])
 
     async def attribute_logits(
         self,
@@ -162,3 +207,14 @@ class AsyncLensCalls(AsyncManyTexts):
         )
         async with aclosing(stream) as found:
             return LogitAttributions([one async for one in found])
+
+
+class _Rejected:
+    """Takes rejected texts out of those that are left, and reports them."""
+
+    def __init__(self, left: dict[int, representation_lens_pb2.LensInput], report: OnRejected) -> None:
+        self._left, self._report = left, report
+
+    def __call__(self, index: int, error: BertscopeError) -> None:
+        del self._left[index]
+        self._report(index, error)

@@ -19,6 +19,7 @@ from bertscope.client.models import ModelCalls
 from bertscope.client.representation_lens import LensCalls
 from bertscope.client.representation_probe_application import ProbeApplicationCalls
 from bertscope.client.representation_structural_probes import StructuralProbeCalls
+from bertscope.client.representation_tuned_lens import TunedLensCalls
 from bertscope.client.scores import ScoreCalls
 from bertscope.client.word_states import WordStatesCalls
 
@@ -34,6 +35,7 @@ class Client(
     GeometryCalls,
     InspectionCalls,
     LensCalls,
+    TunedLensCalls,
     WordStatesCalls,
     LanguageCalls,
     CodeLengthCalls,
@@ -52,7 +54,7 @@ class Client(
 
     `timeout` is in seconds. A call that answers once takes the client's timeout (60 unless set) if it has none of its own;
     `list_models` counts it for each page, and what takes any number of texts for each of the calls that they go in. A call that
-    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`,
+    streams (`extract_attention`, `extract_hidden_states`, `train_probe`, `train_structural_probe`, `train_lens`,
     `load_model`, `sweep_heads`, `compress_model`,
     `benchmark_models`, `benchmark_studies`) or may work for long (`rank_heads`, `prune_heads`) has no limit unless it is given
     one. `math.inf` means no limit anywhere.

@@ -93,6 +93,34 @@ class LensInput(_message.Message):
 Global___LensInput: _TypeAlias = LensInput  # noqa: Y015
 
 @_typing.final
+class Translator(_message.Message):
+    """The affine map of one layer of a tuned lens (Belrose et al. 2023): the head gets a state times the matrix, plus the biases."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYER_FIELD_NUMBER: _builtins.int
+    AFFINE_FIELD_NUMBER: _builtins.int
+    layer: _builtins.int
+    """The layer: 0, the embeddings, to layers of the model less 1. The last state never has a map."""
+    @_builtins.property
+    def affine(self) -> _common_pb2.Tensor:
+        """float32 [hidden_size + 1, hidden_size], finite: the matrix, and the biases as its last row."""
+
+    def __init__(
+        self,
+        *,
+        layer: _builtins.int = ...,
+        affine: _common_pb2.Tensor | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["affine", b"affine"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["affine", b"affine", "layer", b"layer"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Translator: _TypeAlias = Translator  # noqa: Y015
+
+@_typing.final
 class ReadLayersRequest(_message.Message):
     """Request of ReadLayers."""
 
@@ -108,6 +136,8 @@ class ReadLayersRequest(_message.Message):
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    TRANSLATORS_FIELD_NUMBER: _builtins.int
+    WEIGHTS_DIGEST_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     top_k: _builtins.int
@@ -119,6 +149,10 @@ class ReadLayersRequest(_message.Message):
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads, and say so in the reply. False: such a text is an error. A part that would
     be cut away is an error in either case, and so is a text whose every mask would be.
+    """
+    weights_digest: _builtins.str
+    """Digest of the weights that the translators were trained on ("sha256:" and 64 hexadecimal digits): a model with others is an error,
+    as its states differ. Empty takes any model whose states have their size.
     """
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___LensInput]:
@@ -144,6 +178,12 @@ class ReadLayersRequest(_message.Message):
         rejected without it. Each may be of as many tokens as the model reads.
         """
 
+    @_builtins.property
+    def translators(self) -> _containers.RepeatedCompositeFieldContainer[Global___Translator]:
+        """Maps of a tuned lens, as TrainLens makes them: one for each requested layer but the last, in any order; empty means a plain lens.
+        States get `normalisation` after their map.
+        """
+
     def __init__(
         self,
         *,
@@ -157,10 +197,12 @@ class ReadLayersRequest(_message.Message):
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        translators: _abc.Iterable[Global___Translator] | None = ...,
+        weights_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "all_pieces", b"all_pieces", "candidates", b"candidates", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "normalisation", b"normalisation", "reference_texts", b"reference_texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "all_pieces", b"all_pieces", "candidates", b"candidates", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "normalisation", b"normalisation", "reference_texts", b"reference_texts", "top_k", b"top_k", "translators", b"translators", "truncate", b"truncate", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015

@@ -9,6 +9,7 @@ from bertscope.v1 import representation_probe_application_pb2 as bertscope_dot_v
 from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
 from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 from bertscope.v1 import representation_structural_probes_pb2 as bertscope_dot_v1_dot_representation__structural__probes__pb2
+from bertscope.v1 import representation_tuned_lens_pb2 as bertscope_dot_v1_dot_representation__tuned__lens__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -80,6 +81,11 @@ class RepresentationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeResponse.FromString,
                 _registered_method=True)
+        self.TrainLens = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/TrainLens',
+                request_serializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensResponse.FromString,
+                _registered_method=True)
 
 
 class RepresentationServiceServicer(object):
@@ -134,7 +140,8 @@ class RepresentationServiceServicer(object):
 
         The last layer's predictions are those of FillMask. Scores over the vocabulary never leave the device. A reply holds at most
         500,000 scores of entries (positions times layers times top_k, candidates and one).
-        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, its scores are not finite, or it has other weights
+        than the translators were trained on),
         UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
         RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
@@ -199,6 +206,20 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrainLens(self, request, context):
+        """Trains a tuned lens (Belrose et al. 2023, section 3): for the states of each layer an affine map with which the masked-LM head
+        predicts from them what it predicts from the last; streams progress, then the scores, then the maps if they were asked for.
+
+        Training minimises KL(last || this) over all pieces but special tokens, from maps that change nothing. The states of all pieces
+        are computed once, and all layers train together, behind all interactive calls, on the model's device. What cancels the call, or
+        its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RepresentationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -241,6 +262,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.TrainStructuralProbe,
                     request_deserializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeResponse.SerializeToString,
+            ),
+            'TrainLens': grpc.unary_stream_rpc_method_handler(
+                    servicer.TrainLens,
+                    request_deserializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -460,6 +486,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/TrainStructuralProbe',
             bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__structural__probes__pb2.TrainStructuralProbeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrainLens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/TrainLens',
+            bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensResponse.FromString,
             options,
             channel_credentials,
             insecure,

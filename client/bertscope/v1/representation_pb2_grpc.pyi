@@ -9,6 +9,7 @@ from bertscope.v1 import representation_probe_application_pb2 as _representation
 from bertscope.v1 import representation_probes_pb2 as _representation_probes_pb2
 from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as _representation_structural_probes_pb2
+from bertscope.v1 import representation_tuned_lens_pb2 as _representation_tuned_lens_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 import abc as _abc_1
@@ -74,7 +75,8 @@ class RepresentationServiceStub:
 
     The last layer's predictions are those of FillMask. Scores over the vocabulary never leave the device. A reply holds at most
     500,000 scores of entries (positions times layers times top_k, candidates and one).
-    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, its scores are not finite, or it has other weights
+    than the translators were trained on),
     UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
     RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -119,6 +121,16 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    TrainLens: _grpc.UnaryStreamMultiCallable[_representation_tuned_lens_pb2.TrainLensRequest, _representation_tuned_lens_pb2.TrainLensResponse]
+    """Trains a tuned lens (Belrose et al. 2023, section 3): for the states of each layer an affine map with which the masked-LM head
+    predicts from them what it predicts from the last; streams progress, then the scores, then the maps if they were asked for.
+
+    Training minimises KL(last || this) over all pieces but special tokens, from maps that change nothing. The states of all pieces
+    are computed once, and all layers train together, behind all interactive calls, on the model's device. What cancels the call, or
+    its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class RepresentationServiceAsyncStub(RepresentationServiceStub):
@@ -161,7 +173,8 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
 
     The last layer's predictions are those of FillMask. Scores over the vocabulary never leave the device. A reply holds at most
     500,000 scores of entries (positions times layers times top_k, candidates and one).
-    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, its scores are not finite, or it has other weights
+    than the translators were trained on),
     UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
     RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
@@ -205,6 +218,16 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    TrainLens: _aio.UnaryStreamMultiCallable[_representation_tuned_lens_pb2.TrainLensRequest, _representation_tuned_lens_pb2.TrainLensResponse]  # type: ignore[assignment]
+    """Trains a tuned lens (Belrose et al. 2023, section 3): for the states of each layer an affine map with which the masked-LM head
+    predicts from them what it predicts from the last; streams progress, then the scores, then the maps if they were asked for.
+
+    Training minimises KL(last || this) over all pieces but special tokens, from maps that change nothing. The states of all pieces
+    are computed once, and all layers train together, behind all interactive calls, on the model's device. What cancels the call, or
+    its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
 
 class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -269,7 +292,8 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         The last layer's predictions are those of FillMask. Scores over the vocabulary never leave the device. A reply holds at most
         500,000 scores of entries (positions times layers times top_k, candidates and one).
-        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite),
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, its scores are not finite, or it has other weights
+        than the translators were trained on),
         UNIMPLEMENTED (the model has no masked-LM head, or can't show the states between its layers, or not with that normalisation),
         RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
@@ -337,6 +361,22 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         device. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
         shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def TrainLens(
+        self,
+        request: _representation_tuned_lens_pb2.TrainLensRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_tuned_lens_pb2.TrainLensResponse], _abc.AsyncIterator[_representation_tuned_lens_pb2.TrainLensResponse]]:
+        """Trains a tuned lens (Belrose et al. 2023, section 3): for the states of each layer an affine map with which the masked-LM head
+        predicts from them what it predicts from the last; streams progress, then the scores, then the maps if they were asked for.
+
+        Training minimises KL(last || this) over all pieces but special tokens, from maps that change nothing. The states of all pieces
+        are computed once, and all layers train together, behind all interactive calls, on the model's device. What cancels the call, or
+        its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
 def add_RepresentationServiceServicer_to_server(servicer: RepresentationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,7 +1,7 @@
 """The masked-LM head read at every layer: what a state predicts before all layers have run ("logit lens", nostalgebraist 2020).
 
 Every state goes through the model's own head. The head was trained on last states alone, so early predictions are those of a
-reader that does not know the layer (Belrose et al. 2023 train one for each).
+reader that does not know the layer; the maps of a tuned lens (Belrose et al. 2023) make one for each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.candidates import Candidates, Word
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, PREDICTION_BYTES
-from bertscope_service.analyses.observers.lens import LensObserver, LensScores, joined
+from bertscope_service.analyses.observers.lens import LensObserver, LensScores, Translators, joined
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_named_inputs
 from bertscope_service.analyses.word_maps import NOWHERE, Span, refuse_empty, spans_of_pieces
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
@@ -38,7 +38,7 @@ class LensInput:
 @dataclass(frozen=True, slots=True)
 class LensQuery:
     """A ReadLayers request. `layers` are states, in the requested order, never empty; `normalise` says whether those before the
-    last get the model's last normalisation."""
+    last get the model's last normalisation, after the maps of a tuned lens if there are `translators`."""
 
     inputs: tuple[LensInput, ...]
     layers: tuple[int, ...]
@@ -47,6 +47,7 @@ class LensQuery:
     all_pieces: bool
     normalise: bool
     truncate: bool
+    translators: Translators | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +119,8 @@ class LensPlan:
         if text.candidates:
             given = np.array([[word.pieces[0] for word in words] for words in text.candidates[part]], dtype=np.int64)
             asked = np.concatenate([own, given], axis=1)
-        return LensObserver(positions, self.query.layers, self.query.top_k, asked, self.query.normalise)
+        query = self.query
+        return LensObserver(positions, query.layers, query.top_k, asked, query.normalise, query.translators)
 
     @property
     def scores(self) -> int:

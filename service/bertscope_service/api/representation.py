@@ -12,6 +12,7 @@ from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
+from bertscope.v1 import representation_tuned_lens_pb2 as tuned_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
@@ -22,6 +23,7 @@ from bertscope_service.api.representation_probe_application import plan_applicat
 from bertscope_service.api.representation_probes import train_probe
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
 from bertscope_service.api.representation_structural_probes import train_structural_probe
+from bertscope_service.api.representation_tuned_lens import train_lens
 from bertscope_service.api.tensor_streams import stream_tensors
 from bertscope_service.probing.states import StateSpace
 
@@ -74,6 +76,13 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         self, request: structural_pb2.TrainStructuralProbeRequest, context: Context
     ) -> AsyncIterator[structural_pb2.TrainStructuralProbeResponse]:
         async with aclosing(train_structural_probe(request, self._backend, context, self._space)) as responses:
+            async for response in responses:
+                yield response
+
+    async def TrainLens(
+        self, request: tuned_pb2.TrainLensRequest, context: Context
+    ) -> AsyncIterator[tuned_pb2.TrainLensResponse]:
+        async with aclosing(train_lens(request, self._backend, context, self._space)) as responses:
             async for response in responses:
                 yield response
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery, LensText, at_most_zero
-from bertscope_service.analyses.observers.lens import LensScores
+from bertscope_service.analyses.observers.lens import LensScores, Translators
 from bertscope_service.api.checks import check_input, check_numbers, check_texts, check_top_k
 from bertscope_service.api.cloze_candidates import check_words
 from bertscope_service.api.enums import meaning
@@ -15,10 +15,11 @@ from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze, require_states
 from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.api.tokens import render_piece
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.decomposition import PRE_NORM, Part, decomposition_of
-from bertscope_service.errors import Unsupported
+from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
 NORMALISES = {
@@ -28,21 +29,31 @@ NORMALISES = {
 }
 
 
+TRANSLATOR = Expected(
+    "TRANSLATOR",
+    "states of this model",
+    "use the model that the lens was trained on",
+    "train the lens again, and keep it in float32",
+)
+
+
 def plan_lens(request: lens_pb2.ReadLayersRequest, model: LoadedModel, limits: RequestLimits) -> LensPlan:
-    """Plans the answer. Raises InvalidArgument, and Unsupported for a model without a masked-LM head, or whose states can't be
-    read."""
+    """Plans the answer. Raises InvalidArgument, Unsupported for a model without a masked-LM head, or whose states can't be read, and
+    FailedPrecondition for a model with other weights than the translators were trained on."""
     require_cloze(model)
     require_states(model)
     check_texts(request.inputs, "inputs", limits)
     shape = model.encoder.shape
+    layers = check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name)
     query = LensQuery(
         tuple(check_lens_input(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs)),
-        check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name),
+        layers,
         check_top_k(request, shape.vocabulary_size),
         check_words(request.candidates, "candidates", limits),
         request.all_pieces,
         normalises(request.normalisation, model),
         request.truncate,
+        check_translators(request, layers, model),
     )
     return LensPlan(query, model.tokenizer)
 
@@ -54,6 +65,37 @@ def check_lens_input(given: lens_pb2.LensInput, field: str, limits: RequestLimit
     spans = tuple(check_span(span, f"{field}.spans[{index}]", texts) for index, span in enumerate(given.spans))
     check_apart(spans, f"{field}.spans")
     return LensInput(*texts, spans)
+
+
+def check_translators(request: lens_pb2.ReadLayersRequest, layers: Sequence[int], model: LoadedModel) -> Translators | None:
+    """Checks that maps are of different layers, one for each that is read but the last, fit the model's states, and are finite.
+    Returns them, None if there are none. Raises InvalidArgument, and FailedPrecondition for other weights."""
+    if not request.translators:
+        return None
+    if request.weights_digest and request.weights_digest != model.weights_digest:
+        message = (
+            f"{model.name} has other weights than the model that the lens was trained on, so its states mean something else; "
+            "load that model, or leave weights_digest out to use the lens all the same"
+        )
+        raise FailedPrecondition(message, "OTHER_WEIGHTS")
+    shape = model.encoder.shape
+    check_numbers([one.layer for one in request.translators], "translators", "layer", shape.layers, model.name)
+    given = {one.layer: index for index, one in enumerate(request.translators)}
+    read = sorted({*layers} - {shape.layers})
+    for field, wrong, what in (
+        ("layers", [layer for layer in read if layer not in given], "has no map; read the layers that the lens has"),
+        ("translators", [layer for layer in given if layer not in read], "is not read; send the maps of the layers that are"),
+    ):
+        if wrong:
+            raise InvalidArgument(field, f"layer {wrong[0]} {what}", "TRANSLATOR_MISMATCH")
+    size = (shape.hidden_size + 1, shape.hidden_size)
+    places = ((layer, given[layer]) for layer in read)
+    return Translators(
+        {
+            layer: parse_tensor(request.translators[index].affine, f"translators[{index}].affine", size, TRANSLATOR)
+            for layer, index in places
+        }
+    )
 
 
 def normalises(number: int, model: LoadedModel) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from numpy.typing import NDArray
@@ -20,11 +19,22 @@ from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.representation_probes import MIN_CLASSES, POOLINGS
 from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_count, check_names, check_others, check_span
+from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 Request = application_pb2.ApplyProbeRequest
 Response = application_pb2.ApplyProbeResponse
+PROBE = {
+    pairs: Expected(
+        "PROBE",
+        f"{'pairs of' if pairs else 'single'} spans of this model and these labels",
+        "use the model, labels and kind of spans that the probe was trained on",
+        "train the probe again, and keep it in float32",
+    )
+    for pairs in (False, True)
+}
+"""What errors say about a tensor of probes of pairs or not."""
 USES = {TRUNCATED: Response.USE_TRUNCATED, EMPTY: Response.USE_EMPTY}
 
 
@@ -78,7 +88,7 @@ def check_probes(probes: Sequence[probes_pb2.ProbeWeights], model: LoadedModel, 
                 message = f"{place} is {'missing' if units else 'set'}, unlike that of probes[0]; give probes of one training"
                 raise InvalidArgument(place, message, "PROBE_MISMATCH")
         for name, wanted in shapes.items():
-            found[name].append(_tensor(getattr(probe, name), f"probes[{index}].{name}", wanted, pairs=pairs))
+            found[name].append(parse_tensor(getattr(probe, name), f"probes[{index}].{name}", wanted, PROBE[pairs]))
     arrays = tuple(np.stack(own) for own in found.values())
     return Probes(tuple(sorted(probe.layer for probe in probes)), arrays, pairs)
 
@@ -92,26 +102,6 @@ def _hidden_units(probe: probes_pb2.ProbeWeights) -> int:
         message = f"probes[0].biases has {units} hidden units; send 1 to {MAX_HIDDEN_UNITS}, or no output_weights"
         raise InvalidArgument("probes[0].biases.shape", message, "PROBE_MISMATCH", limit=MAX_HIDDEN_UNITS)
     return units
-
-
-def _tensor(tensor: common_pb2.Tensor, field: str, shape: tuple[int, ...], *, pairs: bool) -> NDArray[np.float32]:
-    if tensor.dtype != common_pb2.DATA_TYPE_FLOAT32:
-        raise InvalidArgument(f"{field}.dtype", f"{field}.dtype is {tensor.dtype}; send DATA_TYPE_FLOAT32", "PROBE_MISMATCH")
-    if tuple(tensor.shape) != shape:
-        # At most a few: a shape may have millions of entries.
-        message = (
-            f"{field} has shape {list(tensor.shape[:3])} and must have {list(shape)} for {'pairs of' if pairs else 'single'} "
-            "spans of this model and these labels; use the model, labels and kind of spans that the probe was trained on"
-        )
-        raise InvalidArgument(f"{field}.shape", message, "PROBE_MISMATCH")
-    if len(tensor.data) != 4 * int(np.prod(shape)):
-        message = f"{field} has {len(tensor.data)} bytes and its shape takes {4 * int(np.prod(shape))}; send float32 numbers"
-        raise InvalidArgument(f"{field}.data", message, "PROBE_MISMATCH")
-    values = np.frombuffer(tensor.data, dtype="<f4").reshape(shape).astype(np.float32)
-    if not np.isfinite(values).all():
-        message = f"{field} has a number that is NaN or infinite; train the probe again, and keep it in float32"
-        raise InvalidArgument(field, message, "PROBE_NOT_FINITE")
-    return values
 
 
 def _text(text: application_pb2.ProbedText, field: str, classes: int, limits: RequestLimits, *, pairs: bool) -> LabelledText:

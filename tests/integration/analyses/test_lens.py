@@ -16,6 +16,8 @@ from bertscope_service.analyses.word_maps import Span
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import PRE_NORM, Part, decomposition_of
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.probing.tuned_lens import LensSize, TranslatorTraining
+from bertscope_service.probing.tuned_lens_run import head_of
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject
@@ -214,3 +216,20 @@ def test_a_text_is_read_in_parts(subject: Subject, monkeypatch: pytest.MonkeyPat
         assert one.asked_ranks.shape == (len(text.positions), subject.encoder.shape.layers + 1, 1 + len(CANDIDATES))
         for field in fields(LensScores):
             np.testing.assert_allclose(getattr(other, field.name), getattr(one, field.name), atol=1e-5)
+
+
+@on_three
+@pytest.mark.parametrize("normalise", [False, True])
+def test_the_head_can_be_trained_through(subject: Subject, normalise: bool) -> None:
+    """With packed weights, as servers have them, too."""
+    shape = subject.encoder.shape
+    for encoder in (subject.encoder, subject.load(pack=True)):
+        size = LensSize(2, shape.hidden_size, shape.vocabulary_size)
+        maps = TranslatorTraining(size, head_of(encoder, normalise), torch.device("cpu"), 0.01, patience=4)
+        states = torch.randn((16, 3, shape.hidden_size), generator=torch.Generator().manual_seed(1))
+        before, _ = maps.evaluate(states)
+        for _ in range(20):
+            maps.accumulate(states, len(states))
+            maps.update()
+        after, _ = maps.evaluate(states)
+        assert bool((after < before).all())

@@ -25,6 +25,7 @@ from bertscope.v1 import representation_probe_application_pb2 as application
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import representation_structural_probes_pb2 as structural
+from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -33,7 +34,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.harness import Failure, Host
-from tests.support.requests import some_probe
+from tests.support.requests import some_probe, zeros
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("brief", "offline")]
 
@@ -417,8 +418,20 @@ STRUCTURES = st.builds(
     rank=mostly(st.integers(0, 4), NUMBERS),
     **SHORT,
 )
+TUNED = st.builds(
+    tuned.TrainLensRequest,
+    train=some(SENTENCES),
+    dev=mostly(some(SENTENCES), st.just([])),
+    mask_rate=mostly(st.none(), SCALES),
+    normalisation=mostly(st.integers(0, 2), ENUMS),
+    learning_rate=mostly(st.none(), SCALES),
+    weights=st.booleans(),
+    **{name: value for name, value in SHORT.items() if name not in ("pooling", "seeds")},
+)
+MAPS = [lens.Translator(layer=layer, affine=zeros(33, 32)) for layer in range(5)]
 LENSES = st.builds(
     lens.ReadLayersRequest,
+    translators=mostly(st.sampled_from([[], MAPS[:4], MAPS[2:3]]), lists(st.sampled_from(MAPS))),
     model=mostly(st.just(""), MODELS),
     inputs=mostly(
         some(
@@ -720,6 +733,7 @@ RICH = {
     "ExtractHiddenStates": STATES,
     "TrainProbe": PROBINGS,
     "TrainStructuralProbe": STRUCTURES,
+    "TrainLens": TUNED,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
     "ApplyProbe": APPLIED,

@@ -26,6 +26,7 @@ from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
+from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
@@ -260,6 +261,14 @@ def probed(host: Host, name: str) -> Values:
     return np.array([[run.dev.loss for run in (*layer.task, *layer.control)] for layer in report.layers])
 
 
+def tuned_lens(host: Host, name: str) -> Values:
+    """Maps of one epoch. By both libraries, gradients are PyTorch's."""
+    inputs = [text_input(text) for text in SENTENCES[:4]]
+    request = tuned.TrainLensRequest(model=f"models/{name}", train=inputs, dev=inputs, max_epochs=1)
+    (report,) = (event.report for event in host.representation.TrainLens(request, timeout=SECONDS) if event.HasField("report"))
+    return np.array([[layer.before.divergence, layer.after.divergence] for layer in report.layers])
+
+
 QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "fill": fill,
     "facts": known,
@@ -278,6 +287,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "read": read,
     "attributed": attributed,
     "probed": probed,
+    "tuned": tuned_lens,
 }
 
 

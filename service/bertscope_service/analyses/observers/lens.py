@@ -42,11 +42,25 @@ def joined(parts: Sequence[LensScores]) -> LensScores:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Translators:
+    """Maps of a tuned lens (Belrose et al. 2023), by layer: float32 [hidden_size + 1, hidden_size], a matrix with biases as its last
+    row."""
+
+    maps: Mapping[int, NDArray[np.float32]]
+
+    def apply(self, layer: int, states: torch.Tensor) -> torch.Tensor:
+        """Returns the states [n, hidden_size] of a layer after its map."""
+        affine = to_device(torch.from_numpy(self.maps[layer]), states.device)
+        return torch.addmm(affine[-1], states.float(), affine[:-1]).to(states.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LensObserver:
     """Reads the predictions at some positions from the states `layers`, each 0 to all layers, in this order: the top k, and
     given ids, `asked` [P, C] (C may be 0).
 
-    `normalise`: whether the last normalisation of the model is applied to the states before the last. The last state runs as
+    `normalise`: whether the last normalisation of the model is applied to the states before the last. `translators`: maps that
+    these states get first. The last state runs as
     MaskObserver runs it, so that it gives the same predictions.
     """
 
@@ -55,10 +69,11 @@ class LensObserver:
     top_k: int
     asked: NDArray[np.int64]
     normalise: bool
+    translators: Translators | None = None
 
     @property
     def group(self) -> Hashable:
-        return self.layers, self.top_k, self.normalise
+        return self.layers, self.top_k, self.normalise, self.translators
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -67,7 +82,7 @@ class LensObserver:
         width = max(observer.asked.shape[1] for observer in observers)
         asked = np.concatenate([widen(observer.asked, width) for observer in observers])
         placed = to_device(torch.from_numpy(asked), encoder.device)
-        states = run_states(encoder, state, gates, read, first.layers, normalise=first.normalise)
+        states = run_states(encoder, state, gates, read, first.layers, normalise=first.normalise, translators=first.translators)
         found = list[tuple[torch.Tensor, ...]]()
         for part, last in read.logits(state):
             by_layer = []
@@ -94,6 +109,7 @@ def run_states(
     layers: Collection[int],
     *,
     normalise: bool = False,
+    translators: Translators | None = None,
 ) -> Mapping[int, torch.Tensor]:
     """Runs all layers. Returns the states of `layers` before the last at the positions to read: [n, hidden_size] each."""
     last = encoder.shape.layers
@@ -105,6 +121,8 @@ def run_states(
     for layer in sorted({*layers} - {last}):
         encoder.advance(state, layer, gates)
         between = state.hidden[read.rows, positions]
+        if translators is not None:
+            between = translators.apply(layer, between)
         states[layer] = decomposition.normalise_last(between) if normalise and decomposition is not None else between
     read.advance(state, gates)
     return states

@@ -1,0 +1,182 @@
+"""Checks, plans, runs and renders TrainLens."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_lens_pb2 as lens_pb2
+from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope.v1 import representation_tuned_lens_pb2 as tuned_pb2
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.tuned_lens import GivenText, LensPart, TunedLensPlan, TunedLensQuery
+from bertscope_service.api.answer import Backend, Call, Context
+from bertscope_service.api.checks import check_input, check_items, check_numbers
+from bertscope_service.api.limits import MAX_EPOCHS, MAX_PROBE_SPANS, MAX_PROBE_TEXTS, RequestLimits
+from bertscope_service.api.progress import progress_of
+from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.representation_lens import normalises
+from bertscope_service.api.representation_probes import parse_count, parse_memory_bytes
+from bertscope_service.api.requirements import require_cloze, require_gradients, require_states
+from bertscope_service.api.tensor_chunks import CHUNK_BYTES
+from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.loaded import LoadedModel
+from bertscope_service.probing.states import StateSpace
+from bertscope_service.probing.tuned_lens import LensFits
+from bertscope_service.probing.tuned_lens_run import (
+    TunedLensProgress,
+    TunedLensSettings,
+    TunedLensTrained,
+    TunedLensTraining,
+    lens_size,
+)
+
+Request = tuned_pb2.TrainLensRequest
+Response = tuned_pb2.TrainLensResponse
+MASK_RATE = 0.15
+RATE = 1e-3
+EPOCHS, PATIENCE = 20, 4
+Report = Callable[[TunedLensProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLens:
+    """A checked TrainLens request: its texts, how maps are trained, and the memory that it may take, bytes."""
+
+    plan: TunedLensPlan
+    settings: TunedLensSettings
+    memory_bytes: int
+
+
+async def train_lens(request: Request, backend: Backend, context: Context, space: StateSpace) -> AsyncGenerator[Response, None]:
+    """Answers TrainLens. Raises InvalidArgument, Unsupported, Overloaded, FailedPrecondition."""
+    with backend.registry.use(request.model) as model:
+
+        def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedLens:
+            return plan_tuned_lens(request, model, limits, space.memory_bytes)
+
+        planned, conditions = await Call.of(backend, model, context).read(request, plan, check_items)
+        # A model that runs in ONNX is read once more, with gradients.
+        call = Call.of(backend, await backend.registry.with_gradients(model), context)
+        lens, encoder = planned.plan, call.model.encoder
+        size = lens_size(lens, encoder)
+        with space.hold(4 * lens.pieces * (size.layers + 1) * size.hidden, size.bytes, planned.memory_bytes) as on_disk:
+            found: list[TunedLensTrained] = []
+
+            async def work(report: Report) -> None:
+                gates = await call.gates(conditions)
+                training = TunedLensTraining(encoder, lens, planned.settings, call.bulk(), gates, report)
+                found.append(await training.run(on_disk=on_disk, weights=request.weights))
+
+            # Closed explicitly: the work of a client that is gone must not go on until garbage collection.
+            async with aclosing(progress_of(work, lambda progress: progress.training)) as reports:
+                async for progress in reports:
+                    yield Response(progress=render_progress(progress))
+            (trained,) = found
+            yield Response(report=await asyncio.to_thread(render_report, planned, trained, call.model))
+            for index, layer in enumerate(lens.query.layers if trained.maps is not None else ()):
+                for chunk in render_map(layer, trained.maps[index]):  # type: ignore[index]
+                    yield Response(chunk=chunk)
+
+
+def plan_tuned_lens(request: Request, model: LoadedModel, limits: RequestLimits, memory_bytes: int) -> PlannedLens:
+    """Plans the training. `memory_bytes` is the server's setting. Raises InvalidArgument, and Unsupported for a model without a
+    masked-LM head or gradients, or that shows no hidden states."""
+    require_cloze(model)
+    require_states(model)
+    require_gradients(model)
+    last = model.encoder.shape.layers
+    query = TunedLensQuery(
+        *_parts(request, limits),
+        layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", last, model.name))),
+        last=last,
+        mask_rate=_share(request.mask_rate) if request.HasField("mask_rate") else MASK_RATE,
+        truncate=request.truncate,
+        seed=request.seed,
+        pieces=MAX_PROBE_SPANS,
+    )
+    settings = TunedLensSettings(
+        normalises(request.normalisation, model),
+        _rate(request.learning_rate) if request.HasField("learning_rate") else RATE,
+        parse_count(request.max_epochs, "max_epochs", MAX_EPOCHS, EPOCHS, "MAX_EPOCHS_OUT_OF_RANGE"),
+        parse_count(request.patience, "patience", MAX_EPOCHS, PATIENCE, "PATIENCE_OUT_OF_RANGE"),
+    )
+    allowed = parse_memory_bytes(request, memory_bytes)
+    return PlannedLens(TunedLensPlan(query, model.tokenizer), settings, allowed)
+
+
+def _parts(request: Request, limits: RequestLimits) -> list[list[GivenText]]:
+    """Returns the texts of both parts, checked."""
+    if not request.train:
+        raise InvalidArgument("train", "train is empty; give texts to train on", "NO_TEXT")
+    texts = len(request.train) + len(request.dev)
+    if texts > MAX_PROBE_TEXTS:
+        message = f"train and dev have {texts} texts together and one call takes {MAX_PROBE_TEXTS}; leave some out"
+        raise InvalidArgument("train", message, "TOO_MANY_TEXTS", limit=MAX_PROBE_TEXTS)
+
+    def read(given: Sequence[common_pb2.TextInput], name: str) -> list[GivenText]:
+        fields = [f"{name}[{index}]" for index in range(len(given))]
+        return [GivenText(field, check_input(text, field, limits)) for field, text in zip(fields, given, strict=True)]
+
+    return [read(request.train, "train"), read(request.dev, "dev")]
+
+
+def _share(rate: float) -> float:
+    if not 0 <= rate <= 1:
+        raise InvalidArgument("mask_rate", f"mask_rate is {rate}; use 0 to 1", "MASK_RATE_OUT_OF_RANGE")
+    return rate
+
+
+def _rate(rate: float) -> float:
+    if not 0 < rate <= 1:
+        message = f"learning_rate is {rate}; use more than 0, at most 1"
+        raise InvalidArgument("learning_rate", message, "LEARNING_RATE_OUT_OF_RANGE")
+    return rate
+
+
+def render_progress(progress: TunedLensProgress) -> tuned_pb2.TrainLensProgress:
+    stage = probes_pb2.ProbeProgress.STAGE_TRAINING if progress.training else probes_pb2.ProbeProgress.STAGE_STATES
+    return tuned_pb2.TrainLensProgress(
+        stage=stage, done=progress.done, total=progress.total, best_dev_divergence=progress.divergence
+    )
+
+
+def render_report(planned: PlannedLens, trained: TunedLensTrained, model: LoadedModel) -> tuned_pb2.TrainLensReport:
+    final = planned.settings.normalise
+    report = tuned_pb2.TrainLensReport(
+        train=_render_part(planned.plan.train),
+        dev=_render_part(planned.plan.dev),
+        normalisation=lens_pb2.LENS_NORMALISATION_FINAL if final else lens_pb2.LENS_NORMALISATION_NONE,
+        hidden_size=model.encoder.shape.hidden_size,
+        last_layer=model.encoder.shape.layers,
+        epochs=trained.epochs,
+        on_disk=trained.on_disk,
+        seconds=trained.seconds,
+        provenance=render_provenance(model),
+    )
+    for index, layer in enumerate(planned.plan.query.layers):
+        before, after = (_render_fit(fits, index) for fits in (trained.before, trained.after))
+        report.layers.add(layer=layer, before=before, after=after, steps=int(trained.steps[index]))
+    return report
+
+
+def _render_part(part: LensPart) -> tuned_pb2.LensPart:
+    return tuned_pb2.LensPart(texts=part.texts, pieces=part.pieces, masked_pieces=part.masked, truncated_tokens=part.truncated)
+
+
+def _render_fit(fits: LensFits, index: int) -> tuned_pb2.LensFit:
+    return tuned_pb2.LensFit(divergence=float(fits.divergence[index]), agreeing=int(fits.agreeing[index]))
+
+
+def render_map(layer: int, values: NDArray[np.float32]) -> Iterator[tuned_pb2.TranslatorChunk]:
+    """Renders a layer's map in parts."""
+    data = values.astype("<f4", copy=False).tobytes()
+    for index in range(math.ceil(len(data) / CHUNK_BYTES)):
+        begin = index * CHUNK_BYTES
+        yield tuned_pb2.TranslatorChunk(layer=layer, offset=begin, data=data[begin : begin + CHUNK_BYTES])

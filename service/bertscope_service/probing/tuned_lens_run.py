@@ -1,0 +1,160 @@
+"""Runs TrainLens: the states of all pieces once, then epochs of training, behind everybody's interactive rows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.observers.lens import logits_of
+from bertscope_service.analyses.tuned_lens import TunedLensPlan
+from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.decomposition import decomposition_of
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.errors import FailedPrecondition
+from bertscope_service.probing.states import SpanStates
+from bertscope_service.probing.tuned_lens import BATCH, Head, LensFits, LensSize, TranslatorTraining
+from bertscope_service.probing.work import NOT_FINITE, fill, run_steps
+
+
+@dataclass(frozen=True, slots=True)
+class TunedLensSettings:
+    """How maps are trained; see bertscope.v1.TrainLensRequest."""
+
+    normalise: bool
+    rate: float
+    max_epochs: int
+    patience: int
+
+
+@dataclass(frozen=True, slots=True)
+class TunedLensProgress:
+    """`done` of `total` texts were run, or epochs trained (`training`); the mean of the lowest divergences so far."""
+
+    training: bool
+    done: int
+    total: int
+    divergence: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TunedLensTrained:
+    """The result of TrainLens. steps: int64 [layers], those that made the kept maps. maps: float32 [layers, hidden + 1, hidden], None
+    unless asked for."""
+
+    before: LensFits
+    after: LensFits
+    steps: NDArray[np.int64]
+    maps: NDArray[np.float32] | None
+    epochs: int
+    on_disk: bool
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class TunedLensTraining:
+    """One TrainLens call: its plan, and how it is run. `report` is told the progress."""
+
+    encoder: Encoder
+    plan: TunedLensPlan
+    settings: TunedLensSettings
+    bulk: BulkRunner
+    gates: Gates | None
+    report: Callable[[TunedLensProgress], None]
+    _states: SpanStates = field(init=False)
+    _maps: TranslatorTraining = field(init=False)
+
+    async def run(self, *, on_disk: bool, weights: bool) -> TunedLensTrained:
+        """Computes states and trains maps. Raises FailedPrecondition if states or scores are not finite, or the disk is full."""
+        began, plan, device = time.monotonic(), self.plan, self.encoder.device
+        size = lens_size(plan, self.encoder)
+        shape = (plan.pieces, size.layers + 1, size.hidden)
+        self._states = await asyncio.to_thread(partial(SpanStates, shape, device, on_disk=on_disk))
+        self._states.scale = torch.ones_like(self._states.scale)  # The head reads states as they are.
+        rows = [row for part in (plan.train, plan.dev) for row in part.rows]
+
+        def report(done: int) -> None:
+            self.report(TunedLensProgress(training=False, done=done, total=len(rows)))
+
+        await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
+        await self._work([partial(self._prepare, size)])
+        await self._train()
+        maps, before = self._maps, self._maps.before
+        if before is None:
+            raise RuntimeError("maps were not judged")
+        found = await asyncio.to_thread(lambda: maps.best.cpu().numpy()) if weights else None
+        return TunedLensTrained(before, maps.after, maps.best_steps, found, maps.epoch, on_disk, time.monotonic() - began)
+
+    def _prepare(self, size: LensSize) -> None:
+        head, settings = head_of(self.encoder, self.settings.normalise), self.settings
+        self._maps = TranslatorTraining(size, head, self.encoder.device, settings.rate, settings.patience)
+
+    async def _train(self) -> None:
+        maps, train, most = self._maps, self.plan.train.pieces, self.settings.max_epochs
+        generator = np.random.default_rng([self.plan.query.seed, 2])
+        more = maps.judge(await self._fits())
+        while True:
+            best = float(maps.after.divergence.mean())
+            self.report(TunedLensProgress(training=True, done=maps.epoch, total=most, divergence=best))
+            if not more or maps.epoch >= most:
+                break
+            order = torch.from_numpy(generator.permutation(train))
+            await self._work(step for batch in order.split(BATCH) for step in self._steps(batch))
+            fits, judged = await self._fits(), list[bool]()
+            await self._work([lambda fits=fits, judged=judged: judged.append(maps.judge(fits))])  # type: ignore[misc]
+            more = judged[-1]
+
+    def _steps(self, batch: torch.Tensor) -> Iterator[Callable[[], None]]:
+        for part in self._maps.size.parts(batch):
+            yield partial(self._accumulate, part, len(batch))
+        yield self._maps.update
+
+    def _accumulate(self, part: torch.Tensor, pieces: int) -> None:
+        self._maps.accumulate(self._states.read(part), pieces)
+
+    async def _fits(self) -> LensFits:
+        """Returns how layers are read on the dev pieces. Raises FailedPrecondition if a divergence is not finite."""
+        maps, size, device = self._maps, self._maps.size, self.encoder.device
+        sums = torch.zeros(size.layers, dtype=torch.float64, device=device)
+        agreeing = torch.zeros(size.layers, dtype=torch.int64, device=device)
+
+        def step(part: torch.Tensor) -> None:
+            own, equal = maps.evaluate(self._states.read(part))
+            sums.add_(own)
+            agreeing.add_(equal)
+
+        pieces = torch.arange(self.plan.train.pieces, self.plan.pieces, dtype=torch.int64, device="cpu")
+        await self._work(partial(step, part) for part in size.parts(pieces))
+        divergence = (sums / self.plan.dev.pieces).clamp(min=0).cpu().numpy()
+        if maps.before is None and not np.isfinite(divergence).all():
+            raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
+        return LensFits(divergence, agreeing.cpu().numpy())
+
+    async def _work(self, steps: Iterable[Callable[[], None]]) -> None:
+        await run_steps(self.bulk, self.encoder, BATCH, steps)
+
+
+def head_of(encoder: Encoder, normalise: bool) -> Head:
+    """Returns the masked-LM head; states before the last get the model's last normalisation first if `normalise`."""
+    decomposition = decomposition_of(encoder)
+    if normalise and decomposition is None:
+        raise ValueError(f"{encoder.runtime} has no last normalisation")
+
+    def head(hidden: torch.Tensor, last: bool) -> torch.Tensor:
+        states = hidden.to(getattr(encoder, "dtype", torch.float32))
+        if normalise and not last and decomposition is not None:
+            states = decomposition.normalise_last(states)
+        return logits_of(encoder, states)
+
+    return head
+
+
+def lens_size(plan: TunedLensPlan, encoder: Encoder) -> LensSize:
+    """Returns the size of the training of a plan."""
+    return LensSize(len(plan.query.layers), encoder.shape.hidden_size, encoder.shape.vocabulary_size)

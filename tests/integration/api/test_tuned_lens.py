@@ -1,0 +1,226 @@
+"""TrainLens through gRPC, ReadLayers with its maps, and training beside a plain PyTorch loop."""
+
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope.v1 import representation_tuned_lens_pb2 as tuned
+from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
+from bertscope.v1.representation_probes_pb2 import ProbeProgress
+from bertscope_service.probing import tuned_lens_run
+from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTraining
+from numpy.typing import NDArray
+
+from tests.support.harness import Host, refused, wait_until
+
+WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
+MASKED = ["the [MASK] sat on the mat", "a dog of [MASK]"]
+Request = tuned.TrainLensRequest
+
+
+def texts(count: int, seed: int) -> list[TextInput]:
+    generator = np.random.default_rng(seed)
+    return [TextInput(text=" ".join(generator.choice(WORDS, size=8))) for _ in range(count)]
+
+
+TRAIN, DEV = texts(30, 1), texts(8, 2)
+
+
+def request(**fields: Any) -> Request:
+    return Request(**{"train": TRAIN, "dev": DEV, "max_epochs": 3} | fields)
+
+
+def train(host: Host, **fields: Any) -> tuple[tuned.TrainLensReport, dict[int, NDArray[np.float32]]]:
+    """The report, and the maps by layer."""
+    events = list(host.representation.TrainLens(request(**fields), timeout=60))
+    (report,) = (event.report for event in events if event.HasField("report"))
+    data: dict[int, bytes] = {}
+    for event in events:
+        if event.HasField("chunk"):
+            assert event.chunk.offset == len(data.get(event.chunk.layer, b""))
+            data[event.chunk.layer] = data.get(event.chunk.layer, b"") + event.chunk.data
+    size = report.hidden_size
+    return report, {layer: np.frombuffer(own, "<f4").reshape(size + 1, size) for layer, own in data.items()}
+
+
+def translators(maps: dict[int, NDArray[np.float32]]) -> list[lens.Translator]:
+    return [lens.Translator(layer=layer, affine=tensor(values)) for layer, values in maps.items()]
+
+
+def tensor(values: NDArray[Any]) -> Tensor:
+    return Tensor(dtype=DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4").tobytes())
+
+
+def read(host: Host, given: list[lens.Translator], **fields: Any) -> lens.ReadLayersResponse:
+    inputs = [lens.LensInput(text=text) for text in MASKED]
+    return host.representation.ReadLayers(
+        lens.ReadLayersRequest(**{"inputs": inputs, "candidates": ["the"], "translators": given} | fields), timeout=60
+    )
+
+
+def unchanging(size: int) -> NDArray[np.float32]:
+    return np.vstack([np.eye(size), np.zeros(size)]).astype(np.float32)
+
+
+def test_identity_maps_are_the_plain_lens(host: Host) -> None:
+    plain = read(host, [])
+    size = train(host, max_epochs=1)[0].hidden_size
+    same = read(host, translators({layer: unchanging(size) for layer in range(4)}))
+    assert same.results == plain.results
+
+
+@pytest.mark.parametrize("normalisation", [lens.LENS_NORMALISATION_NONE, lens.LENS_NORMALISATION_FINAL])
+def test_scores_are_what_read_layers_finds_with_the_maps(host: Host, normalisation: int) -> None:
+    """Before and after, on dev texts without masks, where the lens is better than none."""
+    asked: Any = {"normalisation": normalisation}
+    report, maps = train(host, weights=True, mask_rate=0, **asked)
+    assert report.normalisation == normalisation
+    assert (report.train.masked_pieces, report.dev.texts, report.dev.pieces > 8 * 8 - 1) == (0, 8, True)
+    assert list(maps) == [layer.layer for layer in report.layers] == [0, 1, 2, 3]
+    layers = [0, 1, 2, 3]
+    for when, given in (("before", []), ("after", translators(maps))):
+        found = [getattr(layer, when).divergence for layer in report.layers]
+        inputs = [lens.LensInput(text=one.text, spans=[{"start": 0, "end": len(one.text)}]) for one in DEV]
+        reply = read(host, given, inputs=inputs, candidates=[], layers=layers, **asked)
+        places = [place for text in reply.results for place in text.positions]
+        means = np.mean([[one.divergence for one in place.layers] for place in places], axis=0)
+        np.testing.assert_allclose(found, means, rtol=1e-4, atol=1e-6)
+        last = read(host, [], inputs=inputs, candidates=[], layers=[4])
+        right = [place.layers[0].top[0].entry.id for text in last.results for place in text.positions]
+        tops = [[one.top[0].entry.id for one in place.layers] for place in places]
+        agreeing = [sum(top[layer] == wanted for top, wanted in zip(tops, right, strict=True)) for layer in layers]
+        assert [getattr(layer, when).agreeing for layer in report.layers] == agreeing
+    for layer in report.layers:
+        assert layer.after.divergence < layer.before.divergence
+        assert layer.steps
+
+
+def test_training_equals_a_plain_loop() -> None:
+    """Of torch.optim.Adam, one layer after another, over a head with a norm, without parts."""
+    generator = torch.Generator().manual_seed(3)
+    layers, hidden, vocabulary, pieces = 3, 6, 11, 2 * BATCH
+    states = torch.randn((pieces, layers + 1, hidden), generator=generator)
+    matrix = torch.randn((hidden, vocabulary), generator=generator)
+
+    def head(given: torch.Tensor, last: bool) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(given, (hidden,)) @ matrix
+
+    ours = TranslatorTraining(LensSize(layers, hidden, vocabulary), head, torch.device("cpu"), 0.01, patience=4)
+    for _ in range(5):
+        for batch in states.split(BATCH):
+            for part in batch.split(24):
+                ours.accumulate(part, len(batch))
+            ours.update()
+    last = head(states[:, -1], True).softmax(-1)
+    for layer in range(layers):
+        linear = torch.nn.Linear(hidden, hidden)
+        with torch.no_grad():
+            linear.weight.copy_(torch.eye(hidden))
+            linear.bias.zero_()
+        adam = torch.optim.Adam(linear.parameters(), lr=0.01)
+        for _ in range(5):
+            for own, wanted in zip(states[:, layer].split(BATCH), last.split(BATCH), strict=True):
+                logs = head(linear(own), False).log_softmax(-1)
+                loss = torch.nn.functional.kl_div(logs, wanted, reduction="batchmean")
+                adam.zero_grad()
+                loss.backward()
+                adam.step()
+        np.testing.assert_allclose(ours.maps[layer, :-1].T, linear.weight.detach(), atol=1e-4)
+        np.testing.assert_allclose(ours.maps[layer, -1], linear.bias.detach(), atol=1e-4)
+
+
+def test_a_seed_draws_masks_and_a_file_changes_nothing(host: Host) -> None:
+    memory, maps = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, layers=[2, 0], memory_bytes=1)
+    needed = int(failures[0].info.metadata["needed"])
+    disk, kept = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2, memory_bytes=needed)
+    assert (memory.on_disk, disk.on_disk, memory.dev.texts, memory.train.texts) == (False, True, 3, 27)
+    assert disk.layers == memory.layers
+    for layer, values in maps.items():
+        np.testing.assert_array_equal(kept[layer], values)
+    assert 0 < memory.train.masked_pieces < memory.train.pieces / 2
+    assert train(host, seed=4, max_epochs=1)[0].train.masked_pieces != train(host, seed=5, max_epochs=1)[0].train.masked_pieces
+    dev = train(host, mask_rate=1, max_epochs=1)[0].dev
+    assert dev.masked_pieces == dev.pieces
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("train", "NO_TEXT", {"train": []}),
+        ("train[1].text", "EMPTY_TEXT", {"train": [TRAIN[0], TextInput(text=" ")]}),
+        ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
+        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [4]}),
+        ("mask_rate", "MASK_RATE_OUT_OF_RANGE", {"mask_rate": float("nan")}),
+        ("learning_rate", "LEARNING_RATE_OUT_OF_RANGE", {"learning_rate": 0}),
+        ("max_epochs", "MAX_EPOCHS_OUT_OF_RANGE", {"max_epochs": 1001}),
+        ("patience", "PATIENCE_OUT_OF_RANGE", {"patience": 1001}),
+        ("normalisation", "UNKNOWN_NORMALISATION", {"normalisation": 9}),
+        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
+    ],
+)
+def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+SIZE = 32
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "given", "fields"),
+    [
+        ("layers", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE)}, {"layers": [0, 1, 4]}),
+        ("translators", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE), 1: unchanging(SIZE)}, {"layers": [0, 4]}),
+        ("translators[0]", "LAYER_OUT_OF_RANGE", {4: unchanging(SIZE)}, {"layers": [4]}),
+        ("translators[0].affine.shape", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE + 1)}, {"layers": [0]}),
+        ("translators[0].affine", "TRANSLATOR_NOT_FINITE", {0: np.full((SIZE + 1, SIZE), np.inf)}, {"layers": [0]}),
+    ],
+)
+def test_bad_translators(host: Host, field: str, reason: str, given: Any, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        read(host, translators(given), **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
+    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+        read(host, translators({0: unchanging(SIZE)}), layers=[0], weights_digest=f"sha256:{0:064}")
+    assert failures[0].info.reason == "OTHER_WEIGHTS"
+
+
+def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    update = TranslatorTraining.update
+
+    def counted(self: TranslatorTraining) -> None:
+        steps.append(1)
+        update(self)
+
+    monkeypatch.setattr(TranslatorTraining, "update", counted)
+    ended: list[bool] = []
+    run = tuned_lens_run.TunedLensTraining.run
+
+    async def watched(self: Any, **how: Any) -> Any:
+        try:
+            return await run(self, **how)
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(tuned_lens_run.TunedLensTraining, "run", watched)
+    call = host.representation.TrainLens(request(max_epochs=1000, patience=1000), timeout=60)
+    for response in call:
+        if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
+            call.cancel()
+            break
+    wait_until(lambda: ended, "the training has ended")
+    done = len(steps)
+    report, _ = train(host, max_epochs=1)
+    own = -(-report.train.pieces // BATCH)
+    assert done < 500 * own
+    assert len(steps) - done <= own + 1  # the step that was under way
