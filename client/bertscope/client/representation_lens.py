@@ -14,7 +14,7 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope._validation import TextOrPair
 from bertscope.choices import LensNormalisation
 from bertscope.client.many_texts import ManyTexts
-from bertscope.errors import BertscopeError
+from bertscope.errors import InvalidArgument
 from bertscope.models import Model
 from bertscope.representations.attribution import (
     Answers,
@@ -69,7 +69,7 @@ class LensCalls(ManyTexts):
 
         `normalisation` "none" gives the head the states as they are, "final" after the model's last normalisation; unless set,
         "final" for a ModernBERT and "none" for all others. The last layer's predictions are those of `fill_mask` in any case.
-        `lens` reads the other states through the maps that `train_lens` made; `layers` are those that it has then, and the last,
+        `lens` reads the other states through the maps that `train_lens` made; `layers` are then those that it has and the last,
         and `normalisation` is the lens's. A model with other weights than it was trained on is FailedPrecondition.
 
         One answer for each text, in order. `timeout` holds for each call. A rejected text is an error that names its index
@@ -216,6 +216,6 @@ class _Rejected:
     def __init__(self, left: dict[int, representation_lens_pb2.LensInput], report: OnRejected) -> None:
         self._left, self._report = left, report
 
-    def __call__(self, index: int, error: BertscopeError) -> None:
+    def __call__(self, index: int, error: InvalidArgument) -> None:
         del self._left[index]
         self._report(index, error)

@@ -18,8 +18,8 @@ TEXTS = 64
 
 
 def requests_with(request: ReadLayersRequest, lens: TunedLens | None) -> list[ReadLayersRequest]:
-    """Returns the requests that read the layers of one, each with the maps of its own. Raises InvalidArgument for a layer without a
-    map."""
+    """Returns the requests that read the layers of one, each with the maps of its own. Raises InvalidArgument for a layer
+    without a map."""
     if lens is None:
         return [request]
     layers = list(request.layers) or [*lens.layers, lens.last_layer]

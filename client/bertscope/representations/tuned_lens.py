@@ -79,8 +79,8 @@ class TunedLens:
     __repr__ = short_repr
 
     maps: Mapping[int, npt.NDArray[np.float32]]
-    """By layer (0, the embeddings, to the layers of the model less 1), [hidden_size + 1, hidden_size]: the matrix, and the biases as
-    its last row."""
+    """By layer (0, the embeddings, to the layers of the model less 1), [hidden_size + 1, hidden_size]: the matrix, and the
+    biases as its last row."""
     last_layer: int
     """Number of the last state, which has no map."""
     normalisation: str

@@ -212,7 +212,7 @@ class RepresentationServiceServicer(object):
 
         Training minimises KL(last || this) over all pieces but special tokens, from maps that change nothing. The states of all pieces
         are computed once, and all layers train together, behind all interactive calls, on the model's device. What cancels the call, or
-        its deadline, ends the work within a step, a fraction of a second.
+        its deadline, ends the work with the batch of steps under way, within a fraction of a second.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
         has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """

@@ -32,8 +32,8 @@ class GivenText:
 
 @dataclass(frozen=True, slots=True)
 class TunedLensQuery:
-    """The texts of a TrainLens request. `layers`: those with a map, ascending; `last`: number of the last state; `pieces`: the most
-    of both parts."""
+    """The texts of a TrainLens request. `layers`: those with a map, ascending; `last`: number of the last state; `pieces`: the
+    most of both parts."""
 
     train: Sequence[GivenText]
     dev: Sequence[GivenText]
@@ -47,8 +47,8 @@ class TunedLensQuery:
 
 @dataclass(slots=True, eq=False)
 class LensPart:
-    """One part of the texts. rows: each text with pieces of its own, with what reads their states; pieces, masked: their number, and
-    that of masked ones; truncated: tokens that were cut away."""
+    """One part of the texts. rows: each text with pieces of its own, with what reads their states; pieces, masked: their
+    number, and that of masked ones; truncated: tokens that were cut away."""
 
     texts: int
     rows: list[tuple[TokenSequence, SpanStatesObserver]] = field(default_factory=list)

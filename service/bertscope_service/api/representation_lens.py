@@ -27,8 +27,6 @@ NORMALISES = {
     lens_pb2.LENS_NORMALISATION_NONE: False,
     lens_pb2.LENS_NORMALISATION_FINAL: True,
 }
-
-
 TRANSLATOR = Expected(
     "TRANSLATOR",
     "states of this model",
@@ -38,8 +36,8 @@ TRANSLATOR = Expected(
 
 
 def plan_lens(request: lens_pb2.ReadLayersRequest, model: LoadedModel, limits: RequestLimits) -> LensPlan:
-    """Plans the answer. Raises InvalidArgument, Unsupported for a model without a masked-LM head, or whose states can't be read, and
-    FailedPrecondition for a model with other weights than the translators were trained on."""
+    """Plans the answer. Raises InvalidArgument, Unsupported for a model without a masked-LM head, or whose states can't be
+    read, and FailedPrecondition for a model with other weights than the translators were trained on."""
     require_cloze(model)
     require_states(model)
     check_texts(request.inputs, "inputs", limits)

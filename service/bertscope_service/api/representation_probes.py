@@ -12,6 +12,7 @@ import numpy as np
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
+from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling
@@ -147,7 +148,7 @@ def parse_count(given: int, field: str, most: int, usual: int, reason: str, leas
     return given or usual
 
 
-def parse_memory_bytes(request: Request | TrainStructuralProbeRequest, most: int) -> int:
+def parse_memory_bytes(request: Request | TrainStructuralProbeRequest | TrainLensRequest, most: int) -> int:
     """Returns the memory that a call may take, bytes. `most` is the server's setting. Raises InvalidArgument."""
     if not request.HasField("memory_bytes"):
         return most

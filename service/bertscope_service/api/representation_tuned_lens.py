@@ -92,8 +92,10 @@ def plan_tuned_lens(request: Request, model: LoadedModel, limits: RequestLimits,
     require_states(model)
     require_gradients(model)
     last = model.encoder.shape.layers
+    train, dev = _parts(request, limits)
     query = TunedLensQuery(
-        *_parts(request, limits),
+        train,
+        dev,
         layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", last, model.name))),
         last=last,
         mask_rate=_share(request.mask_rate) if request.HasField("mask_rate") else MASK_RATE,

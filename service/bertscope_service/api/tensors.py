@@ -23,7 +23,7 @@ class Expected:
 
 
 def parse_tensor(tensor: common_pb2.Tensor, field: str, shape: tuple[int, ...], expected: Expected) -> NDArray[np.float32]:
-    """Returns the numbers of a tensor. Raises InvalidArgument for another type or shape, and for numbers that are not finite."""
+    """Returns the numbers of a tensor. Raises InvalidArgument for another type or shape, and for NaN and infinite numbers."""
     reason = f"{expected.reason}_MISMATCH"
     if tensor.dtype != common_pb2.DATA_TYPE_FLOAT32:
         raise InvalidArgument(f"{field}.dtype", f"{field}.dtype is {tensor.dtype}; send DATA_TYPE_FLOAT32", reason)

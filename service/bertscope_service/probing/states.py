@@ -36,20 +36,18 @@ class StateSpace:
         Raises InvalidArgument if they can never fit, and Overloaded if other calls have the room now.
         """
         if probes > most:
-            message = (
-                f"memory_bytes is {most} and these probes take {probes}; allow that much, or probe fewer layers or classes"
-            )
+            message = f"memory_bytes is {most} and training takes {probes}; allow that much, or ask for fewer layers or classes"
             raise InvalidArgument("memory_bytes", message, "MEMORY_TOO_SMALL", needed=probes)
         on_disk = probes + states > most
         if on_disk and states > self.disk_bytes:
             message = (
                 f"the states of these spans take {states} bytes, more than this server keeps in memory ({most}) "
-                f"or in a file ({self.disk_bytes}); send fewer texts or probe fewer layers"
+                f"or in a file ({self.disk_bytes}); send fewer texts or ask for fewer layers"
             )
             raise InvalidArgument("train", message, "STATES_TOO_LARGE", needed=states, limit=self.disk_bytes)
         memory, disk = probes + states * (not on_disk), states * on_disk
         if self._memory + memory > self.memory_bytes or self._disk + disk > self.disk_bytes:
-            message = "the probes of other calls take up the server's memory for states now; try again later"
+            message = "what other calls train takes up the server's memory for states now; try again later"
             raise Overloaded(message, "PROBE_MEMORY", RETRY_SECONDS)
         self._memory += memory
         self._disk += disk

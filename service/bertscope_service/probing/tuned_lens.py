@@ -1,9 +1,9 @@
 """Trains the maps of a tuned lens, those of all layers at once (Belrose et al. 2023, section 3).
 
 A layer's map is a matrix [hidden, hidden] and biases [hidden]: the head gets h M + b where the plain lens gives it h. Training
-minimises the mean over pieces of KL(last || this) in nats, from M = 1 and b = 0, by Adam (Kingma and Ba 2015). The learning rate of a
-map is halved after each epoch that does not lower its divergence on the dev pieces, and the map with the lowest is kept: the first,
-which changes nothing, if none is lower.
+minimises the mean over pieces of KL(last || this) in nats, from M = 1 and b = 0, by Adam (Kingma and Ba 2015). The learning
+rate of a map is halved after each epoch that does not lower its divergence on the dev pieces. The map with the lowest is kept:
+the first, which changes nothing, if none is lower.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
 BATCH = 64
 """Pieces in a step."""
-PART_PRODUCTS = 1_000_000_000
-"""The most multiplications of the product with the vocabulary in a part of a step, some tens of milliseconds on a CPU, unless one
-piece takes more."""
+PART_PRODUCTS = {"cpu": 1_000_000_000}
+"""The most multiplications of the product with the vocabulary in a part of a step, by type of device, unless one piece takes
+more: some tens of milliseconds on a CPU."""
+OTHER_PART_PRODUCTS = 8_000_000_000
+"""On a device of another type."""
 COPIES = 7
-"""Tensors as large as the maps: they, their gradient, the sum of gradients, Adam's averages, the best so far, and one in between."""
+"""Tensors as large as the maps: they, their gradient, the sum of gradients, Adam's averages, the best so far, and one more."""
 SCORE_COPIES = 6
 """Tensors as large as a part's scores over the vocabulary."""
 
@@ -33,16 +35,18 @@ Head = Callable[[torch.Tensor, bool], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class LensSize:
-    """The size of a training: layers with a map, length of a state, entries of the vocabulary."""
+    """The size of a training: layers with a map, length of a state, entries of the vocabulary; and the type of its device."""
 
     layers: int
     hidden: int
     vocabulary: int
+    device: str = "cpu"
 
     @property
     def part(self) -> int:
         """The pieces in a part of a step."""
-        return max(1, min(BATCH, PART_PRODUCTS // (self.layers * self.hidden * self.vocabulary)))
+        products = PART_PRODUCTS.get(self.device, OTHER_PART_PRODUCTS)
+        return max(1, min(BATCH, products // (self.layers * self.hidden * self.vocabulary)))
 
     @property
     def bytes(self) -> int:
@@ -137,7 +141,7 @@ class TranslatorTraining:
         return bool((self._waited < self.patience).any())
 
     def _logs(self, states: torch.Tensor, maps: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns logarithms of probabilities over the vocabulary: of the layers, [layers, pieces, vocabulary], and the last."""
+        """Returns logarithms of probabilities: of the layers, [layers, pieces, vocabulary], and of the last."""
         with torch.no_grad():
             last = self.head(states[:, -1], True).log_softmax(dim=-1)
         moved = torch.baddbmm(maps[:, -1:], states[:, :-1].transpose(0, 1), maps[:, :-1])
@@ -146,6 +150,6 @@ class TranslatorTraining:
 
 
 def divergences(logs: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-    """Returns KL(last || this), nats, [layers, pieces], from logarithms of probabilities [layers, pieces, vocabulary] and [pieces,
-    vocabulary]."""
+    """Returns KL(last || this), nats, [layers, pieces], from logarithms of probabilities, [layers, pieces, vocabulary] and
+    [pieces, vocabulary]."""
     return (last.exp() * (last - logs)).sum(dim=-1)

@@ -45,8 +45,8 @@ class TunedLensProgress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TunedLensTrained:
-    """The result of TrainLens. steps: int64 [layers], those that made the kept maps. maps: float32 [layers, hidden + 1, hidden], None
-    unless asked for."""
+    """The result of TrainLens. steps: int64 [layers], those that made the kept maps. maps: float32 [layers, hidden + 1,
+    hidden], None unless asked for."""
 
     before: LensFits
     after: LensFits
@@ -71,7 +71,7 @@ class TunedLensTraining:
     _maps: TranslatorTraining = field(init=False)
 
     async def run(self, *, on_disk: bool, weights: bool) -> TunedLensTrained:
-        """Computes states and trains maps. Raises FailedPrecondition if states or scores are not finite, or the disk is full."""
+        """Computes states and trains maps. Raises FailedPrecondition if states or scores are not finite, or for a full disk."""
         began, plan, device = time.monotonic(), self.plan, self.encoder.device
         size = lens_size(plan, self.encoder)
         shape = (plan.pieces, size.layers + 1, size.hidden)
@@ -157,4 +157,5 @@ def head_of(encoder: Encoder, normalise: bool) -> Head:
 
 def lens_size(plan: TunedLensPlan, encoder: Encoder) -> LensSize:
     """Returns the size of the training of a plan."""
-    return LensSize(len(plan.query.layers), encoder.shape.hidden_size, encoder.shape.vocabulary_size)
+    shape = encoder.shape
+    return LensSize(len(plan.query.layers), shape.hidden_size, shape.vocabulary_size, encoder.device.type)

@@ -11,7 +11,7 @@ from bertscope_service.analyses import lens
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery
 from bertscope_service.analyses.observers import reading
-from bertscope_service.analyses.observers.lens import LensScores
+from bertscope_service.analyses.observers.lens import LensScores, Translators
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import PRE_NORM, Part, decomposition_of
@@ -102,6 +102,25 @@ def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, exp
             assert (scores.divergences[:, -1] == 0).all()
             np.testing.assert_allclose(single.asked_logs, scores.asked_logs, atol=2e-4)
             np.testing.assert_allclose(single.divergences, scores.divergences, atol=2e-4)
+
+
+@on_three
+@pytest.mark.parametrize("normalise", [False, True])
+def test_maps_come_before_the_head_and_its_normalisation(subject: Subject, export_cache: Path, normalise: bool) -> None:
+    """Of transformers' own states, by both runtimes; the last state has no map."""
+    shape, generator = subject.encoder.shape, torch.Generator().manual_seed(5)
+    size = (shape.hidden_size + 1, shape.hidden_size)
+    maps = {layer: torch.randn(size, generator=generator) / shape.hidden_size**0.5 for layer in range(shape.layers)}
+    translators = Translators({layer: values.numpy() for layer, values in maps.items()})
+    plan = LensPlan(replace(query(subject, normalise=normalise), translators=translators), subject.tokenizer)
+    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
+        for text, scores in zip(plan.texts, read(encoder, plan), strict=True):
+            hidden = [state[0] for state in subject.reference.run([text.tokenized.sequence]).hidden]
+            moved = [state @ maps[layer][:-1] + maps[layer][-1] for layer, state in enumerate(hidden[:-1])]
+            logs = torch.stack(expected_logs(subject, [*moved, hidden[-1]], normalise=normalise))
+            logs = logs[:, list(text.positions)].transpose(0, 1)
+            np.testing.assert_allclose(scores.top_logs, logs.topk(5).values, atol=2e-3)
+            np.testing.assert_allclose(scores.entropies, -(logs.exp() * logs).sum(-1), atol=2e-3)
 
 
 def _ids(text: object) -> list[list[int]]:

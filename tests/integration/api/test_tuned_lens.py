@@ -1,5 +1,6 @@
 """TrainLens through gRPC, ReadLayers with its maps, and training beside a plain PyTorch loop."""
 
+import weakref
 from typing import Any
 
 import grpc
@@ -10,7 +11,6 @@ from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
-from bertscope_service.probing import tuned_lens_run
 from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTraining
 from numpy.typing import NDArray
 
@@ -195,32 +195,22 @@ def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
 
 
 def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
+    steps: list[weakref.ref[TranslatorTraining]] = []
     update = TranslatorTraining.update
 
     def counted(self: TranslatorTraining) -> None:
-        steps.append(1)
+        steps.append(weakref.ref(self))
         update(self)
 
     monkeypatch.setattr(TranslatorTraining, "update", counted)
-    ended: list[bool] = []
-    run = tuned_lens_run.TunedLensTraining.run
-
-    async def watched(self: Any, **how: Any) -> Any:
-        try:
-            return await run(self, **how)
-        finally:
-            ended.append(True)
-
-    monkeypatch.setattr(tuned_lens_run.TunedLensTraining, "run", watched)
     call = host.representation.TrainLens(request(max_epochs=1000, patience=1000), timeout=60)
     for response in call:
         if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
             call.cancel()
             break
-    wait_until(lambda: ended, "the training has ended")
+    wait_until(lambda: steps[0]() is None, "no training is kept")
     done = len(steps)
     report, _ = train(host, max_epochs=1)
     own = -(-report.train.pieces // BATCH)
     assert done < 500 * own
-    assert len(steps) - done <= own + 1  # the step that was under way
+    assert len(steps) == done + own

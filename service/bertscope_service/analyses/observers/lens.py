@@ -43,8 +43,8 @@ def joined(parts: Sequence[LensScores]) -> LensScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Translators:
-    """Maps of a tuned lens (Belrose et al. 2023), by layer: float32 [hidden_size + 1, hidden_size], a matrix with biases as its last
-    row."""
+    """Maps of a tuned lens (Belrose et al. 2023), by layer: float32 [hidden_size + 1, hidden_size], a matrix with biases as its
+    last row."""
 
     maps: Mapping[int, NDArray[np.float32]]
 
@@ -60,8 +60,7 @@ class LensObserver:
     given ids, `asked` [P, C] (C may be 0).
 
     `normalise`: whether the last normalisation of the model is applied to the states before the last. `translators`: maps that
-    these states get first. The last state runs as
-    MaskObserver runs it, so that it gives the same predictions.
+    these states get first. The last state runs as MaskObserver runs it, so that it gives the same predictions.
     """
 
     positions: tuple[int, ...]
