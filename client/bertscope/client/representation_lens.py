@@ -14,7 +14,6 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope._validation import TextOrPair
 from bertscope.choices import LensNormalisation
 from bertscope.client.many_texts import ManyTexts
-from bertscope.errors import InvalidArgument
 from bertscope.models import Model
 from bertscope.representations.attribution import (
     Answers,
@@ -33,7 +32,7 @@ from bertscope.representations.lens import (
     read_lens_texts,
     text_of_input,
 )
-from bertscope.representations.lens_calls import TEXTS, merged, requests_with
+from bertscope.representations.lens_calls import TEXTS, Rejected, merged, requests_with
 from bertscope.representations.tuned_lens import TunedLens
 from bertscope.v1 import representation_lens_pb2
 from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
@@ -160,7 +159,7 @@ class LensCalls(ManyTexts):
             left, begin = dict(enumerate(inputs, begin)), begin + len(inputs)
             found: dict[int, list[LensText]] = {number: [] for number in left}
             for request in requests:
-                reject = None if on_rejected is None else _Rejected(left, on_rejected)
+                reject = None if on_rejected is None else Rejected(left, on_rejected)
                 numbers = list(left)
                 some = Asked(iter([left[number] for number in numbers]), len(numbers), numbers)
                 with closing(self._read(some, request, reject, timeout)) as answers:
@@ -208,14 +207,3 @@ class LensCalls(ManyTexts):
         )
         with closing(stream) as found:
             return LogitAttributions([one for one in found])
-
-
-class _Rejected:
-    """Takes rejected texts out of those that are left, and reports them."""
-
-    def __init__(self, left: dict[int, representation_lens_pb2.LensInput], report: OnRejected) -> None:
-        self._left, self._report = left, report
-
-    def __call__(self, index: int, error: InvalidArgument) -> None:
-        del self._left[index]
-        self._report(index, error)

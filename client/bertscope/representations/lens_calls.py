@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from bertscope.errors import invalid_argument
+from bertscope._rpc.splitting import OnRejected
+from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.representations.lens import NORMALISATIONS, LensText
 from bertscope.representations.tuned_lens import TunedLens
 from bertscope.v1 import common_pb2
-from bertscope.v1.representation_lens_pb2 import ReadLayersRequest, Translator
+from bertscope.v1.representation_lens_pb2 import LensInput, ReadLayersRequest, Translator
 
 MAPS_BYTES = 8 * 1024 * 1024
 """The maps that a call takes, unless one layer's are more: half of what a server takes in a message."""
@@ -50,6 +51,17 @@ def _translator(layer: int, lens: TunedLens) -> Translator:
         dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4", copy=False).tobytes()
     )
     return Translator(layer=layer, affine=affine)
+
+
+class Rejected:
+    """Takes rejected texts out of those that are left, by their indices, and reports them."""
+
+    def __init__(self, left: dict[int, LensInput], report: OnRejected) -> None:
+        self._left, self._report = left, report
+
+    def __call__(self, index: int, error: InvalidArgument) -> None:
+        del self._left[index]
+        self._report(index, error)
 
 
 def merged(parts: Sequence[LensText]) -> LensText:

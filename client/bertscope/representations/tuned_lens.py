@@ -25,7 +25,12 @@ from bertscope.models import Model, model_name
 from bertscope.representations.lens import NORMALISATIONS, PREFIX
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
-from bertscope.v1.representation_tuned_lens_pb2 import TrainLensReport, TrainLensRequest, TrainLensResponse
+from bertscope.v1.representation_tuned_lens_pb2 import (
+    TrainLensReport,
+    TrainLensRequest,
+    TrainLensResponse,
+    TranslatorChunk,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,16 +234,26 @@ class TunedLensAssembler:
             self._report = message.report
             if not self._report.layers or not self._report.dev.pieces:
                 raise InvalidReply("the server sent a report of a lens without scores")
+            self._data = {layer.layer: bytearray() for layer in self._report.layers}
         elif event == "chunk":
-            own = self._data.setdefault(message.chunk.layer, bytearray())
-            if message.chunk.offset != len(own):
-                raise InvalidReply(f"the server sent a part of a map at {message.chunk.offset} and not at {len(own)}")
-            own += message.chunk.data
-        if self._report is None:
-            return None
-        size = 4 * self._report.hidden_size * (self._report.hidden_size + 1)
-        whole = all(len(self._data.get(layer.layer, b"")) == size for layer in self._report.layers)
-        return _lens(self._report, self._data) if whole else None
+            self._take(message.chunk)
+        size = 0 if self._report is None else _map_bytes(self._report)
+        whole = all(len(own) == size for own in self._data.values())
+        return _lens(self._report, self._data) if whole and self._report is not None else None
+
+    def _take(self, chunk: TranslatorChunk) -> None:
+        own = self._data.get(chunk.layer)
+        if own is None or self._report is None:
+            raise InvalidReply(f"the server sent a part of the map of layer {chunk.layer}, which it did not report")
+        if chunk.offset != len(own):
+            raise InvalidReply(f"the server sent a part of a map at {chunk.offset} and not at {len(own)}")
+        if len(own) + len(chunk.data) > _map_bytes(self._report):
+            raise InvalidReply(f"the server sent a map of layer {chunk.layer} that is too large")
+        own += chunk.data
+
+
+def _map_bytes(report: TrainLensReport) -> int:
+    return 4 * report.hidden_size * (report.hidden_size + 1)
 
 
 def _lens(report: TrainLensReport, data: Mapping[int, bytearray]) -> TunedLens:

@@ -1,12 +1,15 @@
 """TrainLens through gRPC, ReadLayers with its maps, and training beside a plain PyTorch loop."""
 
 import weakref
+from pathlib import Path
 from typing import Any
 
+import bertscope
 import grpc
 import numpy as np
 import pytest
 import torch
+from bertscope.representations import lens_calls
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
@@ -214,3 +217,37 @@ def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: 
     own = -(-report.train.pieces // BATCH)
     assert done < 500 * own
     assert len(steps) == done + own
+
+
+def test_the_client_keeps_a_lens_and_reads_through_it(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a file, and with maps that take several calls; a rejected text is named by its place, and left out if asked."""
+    heard: list[bertscope.TrainLensProgress] = []
+    train_texts, dev = ([text.text for text in part] for part in (TRAIN, DEV))
+    with bertscope.Client(host.target) as client:
+        trained = client.train_lens(train_texts, dev=dev, max_epochs=2, on_progress=heard.append)
+        trained.save(tmp_path / "lens")
+        kept = bertscope.load_lens(tmp_path / "lens")
+        assert (heard[0].stage, heard[-1].stage, heard[-1].done, heard[-1].total) == ("states", "training", 2, 2)
+        assert (kept.fits, kept.layers, kept.last_layer) == (trained.fits, (0, 1, 2, 3), 4)
+        assert all(fit.divergence < fit.divergence_before for fit in kept.fits)
+        found = client.read_layers(MASKED, lens=kept, candidates=["the"])
+        assert list(found[0].layers) == [0, 1, 2, 3, 4]
+        expected = read(host, translators(dict(trained.maps)), layers=[0, 1, 2, 3, 4])
+        places = expected.results[0].positions[0].layers
+        assert found[0].positions[0].divergences().tolist() == [one.divergence for one in places]
+        assert client.read_layers(MASKED, lens=kept, layers=[1, 4])[1].layers == (1, 4)
+        with pytest.raises(bertscope.InvalidArgument, match="maps of"):
+            client.read_layers(MASKED, lens=bertscope.load_lens(tmp_path / "lens"), layers=[9])
+
+        monkeypatch.setattr(lens_calls, "MAPS_BYTES", 1)
+        several = client.read_layers(MASKED, lens=kept, candidates=["the"])
+        assert [text.layers for text in several] == [text.layers for text in found]
+        for one, other in zip(several, found, strict=True):
+            assert [reading.layer for reading in one.positions[0].layers] == list(found[0].layers)
+            np.testing.assert_allclose(one.positions[0].divergences(), other.positions[0].divergences(), atol=1e-5)
+        rejected: list[int] = []
+        given = ["no mask", *MASKED, " "]
+        some = client.read_layers(given, lens=kept, on_rejected=lambda index, error: rejected.append(index))
+        assert ([text.text for text in some], sorted(rejected)) == (MASKED, [0, 3])
+        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[2\]"):
+            client.read_layers([*MASKED, "no mask"], lens=kept)
