@@ -1,5 +1,6 @@
 """TrainLens through gRPC, ReadLayers with its maps, and training beside a plain PyTorch loop."""
 
+import json
 import weakref
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import grpc
 import numpy as np
 import pytest
 import torch
+from bertscope.cli.app import run
 from bertscope.representations import lens_calls
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
@@ -251,3 +253,31 @@ def test_the_client_keeps_a_lens_and_reads_through_it(host: Host, tmp_path: Path
         assert ([text.text for text in some], sorted(rejected)) == (MASKED, [0, 3])
         with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[2\]"):
             client.read_layers([*MASKED, "no mask"], lens=kept)
+
+
+def test_the_command_trains_keeps_and_reads(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
+    monkeypatch.chdir(tmp_path)
+    for name, part in (("train", TRAIN), ("dev", DEV)):
+        Path(f"{name}.txt").write_text("\n".join(text.text for text in part), encoding="utf-8")
+    asked = ["lens", "--train", "train.txt", "--dev", "dev.txt", "--epochs", "2", "--seed", "1", "--mask-rate", "0.3"]
+    assert run([*asked, "--keep", "lens.npz", "--output", "fits.csv"]) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("KL without", "agrees without", "wrote lens.npz", "wrote fits.csv"))
+    kept = bertscope.load_lens("lens.npz")
+    rows = Path("fits.csv").read_text(encoding="utf-8").splitlines()
+    assert (len(rows), rows[0].split(",")[:2]) == (1 + len(kept.fits), ["layer", "divergence_before"])
+    assert run([*asked, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["layers"]
+    assert [one["divergence"] for one in again] == pytest.approx([fit.divergence for fit in kept.fits])
+    assert run(["lens", MASKED[0], "--lens", "lens.npz", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["results"]
+    (wanted,) = read(host, translators(dict(kept.maps)), layers=[0, 1, 2, 3, 4]).results[:1]
+    layers = found["positions"][0]["layers"]
+    assert [one["divergence"] for one in layers] == pytest.approx(
+        [one.divergence for one in wanted.positions[0].layers], abs=1e-5
+    )
+    assert run([*asked, "--keep", "missing/lens.npz"]) != 0
+    assert "cannot write missing/lens.npz" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from bertscope.choices import LensNormalisation
 from bertscope.cli import options
+from bertscope.cli.commands.lens_training import TunedLensOptions, train_lens
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
@@ -28,7 +29,10 @@ from bertscope.representations.lens import lens_columns
 def lens(
     server: ServerOptions,
     base: InterventionOptions,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help='The text, with "[MASK]" unless --all-pieces is set.')],
+    tuned: TunedLensOptions,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help='The text, with "[MASK]" unless --all-pieces is set.')
+    ] = None,
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
     layer: Annotated[
         list[str] | None,
@@ -72,14 +76,40 @@ def lens(
     dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
     truncate: options.Truncate = False,
     model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", min=0.001, metavar="SECONDS", help="How long an answer may take; with --train no limit unless set."
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """Show what a model would predict at every layer, or with --attribute which of its parts favour an answer."""
+    """Show what a model would predict at every layer, or with --attribute which of its parts favour an answer; with --train,
+    train a tuned lens."""
     if dark and plot is None:
         raise UsageError("--dark goes with --plot")
     output_files.require_plot(plot)
     require_table(output)
+    chosen: LensNormalisation | None = normalisation
+    reading = {"--top-k": top_k, "--candidates": candidates, "--all-pieces": all_pieces}
+    if tuned.train is not None:
+        others = {
+            "TEXT": text,
+            "--pair": pair,
+            "--lens": tuned.lens,
+            "--attribute": attribute,
+            "--mask": mask,
+            "--ablate": ablate,
+        }
+        _refuse({**others, **reading, "--plot": plot}, "does not go with --train")
+        numbers = None if layer is None else specifications.numbers("--layer", layer)
+        given = {"model": model, "truncate": truncate, "timeout": timeout}
+        train_lens(server, tuned, base, numbers, chosen, output, given, json=json)
+        return
+    tuned.require_train()
+    if text is None:
+        raise UsageError("give TEXT, or --train FILE")
+    timeout = options.TIMEOUT if timeout is None else timeout
     asked: dict[str, Any] = {
         "model": model,
         "interventions": base.interventions(),
@@ -87,15 +117,15 @@ def lens(
         "truncate": truncate,
         "timeout": timeout,
     }
-    given = text if pair is None else (text, pair)
+    one = text if pair is None else (text, pair)
     if attribute is not None:
-        lens_alone = {"--layer": layer, "--top-k": top_k, "--candidates": candidates, "--all-pieces": all_pieces}
-        _refuse({**lens_alone, "--normalisation": normalisation}, "does not go with --attribute")
+        lens_alone = {"--layer": layer, "--normalisation": normalisation, "--lens": tuned.lens}
+        _refuse({**reading, **lens_alone}, "does not go with --attribute")
         words = specifications.words("--attribute", attribute)
         if len(words) != 2:
             raise UsageError(f"--attribute {attribute!r}: name two answers, A,B")
         with server.connect(timeout) as client, waiting("attributing"):
-            (added,) = client.attribute_logits(given, (words[0], words[1]), mask=mask, ablate=ablate, **asked)
+            (added,) = client.attribute_logits(one, (words[0], words[1]), mask=mask, ablate=ablate, **asked)
         columns = attribution_columns([added])
         written = write_files(columns, output, plot, lambda path: save_attribution(added, path, dark=dark))
         if json:
@@ -106,15 +136,16 @@ def lens(
         _print_written(screen, written)
         return
     _refuse({"--mask": mask, "--ablate": ablate}, "goes with --attribute")
-    chosen: LensNormalisation | None = normalisation
+    through = tuned.loaded()
     with server.connect(timeout) as client:
         found = client.read_layers(
-            given,
+            one,
             layers=specifications.numbers("--layer", layer),
             top_k=top_k,
             candidates=None if candidates is None else specifications.words("--candidates", candidates),
             all_pieces=all_pieces,
             normalisation=chosen,
+            lens=through,
             **asked,
         )
     written = write_files(lens_columns(found), output, plot, lambda path: save_lens(found[0], path, dark=dark))
