@@ -279,5 +279,7 @@ def test_the_command_trains_keeps_and_reads(
     assert [one["divergence"] for one in layers] == pytest.approx(
         [one.divergence for one in wanted.positions[0].layers], abs=1e-5
     )
-    assert run([*asked, "--keep", "missing/lens.npz"]) != 0
-    assert "cannot write missing/lens.npz" in capsys.readouterr().err
+    assert run([*asked, "--keep", "missing/lens.npz"]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+    assert run(["lens", MASKED[0], "--lens", "fits.csv"]) != 0
+    assert "fits.csv: is not a file of a tuned lens" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from bertscope.cli.options.describing import TextFileOptions
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source
+from bertscope.cli.views.files import require_output
 from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import studying
 from bertscope.cli.views.table_files import require_table, write_table
@@ -83,6 +84,7 @@ def train_lens(
 ) -> None:
     """Trains a lens, prints how well it reads each layer, and writes the requested files. `given`: arguments of the call."""
     require_table(output)
+    require_output(asked.keep, (".npz",), "--keep")
     train, dev = _texts(asked.train), _texts(asked.dev)
     with server.connect(given["timeout"]) as client, studying() as show:
 
