@@ -28,7 +28,8 @@ NORMALISES = {
     lens_pb2.LENS_NORMALISATION_FINAL: True,
 }
 TRANSLATOR = Expected(
-    "TRANSLATOR",
+    "TRANSLATOR_MISMATCH",
+    "TRANSLATOR_NOT_FINITE",
     "states of this model",
     "use the model that the lens was trained on",
     "train the lens again, and keep it in float32",

@@ -27,7 +27,8 @@ Request = application_pb2.ApplyProbeRequest
 Response = application_pb2.ApplyProbeResponse
 PROBE = {
     pairs: Expected(
-        "PROBE",
+        "PROBE_MISMATCH",
+        "PROBE_NOT_FINITE",
         f"{'pairs of' if pairs else 'single'} spans of this model and these labels",
         "use the model, labels and kind of spans that the probe was trained on",
         "train the probe again, and keep it in float32",
