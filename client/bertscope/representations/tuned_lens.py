@@ -71,7 +71,7 @@ class LayerFit:
     agreement_before: float
     """The share of pieces whose likeliest entry is that of the last layer, by the plain lens."""
     agreement: float
-    """That share with the map."""
+    """The same share with the map."""
     steps: int
     """The steps of training that made the map; 0 if none did better than no map, which is kept then."""
 

@@ -35,7 +35,7 @@ PROBE = {
     )
     for pairs in (False, True)
 }
-"""What errors say about a tensor of probes of pairs or not."""
+"""The words of errors about a tensor of probes of pairs or not."""
 USES = {TRUNCATED: Response.USE_TRUNCATED, EMPTY: Response.USE_EMPTY}
 
 

@@ -13,7 +13,7 @@ from bertscope_service.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What errors say about a tensor: their reasons for one that does not fit and for numbers that are not finite, what its
+    """The words of errors about a tensor: their reasons for one that does not fit and for numbers that are not finite, what its
     shape is for, which tensor to send, and what to do about such numbers."""
 
     mismatch: str

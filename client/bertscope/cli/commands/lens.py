@@ -16,7 +16,7 @@ from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.attribution import attribution_document, print_attribution
 from bertscope.cli.views.lens import document, print_lens
-from bertscope.cli.views.output import UsageError, console, print_json
+from bertscope.cli.views.output import UsageError, console, print_json, printable
 from bertscope.cli.views.progress import waiting
 from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.attribution import save_attribution
@@ -154,6 +154,10 @@ def lens(
         return
     screen = console()
     print_lens(screen, found[0])
+    if tuned.lens is not None:
+        screen.print(
+            printable(f"states before the last went through the maps of {tuned.lens} first"), style="dim", soft_wrap=True
+        )
     _print_written(screen, written)
 
 
