@@ -51,6 +51,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
     "compare": ("#compare?changes=x1-8", compared),
     "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
+    "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
     "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),
     "no such view": ("#nothing", lambda tab: expect(tab.locator("main")).to_contain_text("no view")),
 }

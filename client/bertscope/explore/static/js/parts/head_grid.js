@@ -22,7 +22,7 @@ const LABEL = 26;
  * @property {import("./changes.js").Changes} changes
  * @property {string} at "layer.head" of the head whose attention is shown.
  * @property {"light" | "dark"} theme
- * @property {(value: number) => string} [said] Says a number of `moved` in words.
+ * @property {(value: number) => string} [said] Says a number of `moved` or `worth` in words.
  */
 
 /**
@@ -132,7 +132,7 @@ export function create(painted, letter) {
 /** The largest number that the grid shows. @param {GridData} data */
 export function largestOf(data) {
   const numbers = data.show === "moved" ? (data.moved ?? []).flat() : [...data.worth.values()].map(effect => effect.difference);
-  return Math.max(1e-9, ...numbers);
+  return Math.max(1e-9, ...numbers.map(Math.abs));
 }
 
 /** @param {any} cell @param {GridData} data @param {number} largest */
@@ -153,7 +153,7 @@ function draw(cell, data, largest) {
   if (place === data.at) cell.setAttribute("aria-current", "true");
   else cell.removeAttribute("aria-current");
   const said = [`layer ${layer} head ${head}`, change && (change.kind === "s" ? `scaled by ${change.factor}` : kindOf(change.kind).done),
-    data.moved && (data.said ?? (value => `moved ${percent(value)}`))(data.moved[layer][head]), effect && `moves predictions by ${effect.difference.toFixed(3)} nats`].filter(Boolean).join(", ");
+    data.moved && (data.said ?? (value => `moved ${percent(value)}`))(data.moved[layer][head]), effect && (data.said ?? (value => `moves predictions by ${value.toFixed(3)} nats`))(effect.difference)].filter(Boolean).join(", ");
   cell.setAttribute("aria-label", said);
   cell.title = said;
 }

@@ -110,8 +110,8 @@ export function mount(container, context) {
   return {update: draw, unmount: () => asker.stop()};
 }
 
-/** @param {any} found */
-function resultOf(found) {
+/** A report's notes, tables and drawings. @param {any} found A `BenchmarkReport`. */
+export function resultOf(found) {
   const {machine} = found;
   return [
     h("p", {class: "soft"}, `${machine.cpu}, ${machine.cores} cores, ${machine.threads} threads${machine.gpus.length ? `, ${machine.gpus.join(", ")}` : ""}. Intervals cover the noise of the measurement only.`),

@@ -8,5 +8,6 @@ export const VIEWS = {
   explore: {title: "Explore", load: () => import("./explore.js")},
   compare: {title: "Compare", load: () => import("./compare.js")},
   benchmark: {title: "Benchmark", load: () => import("./benchmark.js")},
+  results: {title: "Results", load: () => import("./results.js")},
   models: {title: "Models", load: () => import("./models.js")},
 };

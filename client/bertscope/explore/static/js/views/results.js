@@ -1,0 +1,98 @@
+// The Results view: a file that the command wrote. Benchmarks and effects of heads are drawn; every other file is a table.
+
+import {choice, h, replace} from "../dom.js";
+import {create as createGrid, largestOf} from "../parts/head_grid.js";
+import {create as createPictures} from "../parts/pictures.js";
+import {create as createStatus} from "../parts/status_line.js";
+import {resultOf} from "./benchmark.js";
+
+const MAX_BYTES = 750_000;
+const BETTER = new Set(["accuracy", "reciprocal_rank"]);
+const ENDS = ".json,.jsonl,.csv,.tsv,.parquet";
+
+/** The file that is shown, which outlives a look at another view. @type {{name: string, events: any} | null} */
+let opened = null;
+
+/** @param {Element} container @param {any} context */
+export function mount(container, context) {
+  const {state, api} = context;
+  const asker = api.latest();
+  const status = createStatus();
+  const file = h("input", {type: "file", accept: ENDS, "aria-label": "A file that bertscope wrote", onchange: () => { if (file.files[0]) read(file.files[0]); }});
+  const results = h("section", {class: "panel results-panel", "aria-label": "Result", hidden: true});
+  const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
+  const pictures = createPictures(() => ({
+    drawings: [...(opened?.events.effects ? [{label: "Heads", svg: grid.toSvg}] : []),
+      ...[...results.querySelectorAll("svg.ratio-drawing")].map((drawing, index) => ({label: `Drawing ${index + 1}`, svg: () => drawing}))],
+    view: results, labels: {name: `bertscope-${opened?.name ?? "result"}`, caption: opened?.name ?? ""},
+  }), status.error);
+  const panel = h("section", {class: "panel", "aria-label": "File"}, h("header", null, h("h2", null, "Open a result")),
+    h("div", {class: "file-line"}, file, h("span", {class: "soft"}, "what a command wrote: .json, .jsonl, .csv, .tsv or .parquet, at most 750 kB")), status.element);
+  replace(container, panel, results, h("footer", {class: "page-footer"}, h("span", {class: "status-line"}), pictures.element));
+
+  /** @param {File} chosen */
+  async function read(chosen) {
+    if (chosen.size > MAX_BYTES) {
+      status.note(`${chosen.name} has ${Math.round(chosen.size / 1000)} kB; the page reads files of at most ${MAX_BYTES / 1000} kB.`);
+      return;
+    }
+    status.waiting(`reading ${chosen.name}`);
+    try {
+      const events = {};
+      await asker.ask("results", {name: chosen.name, data: base64(new Uint8Array(await chosen.arrayBuffer()))}, {retry: false, onEvent: (/** @type {any} */ event) => Object.assign(events, event)});
+      opened = {name: chosen.name, events};
+      status.clear();
+      context.announce(`${chosen.name} is open`);
+      draw();
+    } catch (error) {
+      status.error(error);
+    }
+  }
+
+  function draw() {
+    results.hidden = !opened;
+    if (!opened) return;
+    const {report, effects, table} = opened.events;
+    replace(results, h("header", null, h("h2", null, opened.name)), report && resultOf(report), effects && effectsOf(effects), table && tableOf(table));
+  }
+
+  /** @param {Record<string, any[]>} effects */
+  function effectsOf(effects) {
+    const metrics = Object.keys(effects);
+    const metric = metrics.includes(state.get().metric) ? state.get().metric : metrics[metrics.length - 1];
+    const sign = BETTER.has(metric) ? -1 : 1; // A positive number is harm: the head was of use.
+    const worth = new Map(effects[metric].map(each => [`${each.layer}.${each.head}`, {difference: sign * each.difference,
+      low: each.low === null ? null : Math.min(sign * each.low, sign * each.high), high: each.high === null ? null : Math.max(sign * each.low, sign * each.high)}]));
+    const data = {layers: 1 + Math.max(...effects[metric].map(each => each.layer)), heads: 1 + Math.max(...effects[metric].map(each => each.head)), show: /** @type {"worth"} */ ("worth"),
+      pictures: null, moved: null, worth, changes: new Map(), at: state.get().at ?? "", theme: context.theme(), said: (/** @type {number} */ value) => `${metric} ${sign * value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`};
+    grid.update(data);
+    const picker = choice("Metric", metrics.map(each => [each, each.replaceAll("_", " ")]), metric, value => state.set({metric: value}));
+    return [picker.element, h("p", {class: "soft"}, `Change of ${metric.replaceAll("_", " ")} when a head is changed, at most ${largestOf(data).toFixed(3)}. Orange: worse without it; blue: better; faint: its interval holds zero.`),
+      h("div", {class: "grid-scroll"}, grid.element)];
+  }
+
+  draw();
+  return {update: draw, unmount: () => asker.stop()};
+}
+
+/** @param {{columns: string[], rows: any[][], total: number}} table */
+function tableOf({columns, rows, total}) {
+  const numbers = columns.map((_, index) => rows.every(row => row[index] === null || typeof row[index] === "number"));
+  return [h("p", {class: "soft"}, rows.length < total ? `The first ${rows.length} of ${total} rows` : `${total} rows`),
+    h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Rows"}, h("table", null,
+      h("thead", null, h("tr", null, columns.map((name, index) => h("th", {scope: "col", class: numbers[index] && "number"}, name.replaceAll("_", " "))))),
+      h("tbody", null, rows.map(row => h("tr", null, row.map((value, index) => h("td", {class: numbers[index] && "number"}, shown(value))))))))];
+}
+
+/** @param {any} value */
+function shown(value) {
+  if (value === null || value === undefined) return "";
+  return typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : String(value);
+}
+
+/** @param {Uint8Array} bytes */
+function base64(bytes) {
+  let text = "";
+  for (let start = 0; start < bytes.length; start += 32_768) text += String.fromCharCode(...bytes.subarray(start, start + 32_768));
+  return btoa(text);
+}
