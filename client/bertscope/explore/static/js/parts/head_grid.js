@@ -39,6 +39,8 @@ export function create(painted, letter) {
   /** @type {GridData} */
   let data;
   let stroke = "";
+  /** The maps that the canvases show, and their theme: an answer comes in parts, and most of them change no map. @type {any[]} */
+  let onCanvas = [];
 
   /** @param {number} row @param {number} column @returns {string[]} */
   function placesOf(row, column) {
@@ -122,7 +124,10 @@ export function create(painted, letter) {
       data = next;
       if (`${data.layers} ${data.heads}` !== size) build();
       const largest = largestOf(data);
-      for (const row of cells.slice(1)) for (const each of row.slice(1)) draw(each, data, largest);
+      const maps = data.show === "maps" && data.pictures ? [data.pictures, data.theme, size] : [];
+      const repaint = maps.some((each, index) => each !== onCanvas[index]);
+      onCanvas = maps;
+      for (const row of cells.slice(1)) for (const each of row.slice(1)) draw(each, data, largest, repaint);
     },
     /** The grid as one drawing, with numbers of layers and heads. */
     toSvg: () => drawing(cells, data),
@@ -135,8 +140,8 @@ export function largestOf(data) {
   return Math.max(1e-9, ...numbers.map(Math.abs));
 }
 
-/** @param {any} cell @param {GridData} data @param {number} largest */
-function draw(cell, data, largest) {
+/** @param {any} cell @param {GridData} data @param {number} largest @param {boolean} repaint */
+function draw(cell, data, largest, repaint) {
   const [layer, head] = [Number(cell.dataset.row) - 1, Number(cell.dataset.column) - 1];
   const place = `${layer}.${head}`;
   const change = data.changes.get(place);
@@ -144,7 +149,7 @@ function draw(cell, data, largest) {
   const number = data.show === "moved" ? data.moved?.[layer]?.[head] : data.worth.get(place)?.difference;
   const effect = data.show === "worth" ? data.worth.get(place) : undefined;
   canvas.hidden = data.show !== "maps" || !data.pictures;
-  if (!canvas.hidden && data.pictures) paint(canvas, data.pictures, layer * data.heads + head, data.theme);
+  if (repaint && !canvas.hidden && data.pictures) paint(canvas, data.pictures, layer * data.heads + head, data.theme);
   cell.style.backgroundColor = data.show === "maps" || number === undefined ? "" : css(colourOf(number / largest, data));
   cell.classList.toggle("faint", Boolean(effect && effect.low !== null && effect.low <= 0 && (effect.high ?? 0) >= 0));
   cell.classList.toggle("waiting", data.show !== "maps" && number === undefined);
