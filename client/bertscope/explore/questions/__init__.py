@@ -10,6 +10,7 @@ from bertscope.explore.body import Body
 from bertscope.explore.questions.benchmark import benchmark
 from bertscope.explore.questions.compare import compare
 from bertscope.explore.questions.inspect import inspect, worth
+from bertscope.explore.questions.layers import lens
 from bertscope.explore.questions.models import compress, load, models, unload
 from bertscope.explore.questions.results import results
 from bertscope.explore.streams import Event
@@ -17,6 +18,9 @@ from bertscope.explore.streams import Event
 Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
 
 QUESTIONS: Mapping[str, Question] = MappingProxyType(
-    {question.__name__: question for question in (inspect, worth, compare, benchmark, results, models, load, unload, compress)}
+    {
+        question.__name__: question
+        for question in (inspect, worth, compare, lens, benchmark, results, models, load, unload, compress)
+    }
 )
 """Every question; its name is that of its function, and its address `POST /api/<name>`."""

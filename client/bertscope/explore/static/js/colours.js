@@ -12,7 +12,18 @@ const STOPS = {
   },
 };
 
+// Curves: blue, orange, green, purple, ochre, grey; each pair differs in lightness too, and each curve has a mark of its own.
+const SERIES = {
+  light: ["#1f5fae", "#b63c12", "#23854f", "#7a2da3", "#7d5a00", "#515a68"],
+  dark: ["#7db4f5", "#ff9368", "#5cc98e", "#d3a0f2", "#e3bc55", "#a9b3c2"],
+};
+/** How many curves have colours of their own. */
+export const SERIES_COUNT = SERIES.light.length;
+
 /** @typedef {"light" | "dark"} Theme */
+
+/** The colour of a curve, by its number from 0. @param {number} number @param {Theme} theme */
+export const series = (number, theme) => SERIES[theme][number % SERIES_COUNT];
 
 /** The colour of a share from 0 to 1, as [red, green, blue]. @param {number} share @param {Theme} theme @returns {number[]} */
 export const magnitude = (share, theme) => between(STOPS[theme].magnitude, share);

@@ -12,7 +12,7 @@ const CAPTION_PIXELS = 22;
 
 /**
  * Makes the buttons that save pictures of a view.
- * @param {() => {drawings: {label: string, svg: () => SVGSVGElement | null}[], view: Element, labels: Labels}} get
+ * @param {() => {drawings: {label: string, svg: () => SVGSVGElement | null, labels?: Labels}[], view: Element, labels: Labels}} get
  * @param {(error: unknown) => void} failed
  */
 export function create(get, failed) {
@@ -21,8 +21,8 @@ export function create(get, failed) {
   element.addEventListener("toggle", () => {
     if (!element.open) return;
     const {drawings, view, labels} = get();
-    menu.replaceChildren(...drawings.flatMap(({label, svg}) => [
-      item(`${label}, SVG`, () => saveSvg(need(svg()), labels)), item(`${label}, PNG`, () => savePng(need(svg()), labels))]),
+    menu.replaceChildren(...drawings.flatMap(({label, svg, labels: own = labels}) => [
+      item(`${label}, SVG`, () => saveSvg(need(svg()), own)), item(`${label}, PNG`, () => savePng(need(svg()), own))]),
     item("Whole view, HTML", () => saveHtml(view, labels)));
   });
   element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
