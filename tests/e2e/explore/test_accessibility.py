@@ -13,6 +13,7 @@ from tests.support.browsing import Watched
 pytestmark = pytest.mark.slow
 
 LOOKS = re.compile("looks at")
+PROBES = '[["upos.csv","","",[[0,0.7,0.6,0.8,0.5,0.6],[1,0.8,0.7,0.9,0.4,0.5]]]]'
 LONG = "the+old+house+by+the+river+" * 20
 
 
@@ -35,6 +36,12 @@ def compared(tab: Tab) -> None:
     expect(tab.locator(".attention-matrix")).to_have_count(2)
 
 
+def layers_are_drawn(tab: Tab) -> None:
+    expect(tab.locator(".word-grid")).to_contain_text("#1")
+    expect(tab.locator(".curve svg")).to_be_visible()
+    tab.get_by_text("Numbers", exact=True).click()
+
+
 STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "explore": ("#explore", explore_is_drawn),
     "changed": ("#explore?changes=x1-8_u3-0-1_s5-11*0.5_m0-0&reference=a+cat&show=moved", explore_is_drawn),
@@ -52,6 +59,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "compare": ("#compare?changes=x1-8", compared),
     "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
     "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
+    "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),
     "no such view": ("#nothing", lambda tab: expect(tab.locator("main")).to_contain_text("no view")),
 }

@@ -9,7 +9,6 @@ from bertscope.aio import AsyncClient
 from bertscope.choices import LensNormalisation
 from bertscope.errors import invalid_argument
 from bertscope.explore.body import Body
-from bertscope.explore.plain import plain
 from bertscope.explore.streams import Event
 from bertscope.representations.lens import LayerReading, LensInput, LensPosition
 
@@ -20,7 +19,8 @@ TOP = 5
 
 
 async def lens(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
-    """Yields `{"lens": {...}}`: for each token and layer the likeliest entries, entropy and divergence, and how the answer stands.
+    """Yields `{"lens": {...}}`: for each token and layer the likeliest entries, entropy and divergence, and where the answer
+    stands.
 
     Fields: text, model, normalisation ("none" or "final"; missing: as the model needs it), answer (a word that is followed),
     first (of a long text: the first token that is read, from 0).
@@ -78,11 +78,11 @@ def _position(position: LensPosition) -> dict[str, Any]:
 
 
 def _reading(reading: LayerReading) -> dict[str, Any]:
-    sent = {
+    sent: dict[str, Any] = {
         "top": [[entry.token, entry.probability] for entry in reading.top],
         "entropy": reading.entropy,
         "divergence": reading.divergence,
     }
     for entry in reading.candidates:
         sent |= {"answer": {"probability": entry.probability, "rank": entry.rank}}
-    return plain(sent)
+    return sent
