@@ -13,7 +13,7 @@ import bertscope
 import pytest
 from bertscope.representations.lens import LensText
 from playwright.sync_api import Page as Tab
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.support.browsing import Watched
 
@@ -146,3 +146,18 @@ def test_a_wrong_file(visit: Visit, tmp_path: Path, name: str, text: str, part: 
     tab.get_by_label("Open results of bertscope probe").set_input_files(path)
     expect(tab.locator("[data-kind=error]")).to_contain_text(part)
     expect(tab.locator(".curve svg")).to_have_count(0)
+
+
+def test_a_model_without_the_head(visit: Visit) -> None:
+    tab = visit("#models").tab
+
+    def headless(route: Route) -> None:
+        reply = route.fetch()
+        route.fulfill(response=reply, body=reply.text().replace('"cloze"', '"attention"'))
+
+    tab.route("**/api/models", headless)
+    tab.reload()
+    tab.get_by_role("link", name="Layers").click()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("has no masked-LM head, which reading its layers needs")
+    expect(tab.locator(".word-grid")).to_be_hidden()
+    expect(tab.get_by_label("Open results of bertscope probe")).to_be_visible()

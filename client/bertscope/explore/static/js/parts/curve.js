@@ -4,6 +4,7 @@ import {series} from "../colours.js";
 import {replace, svg} from "../dom.js";
 
 const [WIDTH, NARROW, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, LINE] = [720, 300, 320, 82, 16, 12, 46, 20];
+const [INDENT, LETTER] = [20, 7.6];
 const MARK = 4.5;
 const PATHS = ["M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0", "M-.9,-.9h1.8v1.8h-1.8z", "M0,-1.2L1.1,.9H-1.1z", "M0,-1.3L1.2,0L0,1.3L-1.2,0z", "M0,1.2L1.1,-.9H-1.1z", "M-.4,-1.2h.8v.8h.8v.8h-.8v.8h-.8v-.8h-.8v-.8h.8z"];
 const TICKS = 5;
@@ -56,7 +57,7 @@ function drawing(data, width) {
   xs.forEach((x, index) => index % every || result.append(svg("text", {x: place(x), y: HEIGHT - BOTTOM + 20, "text-anchor": "middle", fill: soft}, x)));
   result.append(svg("text", {x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle"}, data.x),
     svg("text", {transform: `translate(13 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle"}, data.y));
-  data.series.forEach((one, index) => result.append(curve(one, place, height, data), legend(one, HEIGHT + index * LINE + 12, data.theme)));
+  data.series.forEach((one, index) => result.append(curve(one, place, height, data), legend(one, HEIGHT + index * LINE + 12, width, data.theme)));
   return result;
 }
 
@@ -86,11 +87,14 @@ function mark(one, x, y, colour, title) {
   return svg("path", {d: PATHS[one.number % PATHS.length], transform: `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${one.baseline ? MARK / 2 : MARK})`, fill: colour}, title);
 }
 
-/** @param {Series} one @param {number} y @param {"light" | "dark"} theme */
-function legend(one, y, theme) {
+/** @param {Series} one @param {number} y @param {number} width @param {"light" | "dark"} theme */
+function legend(one, y, width, theme) {
+  const points = [...one.name];
+  const most = Math.floor((width - INDENT - 38) / LETTER);
+  const name = points.length > most ? `${points.slice(0, most - 1).join("")}…` : one.name;
   const colour = series(one.number, theme);
-  return svg("g", null, svg("line", {x1: LEFT, x2: LEFT + 30, y1: y, y2: y, stroke: colour, "stroke-width": one.baseline ? 1.4 : 2, "stroke-dasharray": one.baseline && "5 4"}),
-    mark(one, LEFT + 15, y, colour), svg("text", {x: LEFT + 38, y: y + 4}, one.name));
+  return svg("g", null, svg("line", {x1: INDENT, x2: INDENT + 30, y1: y, y2: y, stroke: colour, "stroke-width": one.baseline ? 1.4 : 2, "stroke-dasharray": one.baseline && "5 4"}),
+    mark(one, INDENT + 15, y, colour), svg("text", {x: INDENT + 38, y: y + 4}, name, svg("title", null, one.name)));
 }
 
 /** The ends of an axis that holds the points and 0. @param {Point[]} points @returns {[number, number]} */

@@ -72,7 +72,7 @@ export function createProbes(context) {
       const series = found.flatMap((probe, number) => {
         const points = probe.rows.map(row => ({x: row.layer, ...of(row)})).filter(({y}) => y !== null);
         const control = shown === "accuracy" ? probe.rows.filter(row => row.control !== null).map(row => ({x: row.layer, y: Number(row.control)})) : [];
-        return [{name: title(probe), number, points}, {name: `${title(probe)}: control task`, number, baseline: true, points: control}].filter(one => one.points.length);
+        return [{name: title(probe), number, points}, {name: `control task of ${probe.name}`, number, baseline: true, points: control}].filter(one => one.points.length);
       });
       curve.update({series, x: "layer (0: the embeddings)", y: name, range, said, tick, theme: context.theme(), label: `Curves of ${name} by layer: ${found.map(title).join("; ")}`});
       replace(table, found.length ? numbersOf(found) : null);
