@@ -1,0 +1,92 @@
+"""Every field of every question with values of other types and sizes: an answer or a typed error, never a bug."""
+
+import json
+
+import pytest
+from bertscope.explore.questions import QUESTIONS
+
+from tests.support.page import Page
+
+TEXT = "Paris is the capital of [MASK]."
+CHANGE = {"layer": 0, "heads": [0], "mode": "scale", "factor": 0.5}
+DETAIL = {"layer": 0, "head": 0, "rows": [0, 3], "columns": [0, 3]}
+GOOD: dict[str, dict[str, object]] = {
+    "inspect": {
+        "text": TEXT,
+        "model": "bert",
+        "top_k": 2,
+        "follow": ["the"],
+        "changes": [CHANGE],
+        "detail": [DETAIL],
+        "words": True,
+    },
+    "worth": {"texts": [TEXT], "model": "bert", "mode": "scale", "factor": 0.5, "changes": [], "reference_texts": ["a"]},
+    "compare": {"text": TEXT, "model": "bert", "other": "bert", "changes": [CHANGE], "top_k": 2, "detail": [DETAIL]},
+    "benchmark": {
+        "models": ["nothing"],
+        "lengths": [8],
+        "min_seconds": 0.1,
+        "max_seconds": 1.0,
+        "as_loaded": False,
+        "agreement_texts": [],
+    },
+    "results": {"name": "x.csv", "data": "YQox"},
+    "models": {"role": True},
+    "load": {"source": "/nowhere", "model_id": "x", "replace": False},
+    "unload": {"model": "nothing"},
+    "compress": {"model": "nothing", "model_id": "x", "steps": [{"step": "layers", "layers": [0]}]},
+}
+WRONG = [
+    None,
+    True,
+    -1,
+    0,
+    10**30,
+    1e308,
+    "",
+    "\ud800",
+    "\x00",
+    "x" * 5000,
+    [],
+    [None],
+    [[]],
+    [-1, 10**30],
+    {},
+    {"layer": 0},
+    [{}],
+    [{"layer": 10**12, "head": -1}],
+]
+
+
+@pytest.fixture(scope="module")
+def page(host):
+    with Page(host.target) as running:
+        yield running
+
+
+def wrong_bodies(question):
+    good = GOOD[question]
+    for name in good:
+        for value in WRONG:
+            yield good | {name: value}
+        yield {each: value for each, value in good.items() if each != name}
+    for name in ("changes", "detail", "steps"):
+        for part in good.get(name, []):
+            for key in part:
+                for value in WRONG:
+                    yield good | {name: [part | {key: value}]}
+
+
+@pytest.mark.parametrize("question", GOOD)
+def test_wrong_fields(page, caplog, question):
+    for body in wrong_bodies(question):
+        reply = page.open(question, body)
+        events = [json.loads(line) for line in reply.read().decode().splitlines()]
+        assert events, body
+        status = events[-1].get("error", {}).get("status")
+        assert status not in ("INTERNAL", "UNKNOWN"), (body, events[-1])
+    assert not caplog.records
+
+
+def test_every_question_is_tried():
+    assert set(GOOD) <= set(QUESTIONS)
