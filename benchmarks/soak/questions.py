@@ -155,6 +155,14 @@ async def hidden_states(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(found[0].provenance.weights_digest, arrays=[text.states for text in found])
 
 
+async def read_layers(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ReadLayers, at every piece."""
+    texts = texts_of_lengths([12, 9], mask=True)
+    found = await caller.client.read_layers(texts, model=model, all_pieces=True, timeout=seconds)
+    rows = [[(one.entropy, one.divergence) for one in position.layers] for text in found for position in text.positions]
+    return Answer(found[0].provenance.weights_digest, arrays=[np.array(rows)])
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Calls SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so it is not
@@ -330,6 +338,7 @@ REDUCTIONS: dict[str, Ask] = {
     "CompareTexts": compare_texts,
     "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),
     "ExtractHiddenStates": hidden_states,
+    "ReadLayers": read_layers,
     "QueryFacts, candidates": Facts(facts.OBJECT_SCORING_CANDIDATES),
 }
 
