@@ -54,6 +54,12 @@ def compared(tab: Page) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("compared in", timeout=60_000)
 
 
+def layered(tab: Page) -> None:
+    """Waits until the words of all layers are shown."""
+    expect(tab.get_by_role("gridcell").first).to_be_visible(timeout=60_000)
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("tokens", timeout=60_000)
+
+
 def benchmarked(tab: Page) -> None:
     """Measures the models."""
     tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].\nThe cat sat on the [MASK].")
@@ -66,6 +72,7 @@ SHOTS = (
     Shot("explore", f"#explore?{CHANGES}&at=4.9", looks),
     Shot("explore-worth", "#explore", measured),
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
+    Shot("explore-layers", "#layers?layersanswer=france", layered),
     Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),
 )
 

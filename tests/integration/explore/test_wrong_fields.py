@@ -30,6 +30,7 @@ GOOD: dict[str, dict[str, object]] = {
         "as_loaded": False,
         "agreement_texts": [],
     },
+    "lens": {"text": TEXT, "model": "bert", "normalisation": "none", "answer": "the", "first": 0},
     "results": {"name": "x.csv", "data": "YQox"},
     "models": {"role": True},
     "load": {"source": "/nowhere", "model_id": "x", "replace": False},
