@@ -201,6 +201,7 @@ def test_the_command_and_the_python_of_a_state(visit: Visit, page: Page, client:
     shows(tab, inspected(client, 'It\'s "[MASK]".', [bertscope.zero(1, [8, 9]), bertscope.scale(5, [11], factor=0.5)]))
     tab.get_by_role("button", name="Copy command").click()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
+    assert words[2] == 'It\'s "[MASK]".'
     start = "from bertscope.cli.app import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", start, *words[1:], "--json"], capture_output=True, text=True, timeout=90, check=True
@@ -267,3 +268,14 @@ def test_hostile_links_are_harmless(visit: Visit, key: str) -> None:
         expect(tab.locator(".attention-lines [role=option]").first).to_be_visible()
     assert tab.evaluate("window.hurt") is None
     assert tab.locator("main img").count() == 0
+
+
+def test_the_command_of_a_text_like_an_option(visit: Visit) -> None:
+    tab = visit("#explore?text=--json+is+[MASK].").tab
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    expect(tab.locator(".bars li").first).to_be_visible()
+    tab.get_by_role("button", name="Copy command").click()
+    words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
+    start = "from bertscope.cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", start, *words[1:]], capture_output=True, text=True, timeout=90, check=True)
+    assert tab.locator(".bar-name").first.inner_text() in done.stdout

@@ -25,8 +25,10 @@ export function pythonLines(call) {
   return `import bertscope\n\nwith bertscope.Client(${pythonQuoted(target)}) as client:\n    found = ${call}\n`;
 }
 
-/** A command with the server's address. @param {string[]} words */
-export function command(...words) {
+/** A command with the server's address. @param {string} name @param {string | null} text Its argument. @param {string[]} options */
+export function command(name, text, ...options) {
   const target = document.querySelector('meta[name="bertscope-target"]')?.getAttribute("content") ?? "";
-  return ["bertscope", ...words, "--target", target].map(shellQuoted).join(" ");
+  const argument = text === null ? [] : [text];
+  const words = text?.startsWith("-") ? [...options, "--target", target, "--", text] : [...argument, ...options, "--target", target];
+  return ["bertscope", name, ...words].map(shellQuoted).join(" ");
 }

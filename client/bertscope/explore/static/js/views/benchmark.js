@@ -50,7 +50,7 @@ export function mount(container, context) {
   function sentences() { return (values().bench_texts ?? "").split("\n").map((/** @type {string} */ line) => line.trim()).filter(Boolean); }
 
   function shellLine() {
-    return command("benchmark", ...chosen().flatMap((/** @type {string} */ name) => ["--model", name]), ...lengths().flatMap((/** @type {number} */ each) => ["--length", String(each)]),
+    return command("benchmark", null, ...chosen().flatMap((/** @type {string} */ name) => ["--model", name]), ...lengths().flatMap((/** @type {number} */ each) => ["--length", String(each)]),
       "--min-seconds", values().bench_seconds, ...(values().bench_loaded ? ["--as-loaded"] : []));
   }
 
