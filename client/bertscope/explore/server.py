@@ -19,7 +19,8 @@ SHUTDOWN_SECONDS = 1
 
 def listen(port: int) -> socket.socket:
     """Returns a listening socket on this machine's loopback address; port 0 is any free one. Raises OSError if it is taken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # asyncio turns Nagle's algorithm off only for sockets whose protocol is named: small events must not wait for each other.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))

@@ -140,6 +140,9 @@ export function largestOf(data) {
   return Math.max(1e-9, ...numbers.map(Math.abs));
 }
 
+/** @type {WeakMap<Element, string>} All that a cell shows. */
+const drawn = new WeakMap();
+
 /** @param {any} cell @param {GridData} data @param {number} largest @param {boolean} repaint */
 function draw(cell, data, largest, repaint) {
   const [layer, head] = [Number(cell.dataset.row) - 1, Number(cell.dataset.column) - 1];
@@ -148,6 +151,9 @@ function draw(cell, data, largest, repaint) {
   const [canvas, sign] = cell.children;
   const number = data.show === "moved" ? data.moved?.[layer]?.[head] : data.worth.get(place)?.difference;
   const effect = data.show === "worth" ? data.worth.get(place) : undefined;
+  const shown = JSON.stringify([data.show, data.theme, Boolean(data.pictures), number, number === undefined ? 0 : largest, effect, change, place === data.at, data.moved?.[layer]?.[head]]);
+  if (!repaint && shown === drawn.get(cell)) return; // Most answers change few cells, and the browser shares the processor.
+  drawn.set(cell, shown);
   canvas.hidden = data.show !== "maps" || !data.pictures;
   if (repaint && !canvas.hidden && data.pictures) paint(canvas, data.pictures, layer * data.heads + head, data.theme);
   cell.style.backgroundColor = data.show === "maps" || number === undefined ? "" : css(colourOf(number / largest, data));

@@ -199,9 +199,9 @@ export function mount(container, context) {
   /** @param {Record<string, string>} _ @param {Set<string>} changed */
   function update(_, changed) {
     if (changed.has("text") || changed.has("changes") || changed.has("model") || changed.has("reference")) worth.forget();
+    if (context.model()) refresh(); // First: the server computes while the page draws.
     draw();
-    if (context.model()) refresh();
-    else status.note(state.get().model ? `The server has no model "${state.get().model}".` : "No model is loaded: load one, under Models.");
+    if (!context.model()) status.note(state.get().model ? `The server has no model "${state.get().model}".` : "No model is loaded: load one, under Models.");
   }
 
   draw();
