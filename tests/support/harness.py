@@ -151,6 +151,11 @@ class Held:
             self._permits += batches
             self._changed.notify_all()
 
+    def hold(self) -> None:
+        """Lets nothing more through."""
+        with self._changed:
+            self._permits = 0
+
     def wait(self) -> None:
         with self._changed:
             self.arrived += 1

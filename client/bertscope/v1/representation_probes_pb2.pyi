@@ -211,7 +211,8 @@ class TrainProbeRequest(_message.Message):
     @_builtins.property
     def train(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProbeText]:
         """Texts to train on, with at least two classes between them; all three parts together have at most 100,000 texts and 1,000,000
-        spans.
+        spans. Spans may overlap: a piece of a text may be in 4 of its spans on average, and in all texts together spans may have
+        250,000 pieces beyond that.
         """
 
     @_builtins.property

@@ -20,6 +20,10 @@ from bertscope_service.errors import InvalidArgument
 
 DEV_SHARE = 0.1
 """The share of the training texts that decide when training ends, if no others are given."""
+SPANS_OF_A_PIECE = 4
+"""Spans of a text that a piece may be in, on average: those of a tree's arcs are fewer."""
+MAX_OVERLAP = 250_000
+"""Maximum number of pieces in the spans of a call beyond those; one that is in several spans counts in each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +76,8 @@ class ProbePart:
 class ProbePlan:
     """The parts to train on, to end training by, and to test on.
 
-    Raises InvalidArgument for a text that is too long or holds no token, for training spans of fewer than two classes, and for
-    a part without a span.
+    Raises InvalidArgument for a text that is too long or holds no token, for training spans of fewer than two classes, for a
+    part without a span, and for spans that overlap too much.
     """
 
     def __init__(self, query: ProbeQuery, tokenizer: TextTokenizer) -> None:
@@ -81,7 +85,8 @@ class ProbePlan:
         train, dev = query.train, query.dev
         if not dev:
             train, dev = split_off(train, query.seed)
-        self.train, self.dev, self.test = (_read(query, part, tokenizer) for part in (train, dev, query.test))
+        overlap = Overlap()
+        self.train, self.dev, self.test = (_read(query, part, tokenizer, overlap) for part in (train, dev, query.test))
         for name, part in (("train", self.train), ("dev", self.dev), ("test", self.test)):
             if not len(part.labels) and (part.texts or name != "test"):
                 message = f"{name} has no span with a piece of its own; give texts with at least one"
@@ -134,7 +139,25 @@ def split_off(texts: Sequence[T], seed: int) -> tuple[list[T], list[T]]:
     return parts
 
 
-def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextTokenizer) -> ProbePart:
+class Overlap:
+    """Bounds the pieces of a call's spans: a batch gathers the states of all pieces of all its spans."""
+
+    def __init__(self) -> None:
+        self._pieces = 0
+
+    def add(self, field: str, sequence: TokenSequence, spans: Units) -> None:
+        """Adds the spans of a text. Raises InvalidArgument for the text with which they are too many."""
+        self._pieces += max(0, len(spans.positions) - SPANS_OF_A_PIECE * len(sequence))
+        if self._pieces > MAX_OVERLAP:
+            message = (
+                f"spans overlap so much, up to {field}, that their pieces, each counted once for every span that it is in, are "
+                f"more than {MAX_OVERLAP} over {SPANS_OF_A_PIECE} for every piece of the texts; "
+                "send shorter or fewer spans, or fewer texts at a time"
+            )
+            raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=MAX_OVERLAP)
+
+
+def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextTokenizer, overlap: Overlap) -> ProbePart:
     part, labels = ProbePart(len(texts)), []
     inputs, fields = [text.input for text in texts], (text.field for text in texts)
     read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
@@ -149,7 +172,9 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
         if not used:
             continue
         pieces = [place for side in found for place in (side[index] for index in used) if isinstance(place, range)]
-        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, Units.made(pieces, query.pooling))))
+        spans = Units.made(pieces, query.pooling)
+        overlap.add(f"{text.field.removesuffix('input')}spans", tokenized.sequence, spans)
+        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, spans)))
         part.names += [tuple(_written(tokenized, side[index]) for side in sides) for index in used]
         labels.append(text.labels[used])
     if labels:

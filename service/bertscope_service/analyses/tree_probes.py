@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
-from bertscope_service.analyses.probes import TRUNCATED, SpanPlaces, split_off
+from bertscope_service.analyses.probes import TRUNCATED, Overlap, SpanPlaces, split_off
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -102,8 +102,8 @@ class TreePart:
 class TreePlan:
     """The parts to train on, to end training by, and to test on.
 
-    Raises InvalidArgument for a text that is too long or holds no token, and for a part without a text of two words that have
-    pieces of their own.
+    Raises InvalidArgument for a text that is too long or holds no token, for a part without a text of two words that have
+    pieces of their own, and for words that overlap too much.
     """
 
     def __init__(self, query: TreeQuery, tokenizer: TextTokenizer) -> None:
@@ -112,6 +112,7 @@ class TreePlan:
         if not dev:
             train, dev = split_off(train, query.seed)
         self.words = 0
+        self._overlap = Overlap()
         self.train, self.dev, self.test = (self._read(part, tokenizer) for part in (train, dev, query.test))
         for name, part in (("train", self.train), ("dev", self.dev), ("test", self.test)):
             if not part.trees and (part.texts or name != "test"):
@@ -136,6 +137,7 @@ class TreePlan:
             if len(used) < MIN_WORDS:
                 continue
             spans = Units.made([place for place in found if isinstance(place, range)], self.query.pooling)
+            self._overlap.add(f"{text.field.removesuffix('input')}words", tokenized.sequence, spans)
             part.rows.append((tokenized.sequence, SpanStatesObserver(self.query.layers, spans)))
             part.trees.append(Tree(text.heads, text.nodes[used], text.punctuation[used], self.words))
             self.words += len(used)

@@ -1,8 +1,6 @@
 """TrainProbe through gRPC, beside scores that numpy computes from the states that ExtractHiddenStates sends."""
 
-import gc
 import itertools
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +14,13 @@ from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.probing import lbfgs
 from bertscope_service.probing.kinds import Size, mixing_shares
-from bertscope_service.probing.run import ProbeTraining
 from bertscope_service.probing.states import SpanStates, StateSpace
 from bertscope_service.probing.training import AdamProbes, Score, Settings
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from tests.support.harness import CALL_SECONDS, Host, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
 
 CLASSES = {"cat": 0, "mat": 0, "dog": 0, "the": 1, "a": 1, "on": 2, "of": 2, "in": 2}
 LABELS = ["noun", "article", "preposition"]
@@ -383,6 +380,12 @@ def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
     return probes.ProbeText(input={"text": "the cat"}, spans=[{"span": {"start": start, "end": end}, "label": label}])
 
 
+def overlapping(count: int) -> probes.ProbeText:
+    """A text of 60 pieces, and so many spans of all of them."""
+    text = " ".join(["the"] * 60)
+    return probes.ProbeText(input={"text": text}, spans=[{"span": {"end": len(text)}}] * count)
+
+
 @pytest.mark.parametrize(
     ("field", "reason", "fields"),
     [
@@ -390,6 +393,7 @@ def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
         ("train", "ONE_CLASS", {"train": [one(0), one(0)]}),
         ("train[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"train": [one(3), one(0)]}),
         ("test[0].spans[0].span.end", "SPAN_OUT_OF_RANGE", {"test": [one(0, 0, 8)]}),
+        ("train[1].spans", "TOO_MANY_TOKENS", {"train": [*texts(1, 9), overlapping(10_000)]}),
         ("test", "NO_SPAN", {"test": [probes.ProbeText(input={"text": "the cat"})]}),
         ("test[0].input", "TEXT_TOO_LONG", {"test": texts(1, 9, length=100)}),
         ("dev", "NO_DEV", {"dev": [], "train": [one(0)]}),
@@ -413,41 +417,6 @@ def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         train(host, **fields)
     assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
-    """What every training makes."""
-    found: list[weakref.ref[Any]] = []
-    prepare = ProbeTraining._prepare
-
-    def noted(self: ProbeTraining, *arguments: Any) -> None:
-        prepare(self, *arguments)
-        found.extend((weakref.ref(self._states.values), *map(weakref.ref, self._trained)))
-
-    monkeypatch.setattr(ProbeTraining, "_prepare", noted)
-    return found
-
-
-@pytest.fixture
-def no_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("no_collection")
-def test_memory_is_free_after_the_end_and_after_a_cancellation(host: Host, made: list[weakref.ref[Any]]) -> None:
-    train(host)
-    call = host.representation.TrainProbe(request(max_epochs=1000, patience=1000), timeout=60)
-    for response in call:
-        if response.progress.stage == probes.ProbeProgress.STAGE_TRAINING and response.progress.done:
-            call.cancel()
-            break
-    assert len(made) == 4
-    wait_until(lambda: not any(one() is not None for one in made), "no training is kept")
-    train(host)  # the room is free again
 
 
 def test_room_for_states_is_shared_by_all_calls() -> None:

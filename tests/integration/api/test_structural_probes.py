@@ -271,6 +271,13 @@ def bad(**word: Any) -> structural.TreeText:
     return text
 
 
+def overlapping() -> structural.TreeText:
+    """A text of 45 pieces, and 500 words of all of them."""
+    text = " ".join(["the"] * 45)
+    words = [{"span": {"end": len(text)}, "head": min(index, 1)} for index in range(500)]
+    return structural.TreeText(input={"text": text}, words=words)
+
+
 TWO_ROOTS = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 0}])
 CIRCLE = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 3}, {"head": 2}])
 
@@ -284,6 +291,7 @@ CIRCLE = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 
         ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=3)]}),
         ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=8)]}),
         ("train[0].words", "TOO_MANY_WORDS", {"train": [structural.TreeText(words=[{}] * 513, input=TRAIN[0].input)]}),
+        ("train[11].words", "TOO_MANY_TOKENS", {"train": [overlapping()] * 12}),
         ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
         ("test", "NO_SPAN", {"test": [structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}])]}),
         ("rank", "RANK_OUT_OF_RANGE", {"rank": 100_000}),

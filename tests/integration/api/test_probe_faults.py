@@ -1,0 +1,195 @@
+"""What goes wrong in TrainProbe ends that call within a step, with a reason, and leaves no memory, file or room behind."""
+
+import errno
+import gc
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import torch
+from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope_service.probing import lbfgs
+from bertscope_service.probing.kinds import Size
+from bertscope_service.probing.run import ProbeTraining
+from transformers import AutoModel, AutoTokenizer
+
+from tests.integration.api.test_probes import noisy, request, train
+from tests.support.harness import CALL_SECONDS, Held, Host, interactive_rows_wait, refused, wait_until
+
+SPANS, TRAINED, LAYERS = 360, 240, 5
+"""Of the usual request of test_probes, by models/bert."""
+
+
+def in_flight(host: Host) -> float:
+    return host.metric("bertscope_requests_in_flight", method="TrainProbe")
+
+
+def scaled(folder: Path, source: Path, largest: float) -> Path:
+    """A checkpoint whose last states are multiplied, by a weight of each dimension of which this is the largest."""
+    network = AutoModel.from_pretrained(source)
+    with torch.no_grad():
+        weight = network.encoder.layer[3].output.LayerNorm.weight
+        weight.mul_(largest / weight.abs().max())
+    network.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def small(launch: Callable[..., Host]) -> Host:
+    """A server whose batches are a step each."""
+    return launch(batch_tokens=64)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    """Every step of L-BFGS waits, on the device's thread, until it is let through."""
+    gate, step = Held(), lbfgs.LbfgsProbes.step
+
+    def waited(self: lbfgs.LbfgsProbes, *given: Any) -> None:
+        gate.wait()
+        step(self, *given)
+
+    monkeypatch.setattr(lbfgs.LbfgsProbes, "step", waited)
+    yield gate
+    gate.let_through()
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
+    """What trainings keep: their states and their probes."""
+    found: list[weakref.ref[Any]] = []
+    prepare = ProbeTraining._prepare
+
+    def noted(self: ProbeTraining, *given: Any) -> None:
+        prepare(self, *given)
+        found.extend((weakref.ref(self._states.values), *map(weakref.ref, self._trained)))
+
+    monkeypatch.setattr(ProbeTraining, "_prepare", noted)
+    return found
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
+@pytest.mark.parametrize("timeout", [None, 1.0])
+def test_a_call_that_is_cancelled_or_late_ends_within_a_step(
+    small: Host, steps: Held, kept: list[weakref.ref[Any]], timeout: float | None
+) -> None:
+    call = small.representation.TrainProbe(request(), timeout=timeout)
+    if timeout is None:
+        wait_until(lambda: steps.arrived, "the first step runs")
+        call.cancel()
+    with pytest.raises(grpc.RpcError) as caught:
+        list(call)
+    late = grpc.StatusCode.DEADLINE_EXCEEDED
+    assert caught.value.code() is (late if timeout else grpc.StatusCode.CANCELLED)
+    arrived = steps.arrived
+    steps.let_through()
+    wait_until(lambda: in_flight(small) == 0, "the call is over")
+    assert steps.arrived == arrived <= 1
+    train(small)  # the room is free
+    assert kept
+    wait_until(lambda: not any(one() is not None for one in kept), "no training is kept")
+
+
+def test_a_model_that_is_replaced_meanwhile_goes_on_as_it_was(
+    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, steps: Held
+) -> None:
+    host = launch(batch_tokens=64, model_root=[str(tmp_path)])
+    long = {"train": noisy(40, 1), "ending": request().ENDING_MINIMUM, "max_epochs": 0}
+    steps.let_through()
+    alone = train(host, **long).report
+    steps.hold()
+    before = steps.arrived
+    call = host.representation.TrainProbe(request(**long), timeout=60)
+    wait_until(lambda: steps.arrived > before, "it trains")
+    other = scaled(tmp_path / "other", checkpoints["bert"], 3.0)
+    replace = model.LoadModelRequest(model_id="bert", source=str(other), replace=True)
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(lambda: list(host.models.LoadModel(replace, timeout=CALL_SECONDS)))
+        while not loading.done():
+            wait_until(lambda: interactive_rows_wait(host) or loading.done(), "the other model waits for its first run")
+            steps.let_through(not loading.done())
+    assert loading.result()[-1].HasField("model")
+    assert in_flight(host) == 1
+    steps.let_through()
+    (found,) = [one.report for one in call if one.HasField("report")]
+    assert found.layers == alone.layers
+    assert found.provenance == alone.provenance
+    assert train(host).report.provenance != alone.provenance
+
+
+def test_states_that_are_not_finite_are_an_error(
+    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path
+) -> None:
+    host = launch(model=[f"large={scaled(tmp_path / 'large', checkpoints['bert'], 3e38)}"])
+    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+        train(host)
+    assert failures[0].info.reason == "STATES_NOT_FINITE"
+    assert train(host, layers=[0, 3]).report.layers[1].layer == 3  # the layers below are sound, and the room is free
+
+
+def test_large_states_are_trained_on_as_small_ones_are(
+    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path
+) -> None:
+    """States are standardised: a factor of all of them changes rounding alone."""
+    found = []
+    for largest in (1.0, 1e15):
+        folder = scaled(tmp_path / f"{largest:g}", checkpoints["bert"], largest)
+        found.append(train(launch(model=[f"one={folder}"]), layers=[4]).report.layers[0].task[0])
+    assert found[0].test.loss == pytest.approx(found[1].test.loss, abs=0.05)
+
+
+def test_a_full_disk_is_an_error_and_leaves_no_file(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    needed = lbfgs.LbfgsProbes.bytes(Size(LAYERS, train(host).report.hidden_size, 2, 3), TRAINED)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", full)
+        for _ in range(2):
+            with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+                train(host, memory_bytes=needed)
+            assert failures[0].info.reason == "DISK_FULL"
+            assert "send fewer texts" in failures[0].message
+            assert str(tmp_path) not in failures[0].message
+    assert train(host, memory_bytes=needed).report.on_disk
+    assert not list(tmp_path.iterdir())
+
+
+def test_calls_take_the_room_that_the_server_has(launch: Callable[..., Host], host: Host, steps: Held) -> None:
+    steps.let_through()
+    hidden = train(host).report.hidden_size
+    needed, room = lbfgs.LbfgsProbes.bytes(Size(LAYERS, hidden, 2, 3), TRAINED), 4 * SPANS * LAYERS * hidden
+    tight = launch(probe_memory_bytes=needed + room - 1, probe_disk_bytes=room)
+    before = steps.arrived
+    steps.hold()
+    call = tight.representation.TrainProbe(request(), timeout=60)
+    wait_until(lambda: steps.arrived > before, "it trains")
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
+        train(tight)
+    assert failures[0].info.reason == "PROBE_MEMORY"
+    assert failures[0].retry.retry_delay.ToTimedelta().total_seconds() > 0
+    steps.let_through()
+    (report,) = [one.report for one in call if one.HasField("report")]
+    assert report.on_disk
+    assert report.layers == train(tight).report.layers == train(host).report.layers
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(tight, test=[*request().test] * 2)
+    assert (failures[0].fields, failures[0].info.reason) == (["train"], "STATES_TOO_LARGE")
+    assert probes.ProbeProgress.STAGE_TRAINING in [one.stage for one in train(tight).progress]
