@@ -20,8 +20,8 @@ from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.run import ProbeTraining
 from transformers import AutoModel, AutoTokenizer
 
-from tests.integration.api.test_probes import noisy, request, train
 from tests.support.harness import CALL_SECONDS, Held, Host, interactive_rows_wait, refused, wait_until
+from tests.support.probes import noisy, request, train
 
 SPANS, TRAINED, LAYERS = 360, 240, 5
 """Of the usual request of test_probes, by models/bert."""

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -21,48 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
-
-CLASSES = {"cat": 0, "mat": 0, "dog": 0, "the": 1, "a": 1, "on": 2, "of": 2, "in": 2}
-LABELS = ["noun", "article", "preposition"]
-
-
-def texts(count: int, seed: int, length: int = 6) -> list[probes.ProbeText]:
-    """Sentences of random words, each labelled with its class."""
-    generator = np.random.default_rng(seed)
-    found = []
-    for _ in range(count):
-        text = probes.ProbeText()
-        for word in generator.choice(list(CLASSES), size=length):
-            start = len(text.input.text) + bool(text.input.text)
-            text.input.text += f" {word}" if start else word
-            text.spans.add(span={"start": start, "end": start + len(word)}, label=CLASSES[word])
-        found.append(text)
-    return found
-
-
-TRAIN, DEV, TEST = texts(40, 1), texts(10, 2), texts(10, 3)
-
-
-@dataclass
-class Answer:
-    progress: list[probes.ProbeProgress]
-    report: probes.ProbeReport
-    weights: list[probes.ProbeWeights]
-
-
-def request(**fields: Any) -> probes.TrainProbeRequest:
-    usual = {"train": TRAIN, "dev": DEV, "test": TEST, "labels": LABELS, "max_epochs": 12}
-    return probes.TrainProbeRequest(**usual | fields)
-
-
-def train(host: Host, **fields: Any) -> Answer:
-    events: dict[str, list[Any]] = {"progress": [], "report": [], "weights": []}
-    for response in host.representation.TrainProbe(request(**fields), timeout=60):
-        kind = response.WhichOneof("event")
-        assert kind == "progress" or not events["weights"] or kind == "weights"
-        events[kind].append(getattr(response, kind))
-    (report,) = events["report"]
-    return Answer(events["progress"], report, events["weights"])
+from tests.support.probes import DEV, TEST, noisy, request, texts, train
 
 
 def vectors(host: Host, part: Sequence[probes.ProbeText], pooling: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -210,17 +168,6 @@ def test_lbfgs_finds_the_optimum_of_each_probe_whatever_is_beside_it(longest: in
         np.testing.assert_allclose(own, weights, atol=5e-3)
     alone = trained(slice(2, 3), slice(1, 2))
     np.testing.assert_allclose(alone.parameters[0][0, :, 0], every.parameters[0][2, :, 1], atol=5e-3)
-
-
-def noisy(count: int, seed: int) -> list[probes.ProbeText]:
-    """Sentences of random words, of which some are labelled as another class: by the word before them, and by chance."""
-    generator = np.random.default_rng([seed, 1])
-    found = texts(count, seed)
-    for text in found:
-        for before, entry in zip(list(text.spans), text.spans[1:], strict=False):
-            draw = generator.random()
-            entry.label = before.label if draw < 0.25 else int(generator.integers(3)) if draw < 0.4 else entry.label
-    return found
 
 
 @pytest.mark.slow
