@@ -54,6 +54,13 @@ def compared(tab: Page) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("compared in", timeout=60_000)
 
 
+def read_sentences(tab: Page) -> None:
+    """Reads some sentences."""
+    tab.get_by_label("Sentences, one a line").fill("\n".join(SENTENCES))
+    tab.get_by_role("button", name="Read").click()
+    expect(tab.locator(".sentences-form .status-line")).to_contain_text("sentences are read.", timeout=60_000)
+
+
 def layered(tab: Page) -> None:
     """Waits until the words of all layers are shown."""
     expect(tab.get_by_role("gridcell").first).to_be_visible(timeout=60_000)
@@ -67,11 +74,20 @@ def benchmarked(tab: Page) -> None:
     expect(tab.get_by_role("heading", name="Result")).to_be_visible(timeout=120_000)
 
 
+SENTENCES = (
+    "Paris is the capital of [MASK].",
+    "The cat sat on the mat because it was tired.",
+    "He put the milk back into the [MASK].",
+    "The committee reported last week that most of the old bridges were in need of repair.",
+    "She gave him a book about the history of the river.",
+    "Nobody knew why the lights had gone out.",
+)
 CHANGES = "changes=x1-8-9_x2-8_u3-0-1-2-3-4-5-6-7-8-9-10-11_s5-11*0.5"
 SHOTS = (
     Shot("explore", f"#explore?{CHANGES}&at=4.9", looks),
     Shot("explore-worth", "#explore", measured),
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
+    Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next", read_sentences),
     Shot("explore-layers", "#layers?layersanswer=france", layered),
     Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),
 )

@@ -32,6 +32,12 @@ def menu_is_open(tab: Tab) -> None:
     tab.get_by_text("Save picture").click()
 
 
+def sentences_are_read(tab: Tab) -> None:
+    tab.get_by_label("Sentences, one a line").fill("Paris is the capital of [MASK].\nThe cat sat.")
+    tab.get_by_role("button", name="Read").click()
+    expect(tab.locator(".sentences-form .status-line")).to_have_text("2 of 2 sentences are read.")
+
+
 def compared(tab: Tab) -> None:
     expect(tab.locator(".attention-matrix")).to_have_count(2)
 
@@ -58,6 +64,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
     "compare": ("#compare?changes=x1-8", compared),
     "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
+    "sentences": ("#sentences?at=1.8", sentences_are_read),
     "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
     "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),

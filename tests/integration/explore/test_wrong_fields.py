@@ -31,6 +31,7 @@ GOOD: dict[str, dict[str, object]] = {
         "agreement_texts": [],
     },
     "lens": {"text": TEXT, "model": "bert", "normalisation": "none", "answer": "the", "first": 0},
+    "sentences": {"texts": [TEXT], "model": "bert", "statistic": "self"},
     "results": {"name": "x.csv", "data": "YQox"},
     "models": {"role": True},
     "load": {"source": "/nowhere", "model_id": "x", "replace": False},

@@ -13,6 +13,7 @@ from bertscope.explore.questions.inspect import inspect, worth
 from bertscope.explore.questions.layers import lens
 from bertscope.explore.questions.models import compress, load, models, unload
 from bertscope.explore.questions.results import results
+from bertscope.explore.questions.sentences import sentences
 from bertscope.explore.streams import Event
 
 Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
@@ -20,7 +21,7 @@ Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
 QUESTIONS: Mapping[str, Question] = MappingProxyType(
     {
         question.__name__: question
-        for question in (inspect, worth, compare, lens, benchmark, results, models, load, unload, compress)
+        for question in (inspect, worth, compare, sentences, lens, benchmark, results, models, load, unload, compress)
     }
 )
 """Every question; its name is that of its function, and its address `POST /api/<name>`."""

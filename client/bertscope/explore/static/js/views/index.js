@@ -7,6 +7,7 @@
 export const VIEWS = {
   explore: {title: "Explore", load: () => import("./explore.js")},
   compare: {title: "Compare", load: () => import("./compare.js")},
+  sentences: {title: "Sentences", load: () => import("./sentences.js")},
   layers: {title: "Layers", load: () => import("./layers.js")},
   benchmark: {title: "Benchmark", load: () => import("./benchmark.js")},
   results: {title: "Results", load: () => import("./results.js")},

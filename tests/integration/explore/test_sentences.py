@@ -1,0 +1,56 @@
+"""The question of the Sentences view: its means are those of one description of all texts."""
+
+import bertscope
+import numpy as np
+import pytest
+
+from tests.support.page import Page
+
+TEXTS = ["The cat sat on the mat.", "A dog, of a man.", "Paris is the capital of [MASK].", "the of in on"]
+
+
+@pytest.fixture(scope="module")
+def page(host):
+    with Page(host.target) as running:
+        yield running
+
+
+@pytest.mark.parametrize("statistic", ["first_special", "entropy", "distance"])
+def test_the_means_are_the_clients(page, host, statistic):
+    events = page.ask("sentences", {"texts": TEXTS, "statistic": statistic})
+    assert sorted(event["text"] for event in events) == [0, 1, 2, 3]
+    with bertscope.Client(host.target) as client:
+        expected = client.describe_attention(TEXTS)
+        filled = client.fill_mask(TEXTS[2], top_k=3)[0].masks[0].predictions
+    assert np.mean([event["values"] for event in events], axis=0) == pytest.approx(expected.mean(statistic), abs=1e-5)
+    for pattern in expected.patterns:
+        shares = np.mean([np.array(event["patterns"]) == pattern for event in events], axis=0)
+        assert shares == pytest.approx(expected.pattern_share(pattern))
+    answers = {event["text"]: event["answers"] for event in events}
+    assert [[word, pytest.approx(share)] for word, share in answers[2]] == [[one.token, one.probability] for one in filled]
+    assert answers[0] == []
+
+
+def test_a_text_that_is_too_long_is_left_out(page):
+    events = page.ask("sentences", {"texts": [TEXTS[0], "the " * 5000], "statistic": "self"})
+    left = {event["text"]: event.get("left_out") for event in events}
+    assert left[0] is None
+    assert "token" in left[1]
+
+
+def test_a_model_without_a_masked_lm_head(page):
+    (event,) = page.ask("sentences", {"texts": [TEXTS[2]], "model": "headless"})
+    assert (event["answers"], len(event["values"])) == ([], len(event["patterns"]))
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"texts": []}, "1 to 1000"),
+        ({"texts": ["a"] * 1001}, "1 to 1000"),
+        ({"texts": ["a"], "statistic": "magic"}, "must be one of"),
+        ({"texts": ["a"], "model": "nothing"}, "nothing"),
+    ],
+)
+def test_wrong_bodies(page, body, part):
+    assert part in page.refusal("sentences", body)["message"]
