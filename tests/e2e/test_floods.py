@@ -103,12 +103,12 @@ def test_headers_without_end_are_not_kept(embedded: Process, resident: Callable[
     before, sent = resident(), 0
     with Connection(embedded.target) as connection:
         connection.send(HEADERS, 0, request(METHOD, embedded.target))
-        while sent < 256 * MIB:
+        while sent < 1024 * MIB:
             connection.send(CONTINUATION, 0, FLOOD)
             sent += len(FLOOD)
         assert answers(embedded)
-        # gRPC's buffers grow to some 100 MiB, however much is sent.
-        assert resident() - before < 160 * MIB
+        # gRPC's buffers grow to some 100 to 200 MiB, however much is sent.
+        assert resident() - before < 512 * MIB
         connection.send(CONTINUATION, END_HEADERS, b"")
         assert connection.receive_until(status(8))
     assert answers(embedded)
