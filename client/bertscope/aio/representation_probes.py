@@ -51,7 +51,7 @@ class AsyncProbeCalls(AsyncConnection):
         `labels` name the classes, those of the texts unless given. `pooling` makes one vector of a word's pieces: "mean",
         "first" or "last". `l2` is 1 / C of scikit-learn's LogisticRegression (1). Training ends after `max_epochs` (40), or
         when no probe has got better on `dev` for `patience` (4) of them; with `ending="minimum"` at the minimum of what it
-        minimises, as scikit-learn's does, or after `max_epochs` (400). `hidden_units` is the size of a hidden layer, 0 for
+        minimises, that of scikit-learn's, or after `max_epochs` (800). `hidden_units` is the size of a hidden layer, 0 for
         linear probes. `mix` also trains probes on weighted means of layers (Tenney, Das and Pavlick 2019).
         `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `weights` are sent if asked for.
         `truncate` cuts long texts; `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.

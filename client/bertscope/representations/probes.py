@@ -94,7 +94,7 @@ class LayerProbe:
     """The same on the dev spans, of the first seed."""
     gradient: float | None
     """With ending="minimum", the largest absolute partial derivative at these weights, of the seed that has the largest: above
-    0.0001 if `max_epochs` ended training."""
+    0.00001 if `max_epochs` ended training."""
 
 
 COLUMNS = ("layer", "accuracy", "low", "high", "control", "selectivity", "loss", "seed_low", "seed_high")

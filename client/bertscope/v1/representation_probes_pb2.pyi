@@ -132,7 +132,7 @@ class TrainProbeRequest(_message.Message):
         """When the loss on the dev texts no longer falls; the weights with the lowest are kept."""
         ENDING_MINIMUM: TrainProbeRequest._Ending.ValueType  # 2
         """At the minimum of what training minimises, whatever the dev texts say: where the largest absolute partial derivative is at
-        most 0.0001, as scikit-learn's LogisticRegression does.
+        most 0.00001; scikit-learn's LogisticRegression ends at 0.0001.
         """
 
     class Ending(_Ending, metaclass=_EndingEnumTypeWrapper):
@@ -144,7 +144,7 @@ class TrainProbeRequest(_message.Message):
     """When the loss on the dev texts no longer falls; the weights with the lowest are kept."""
     ENDING_MINIMUM: TrainProbeRequest.Ending.ValueType  # 2
     """At the minimum of what training minimises, whatever the dev texts say: where the largest absolute partial derivative is at
-    most 0.0001, as scikit-learn's LogisticRegression does.
+    most 0.00001; scikit-learn's LogisticRegression ends at 0.0001.
     """
 
     MODEL_FIELD_NUMBER: _builtins.int
@@ -177,7 +177,7 @@ class TrainProbeRequest(_message.Message):
     means 1.
     """
     max_epochs: _builtins.int
-    """Most passes over the training spans (epochs), 1 to 1,000; 0 means 40, or 400 with ENDING_MINIMUM. The first pass of a linear
+    """Most passes over the training spans (epochs), 1 to 1,000; 0 means 40, or 800 with ENDING_MINIMUM. The first pass of a linear
     probe only measures its loss as it begins.
     """
     patience: _builtins.int
@@ -463,7 +463,7 @@ class ProbeRun(_message.Message):
     ENDING_MINIMUM.
     """
     gradient: _builtins.float
-    """With ENDING_MINIMUM, the largest absolute partial derivative of what training minimises, at the weights kept: above 0.0001 if
+    """With ENDING_MINIMUM, the largest absolute partial derivative of what training minimises, at the weights kept: above 0.00001 if
     max_epochs ended training.
     """
     @_builtins.property

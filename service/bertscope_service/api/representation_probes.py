@@ -46,7 +46,7 @@ Response = probes_pb2.TrainProbeResponse
 POOLING_NUMBERS = {one: Request.Pooling.Value(f"POOLING_{one.name}") for one in (Pooling.MEAN, Pooling.FIRST, Pooling.LAST)}
 POOLINGS = {Request.POOLING_UNSPECIFIED: Pooling.MEAN} | {number: one for one, number in POOLING_NUMBERS.items()}
 TO_MINIMUM = {Request.ENDING_UNSPECIFIED: False, Request.ENDING_DEV: False, Request.ENDING_MINIMUM: True}
-MINIMUM_EPOCHS = 400
+MINIMUM_EPOCHS = 800
 """Most passes to the minimum, unless the request has another number."""
 MIN_CLASSES = 2
 
