@@ -17,11 +17,13 @@ from bertscope.aio import AsyncClient
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.explore.body import Body
 from bertscope.explore.plain import plain
+from bertscope.explore.questions.result_curves import curves_of
 from bertscope.explore.streams import Event
 
 MAX_ROWS = 2000
 """Rows that the page shows; the file's number of rows is said."""
 MAX_COLUMNS = 60
+RATIO = ("low", "high", "verdict", "caveat")
 PLACES = range(256)
 """Layers and heads that a grid may have."""
 
@@ -32,7 +34,8 @@ async def results(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Reads a file's bytes (`data`, base64) by the end of its `name`: .json, .jsonl, .csv, .tsv or .parquet.
 
     Yields `{"report": ...}` for a benchmark; else `{"table": {"columns", "rows", "total"}}`, and before it, if the rows are
-    effects of single heads, `{"effects": {metric: [{"layer", "head", "difference", "low", "high"}]}}`.
+    effects or importances of single heads, `{"effects": {metric: [{"layer", "head", "difference", "low", "high"}]}}`; if they
+    are curves, `{"curves": ...}`, see `curves_of`; if they are speeds of published systems, `{"speedups": ...}`.
     """
     name, data = body.text("name"), body.text("data")
     body.done()
@@ -52,6 +55,10 @@ async def results(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
         raise invalid_argument("data", "has no rows")
     if effects := _effects(found):
         yield {"effects": effects}
+    elif curves := curves_of(found):
+        yield {"curves": curves}
+    elif speedups := _speedups(found):
+        yield {"speedups": speedups}
     columns = list(dict.fromkeys(name for row in found for name in row))[:MAX_COLUMNS]
     rows = [[row.get(column) for column in columns] for row in found[:MAX_ROWS]]
     yield {"table": plain({"columns": columns, "rows": rows, "total": len(found)})}
@@ -65,11 +72,29 @@ def _json(raw: bytes) -> Rows | dict[str, Any]:
     if isinstance(document, dict) and {"machine", "models", "baseline"} <= document.keys():
         report: dict[str, Any] = plain(document)
         return report
+    if isinstance(document, dict) and "importance" in document:
+        return _importances(document["importance"])
+    if isinstance(document, dict) and {"studies", "summary"} <= document.keys():
+        return [row for study in document["studies"] for row in _systems(study)]
     lists = [document] if isinstance(document, list) else [value for value in document.values() if isinstance(value, list)]
     rows = [each for each in lists if each and all(isinstance(one, dict) for one in each)]
     if not rows:
         raise invalid_argument("data", "has no list of results in it")
     return [row for entry in max(rows, key=len) for row in _by_metric(entry)]
+
+
+def _importances(grid: list[list[float]]) -> Rows:
+    """Returns a row for each head of a ranking, [layers][heads]."""
+    return [
+        {"layer": layer, "head": head, "importance": value} for layer, row in enumerate(grid) for head, value in enumerate(row)
+    ]
+
+
+def _systems(study: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Yields a row for each length that a published system was measured at."""
+    system = {"system": study["published"]["system"], "baseline": study["baseline"]}
+    for speed in (study["measured"] or {}).get("speeds", []):
+        yield _flat(system | speed)
 
 
 def _by_metric(entry: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
@@ -133,11 +158,25 @@ def _effects(rows: Rows) -> dict[str, list[dict[str, Any]]]:
     """Returns the effects of single heads by metric; empty unless the rows are such."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        layer, head, difference = (row.get(name) for name in ("layer", "head", "difference"))
+        layer, head = row.get("layer"), row.get("head")
+        # Removing a head of high importance is worse, as is a rise of the loss.
+        difference = row.get("difference", row.get("importance"))
         if layer in PLACES and head in PLACES and isinstance(difference, (int, float)):
             number = {name: plain(row.get(name)) for name in ("low", "high")}
             effect = {"layer": layer, "head": head, "difference": plain(difference)} | number
-            found.setdefault(str(row.get("metric", "difference")), []).append(effect)
+            found.setdefault(str(row.get("metric", "difference" if "difference" in row else "importance")), []).append(effect)
+    return found
+
+
+def _speedups(rows: Rows) -> list[dict[str, Any]]:
+    """Returns how much faster systems are than their baseline, each with the length; empty unless the rows say so."""
+    found = []
+    for row in rows:
+        ratio = {name: row.get(f"latency_speedup.{name}", row.get(f"latency_speedup_{name}")) for name in RATIO}
+        value = row.get("latency_speedup.value", row.get("latency_speedup"))
+        if isinstance(value, (int, float)) and isinstance(row.get("system"), str):
+            length = row.get("length")
+            found.append({"system": row["system"], "length": length, "ratio": plain({"value": value} | ratio)})
     return found
 
 

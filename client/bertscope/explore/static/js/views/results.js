@@ -1,8 +1,10 @@
-// The Results view: a file that the command wrote. Benchmarks and effects of heads are drawn; every other file is a table.
+// The Results view: a file that the command wrote. Benchmarks, effects of heads and curves are drawn; every file but a benchmark is a table, too.
 
 import {choice, h, replace} from "../dom.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {create as createPictures} from "../parts/pictures.js";
+import {draw as drawRatios} from "../parts/ratios.js";
+import {create as createCurves} from "../parts/result_curves.js";
 import {create as createStatus} from "../parts/status_line.js";
 import {resultOf} from "./benchmark.js";
 
@@ -21,8 +23,9 @@ export function mount(container, context) {
   const file = h("input", {type: "file", accept: ENDS, "aria-label": "A file that bertscope wrote", onchange: () => { if (file.files[0]) read(file.files[0]); }});
   const results = h("section", {class: "panel results-panel", "aria-label": "Result", hidden: true});
   const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
+  const curves = createCurves(context);
   const pictures = createPictures(() => ({
-    drawings: [...(opened?.events.effects ? [{label: "Heads", svg: grid.toSvg}] : []),
+    drawings: [...(opened?.events.effects ? [{label: "Heads", svg: grid.toSvg}] : []), ...(opened?.events.curves ? [{label: "Curves", svg: curves.toSvg}] : []),
       ...[...results.querySelectorAll("svg.ratio-drawing")].map((drawing, index) => ({label: `Drawing ${index + 1}`, svg: () => drawing}))],
     view: results, labels: {name: `bertscope-${opened?.name ?? "result"}`, caption: opened?.name ?? ""},
   }), status.error);
@@ -52,8 +55,9 @@ export function mount(container, context) {
   function draw() {
     results.hidden = !opened;
     if (!opened) return;
-    const {report, effects, table} = opened.events;
-    replace(results, h("header", null, h("h2", null, opened.name)), report && resultOf(report), effects && effectsOf(effects), table && tableOf(table));
+    const {report, effects, curves: found, speedups, table} = opened.events;
+    if (found) curves.update(found);
+    replace(results, h("header", null, h("h2", null, opened.name)), report && resultOf(report), effects && effectsOf(effects), found && curves.element, speedups && speedupsOf(speedups), table && tableOf(table));
   }
 
   /** @param {Record<string, any[]>} effects */
@@ -67,7 +71,9 @@ export function mount(container, context) {
       pictures: null, moved: null, worth, changes: new Map(), at: state.get().at ?? "", theme: context.theme(), said: (/** @type {number} */ value) => `${metric} ${sign * value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`};
     grid.update(data);
     const picker = choice("Metric", metrics.map(each => [each, each.replaceAll("_", " ")]), metric, value => state.set({metric: value}));
-    return [picker.element, h("p", {class: "soft"}, `Change of ${metric.replaceAll("_", " ")} when a head is changed, at most ${largestOf(data).toFixed(3)}. Orange: worse without it; blue: better; faint: its interval holds zero.`),
+    const caption = metric === "importance" ? `Gradient importance of each head, at most ${largestOf(data).toFixed(3)}. Dark: the loss depends on it.`
+      : `Change of ${metric.replaceAll("_", " ")} when a head is changed, at most ${largestOf(data).toFixed(3)}. Orange: worse without it; blue: better; faint: its interval holds zero.`;
+    return [metrics.length > 1 && picker.element, h("p", {class: "soft"}, caption),
       h("div", {class: "grid-scroll"}, grid.element)];
   }
 
@@ -75,10 +81,16 @@ export function mount(container, context) {
   return {update: draw, unmount: () => asker.stop()};
 }
 
+/** A drawing for each length. @param {{system: string, length: number | null, ratio: any}[]} speedups */
+function speedupsOf(speedups) {
+  return [...new Set(speedups.map(({length}) => length))].map(length => drawRatios(speedups.filter(each => each.length === length).map(({system, ratio}) => ({name: system, ratio})),
+    `times as fast as the original, one text at a time${length ? `, ${length} tokens` : ""}`));
+}
+
 /** @param {{columns: string[], rows: any[][], total: number}} table */
 function tableOf({columns, rows, total}) {
   const numbers = columns.map((_, index) => rows.every(row => row[index] === null || typeof row[index] === "number"));
-  return [h("p", {class: "soft"}, rows.length < total ? `The first ${rows.length} of ${total} rows` : `${total} rows`),
+  return [h("p", {class: "soft"}, rows.length < total ? `The first ${rows.length} of ${total} rows` : `${total} ${total === 1 ? "row" : "rows"}`),
     h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Rows"}, h("table", null,
       h("thead", null, h("tr", null, columns.map((name, index) => h("th", {scope: "col", class: numbers[index] && "number"}, name.replaceAll("_", " "))))),
       h("tbody", null, rows.map(row => h("tr", null, row.map((value, index) => h("td", {class: numbers[index] && "number"}, shown(value))))))))];
