@@ -10,8 +10,7 @@ from bertscope.cli.views.output import json_text
 from bertscope.cli.views.ranking import document as ranking_document
 from bertscope.cli.views.sweep_files import write_effects
 
-from tests.integration.explore.test_results import asked
-from tests.support.page import Page
+from tests.support.page import Page, opened
 
 PROMPTS = bertscope.ClozePrompts(
     [(f"{word} is the capital of [MASK].", "the") for word in ("Paris", "Rome", "Oslo", "Bern", "Lima")]
@@ -30,7 +29,7 @@ def test_a_greedy_sweep(page, host, tmp_path, name):
     with bertscope.Client(host.target) as client, client.sweep_heads(PROMPTS, greedy=greedy) as sweep:
         table = sweep.table()
     write_effects(table, tmp_path / name)
-    curves, _ = page.ask("results", asked(name, (tmp_path / name).read_bytes()))
+    curves, _ = page.ask("results", opened(name, (tmp_path / name).read_bytes()))
     assert curves["curves"]["across"] == "share_removed"
     for metric in table.points[0].metrics:
         (curve,) = curves["curves"]["measures"][f"{metric}: score"]
@@ -43,7 +42,7 @@ def test_layers(page, host, tmp_path):
     with bertscope.Client(host.target) as client, client.sweep_heads(PROMPTS, scope="layers") as sweep:
         table = sweep.table()
     write_effects(table, tmp_path / "layers.csv")
-    curves, _ = page.ask("results", asked("layers.csv", (tmp_path / "layers.csv").read_bytes()))
+    curves, _ = page.ask("results", opened("layers.csv", (tmp_path / "layers.csv").read_bytes()))
     (losses,) = curves["curves"]["measures"]["loss: difference"]
     for point, effect in zip(losses["points"], table.effects, strict=True):
         found = effect.metrics["loss"]
@@ -54,7 +53,7 @@ def test_layers(page, host, tmp_path):
 def test_a_ranking(page, host):
     with bertscope.Client(host.target) as client:
         ranking = client.rank_heads(PROMPTS)
-    effects, _ = page.ask("results", asked("rank.json", json.dumps(ranking_document(ranking)).encode()))
+    effects, _ = page.ask("results", opened("rank.json", json.dumps(ranking_document(ranking)).encode()))
     found = {(each["layer"], each["head"]): each["difference"] for each in effects["effects"]["importance"]}
     assert found == {place: pytest.approx(value) for place, value in zip(found, ranking.importance.flat, strict=True)}
 
@@ -74,7 +73,7 @@ def test_speeds_of_published_systems(page, host, tmp_path):
     }
     ratio = table.studies[0].measured.speeds[0].latency_speedup
     for name, raw in files.items():
-        speedups, _ = page.ask("results", asked(name, raw))
+        speedups, _ = page.ask("results", opened(name, raw))
         (found,) = speedups["speedups"]
         assert (found["system"], found["length"]) == (table.studies[0].published.system, 8)
         assert found["ratio"] | {"caveat": ""} == pytest.approx(
@@ -83,5 +82,5 @@ def test_speeds_of_published_systems(page, host, tmp_path):
 
 
 def test_places_that_come_twice_are_no_curve(page):
-    (event,) = page.ask("results", asked("x.csv", b"layer,score\n0,1\n0,2\n1,3\n"))
+    (event,) = page.ask("results", opened("x.csv", b"layer,score\n0,1\n0,2\n1,3\n"))
     assert "table" in event

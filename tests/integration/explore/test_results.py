@@ -1,7 +1,5 @@
 """The question of the Results view reads what the commands write, and says what is wrong with other files."""
 
-import base64
-
 import bertscope
 import pandas as pd
 import pytest
@@ -9,7 +7,7 @@ from bertscope.cli.views.benchmark_files import document as benchmark_document
 from bertscope.cli.views.output import json_text
 from bertscope.cli.views.sweep_files import write_effects
 
-from tests.support.page import Page
+from tests.support.page import Page, opened
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +23,6 @@ def table(host):
         return sweep.table()
 
 
-def asked(name, data):
-    return {"name": name, "data": base64.b64encode(data).decode()}
-
-
 @pytest.mark.parametrize("name", ["sweep.json", "sweep.csv", "sweep.tsv", "sweep.jsonl", "sweep.parquet"])
 def test_a_sweep(page, table, tmp_path, name):
     path = tmp_path / name
@@ -36,7 +30,7 @@ def test_a_sweep(page, table, tmp_path, name):
         table.to_pandas().to_parquet(path)
     else:
         write_effects(table, path)
-    effects, rows = page.ask("results", asked(name, path.read_bytes()))
+    effects, rows = page.ask("results", opened(name, path.read_bytes()))
     expected = {(effect.layer, effect.head): effect.metrics["loss"] for effect in table.effects}
     found = {(each["layer"], each["head"]): each for each in effects["effects"]["loss"]}
     assert found.keys() == expected.keys()
@@ -50,7 +44,7 @@ def test_a_sweep(page, table, tmp_path, name):
 def test_a_benchmark(page, host):
     with bertscope.Client(host.target) as client:
         report = client.benchmark_models(["bert"], lengths=[8], min_seconds=0.05)
-    (event,) = page.ask("results", asked("benchmark.json", json_text(benchmark_document(report)).encode()))
+    (event,) = page.ask("results", opened("benchmark.json", json_text(benchmark_document(report)).encode()))
     assert event["report"]["baseline"] == "models/bert"
     assert event["report"]["models"][0]["speeds"][0]["length"] == 8
 
@@ -58,33 +52,33 @@ def test_a_benchmark(page, host):
 def test_another_table(page, tmp_path):
     path = tmp_path / "x.parquet"
     pd.DataFrame({"word": ["a", "<b>"], "share": [0.5, float("nan")]}).to_parquet(path)
-    (event,) = page.ask("results", asked("x.parquet", path.read_bytes()))
+    (event,) = page.ask("results", opened("x.parquet", path.read_bytes()))
     assert event["table"] == {"columns": ["word", "share"], "rows": [["a", 0.5], ["<b>", None]], "total": 2}
 
 
 def test_many_rows_are_counted(page):
-    (event,) = page.ask("results", asked("x.csv", b"n\n" + b"1\n" * 5000))
+    (event,) = page.ask("results", opened("x.csv", b"n\n" + b"1\n" * 5000))
     assert (len(event["table"]["rows"]), event["table"]["total"]) == (2000, 5000)
 
 
 def test_a_grid_has_a_limit(page):
-    (event,) = page.ask("results", asked("x.csv", b"layer,head,difference\n1000000000,0,1\n"))
+    (event,) = page.ask("results", opened("x.csv", b"layer,head,difference\n1000000000,0,1\n"))
     assert "table" in event
 
 
 @pytest.mark.parametrize(
     ("body", "part"),
     [
-        (asked("x.txt", b"x"), "must end with"),
+        (opened("x.txt", b"x"), "must end with"),
         ({"name": "x.json", "data": "not base64"}, "is no .json file"),
-        (asked("x.json", b"{"), "is no .json file"),
-        (asked("x.json", b"[" * 100_000), "is no .json file"),
-        (asked("x.json", b"3"), "is no .json file"),
-        (asked("x.json", b'{"a": 1}'), "no list of results"),
-        (asked("x.csv", b""), "no rows"),
-        (asked("x.csv", b"\xff\xfe\x00"), "is no .csv file"),
-        (asked("x.jsonl", b"[1]"), "is no .jsonl file"),
-        (asked("x.parquet", b"PAR1"), "is no .parquet file"),
+        (opened("x.json", b"{"), "is no .json file"),
+        (opened("x.json", b"[" * 100_000), "is no .json file"),
+        (opened("x.json", b"3"), "is no .json file"),
+        (opened("x.json", b'{"a": 1}'), "no list of results"),
+        (opened("x.csv", b""), "no rows"),
+        (opened("x.csv", b"\xff\xfe\x00"), "is no .csv file"),
+        (opened("x.jsonl", b"[1]"), "is no .jsonl file"),
+        (opened("x.parquet", b"PAR1"), "is no .parquet file"),
     ],
 )
 def test_wrong_files(page, body, part):
