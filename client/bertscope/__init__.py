@@ -24,7 +24,7 @@ from bertscope.attention.feature_scores import FeatureScore, FeatureScores
 from bertscope.attention.head_distances import HeadDistances
 from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.marked_texts import FeatureText, RelationText
-from bertscope.attention.page import attention_page
+from bertscope.attention.page import AttentionPage, attention_page
 from bertscope.attention.relation_scores import DirectedSums, Direction, RelationScore, RelationScores, TextScore
 from bertscope.attention.span_files import read_feature_texts, read_relation_texts
 from bertscope.attention.sums import HeadSums
@@ -210,6 +210,7 @@ __all__ = [
     "AttentionComparison",
     "AttentionDescription",
     "AttentionMaps",
+    "AttentionPage",
     "BenchmarkProgress",
     "BenchmarkReport",
     "BertscopeError",

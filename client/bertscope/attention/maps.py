@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bertscope import _validation
 from bertscope._display import MAX_WEIGHTS, data_frame, page_html, short_repr
 from bertscope._messages import DATA_TYPES, QUANTITIES, Interventions, Numbers, head_interventions
-from bertscope.attention.page import attention_page
+from bertscope.attention.page import AttentionPage, Choice, attention_page
 from bertscope.attention.quantities import BY_HEAD
 from bertscope.models import Model, model_name
 from bertscope.results import Provenance, Token
@@ -55,6 +55,14 @@ class AttentionMaps:
         if self.attention.size > MAX_WEIGHTS:
             return None
         return page_html(attention_page(self))
+
+    def show(self, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> AttentionPage:
+        """Returns the interactive page of some layers and heads, all unless chosen: a notebook shows it, `save` writes it.
+
+        The maps alone show themselves in a notebook, too, unless they are very many; choose layers then. Raises the errors of
+        `attention_page`.
+        """
+        return AttentionPage(attention_page(self, layer, head, title=title))
 
     @property
     def by_head(self) -> bool:

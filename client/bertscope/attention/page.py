@@ -8,10 +8,15 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from bertscope._display import page_html
 
 if TYPE_CHECKING:
     from bertscope.attention.maps import AttentionMaps
@@ -23,6 +28,24 @@ MAX_PAGE_WEIGHTS = 2**25
 """Most weights in one page; more would be over 90 MB of HTML, which browsers do not take well."""
 
 Choice = int | Iterable[int] | None
+
+
+@dataclass(frozen=True, repr=False)
+class AttentionPage:
+    """An interactive page of attention maps, which shows itself in a notebook."""
+
+    html: str
+    """The page, a whole document that loads nothing."""
+
+    def __repr__(self) -> str:
+        return f"<AttentionPage: {len(self.html):,} characters of HTML>"
+
+    def _repr_html_(self) -> str:
+        return page_html(self.html)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the page as a file that a browser opens without a server, whatever its name ends with."""
+        Path(path).write_text(self.html, encoding="utf-8")
 
 
 def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+from pathlib import Path
 
 import bertscope
 import numpy as np
@@ -70,3 +71,17 @@ def test_layers_are_drawn_side_by_side():
     figure = bertscope.plot_attention(rollout_of())
     titles = [axes.get_title() for axes in figure.axes if axes.images]
     assert titles[:2] == ["layer 2", "layer 0"]
+
+
+def test_a_page_of_some_heads_shows_itself_and_is_saved(tmp_path: Path):
+    maps = maps_of(["[CLS]", "</script><img src=x onerror=hurt()>", "[SEP]"], (2, 0), (1, 3))
+    page = maps.show(layer=0, head=[3], title="Two tokens")
+    assert page.html == bertscope.attention_page(maps, 0, [3], title="Two tokens")
+    page.save(tmp_path / "page")
+    assert (tmp_path / "page").read_text("utf-8") == page.html
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert "<img" not in shown
+    assert len(repr(page)) < 80
+    with pytest.raises(KeyError):
+        maps.show(layer=1)
