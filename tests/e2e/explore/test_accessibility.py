@@ -38,6 +38,12 @@ def sentences_are_read(tab: Tab) -> None:
     expect(tab.locator(".sentences-form .status-line")).to_have_text("2 of 2 sentences are read.")
 
 
+def pairs_are_compared(tab: Tab) -> None:
+    tab.get_by_label("Pairs, one a line: the right sentence, a tab or |, the other").fill("The cats sleep. | The cats sleeps.")
+    tab.get_by_role("button", name="Compare").click()
+    expect(tab.get_by_text("The right sentence is likelier")).to_be_visible()
+
+
 def compared(tab: Tab) -> None:
     expect(tab.locator(".attention-matrix")).to_have_count(2)
 
@@ -65,6 +71,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "compare": ("#compare?changes=x1-8", compared),
     "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
     "sentences": ("#sentences?at=1.8", sentences_are_read),
+    "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
     "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
     "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),

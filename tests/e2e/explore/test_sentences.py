@@ -41,3 +41,33 @@ def test_heads_over_sentences(visit: Callable[..., Watched], target: str, tmp_pa
     tab.get_by_role("link", name="The cat sat on the mat.").click()
     expect(tab.locator(".sentence textarea")).to_have_value("The cat sat on the mat.")
     expect(tab.get_by_role("heading", name="Layer 0, head 2")).to_be_visible()
+
+
+def test_pairs_and_relations(visit: Callable[..., Watched], target: str, tmp_path: Path) -> None:
+    tab = visit("#sentences").tab
+    tab.get_by_role("radio", name="Pairs").check(force=True)
+    box = tab.get_by_label("Pairs, one a line: the right sentence, a tab or |, the other")
+    box.fill("The cats sleep. | <img src=x onerror=window.hurt=1>\nShe is here.")
+    tab.get_by_role("button", name="Compare").click()
+    expect(tab.locator("[data-kind=note]")).to_contain_text("Line 2 is no pair")
+    box.fill("The cats sleep. | The cats sleeps.\nShe is here.\tShe are here.\nHe runs. | <img src=x onerror=window.hurt=1>")
+    tab.get_by_role("button", name="Compare").click()
+    expect(tab.get_by_text("3 of 3 pairs are compared.").first).to_be_visible()
+    with bertscope.Client(target) as client:
+        found = client.compare_texts([("The cats sleep.", "The cats sleeps."), ("She is here.", "She are here.")])
+    for one in found.sets:
+        expect(tab.get_by_role("row").filter(has_text=str(one.texts[0]))).to_contain_text(f"{one.difference:.2f}")
+    assert tab.evaluate("window.hurt") is None
+    tab.get_by_role("radio", name="Relations").check(force=True)
+    rows = ["1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_", "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_", "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_"]
+    path = tmp_path / "treebank.conllu"
+    path.write_text("\n".join(rows) + "\n\n")
+    tab.get_by_label("A treebank, .conllu").set_input_files(path)
+    expect(tab.get_by_role("heading", name=re.compile("^det: which head finds the"))).to_be_visible()
+    tab.get_by_role("button", name="nsubj").click()
+    with bertscope.Client(target) as client:
+        best = client.score_relations(bertscope.read_conllu(path))["nsubj"].best()
+    expect(tab.get_by_role("heading", name=re.compile("^nsubj: which head finds the"))).to_be_visible()
+    expect(tab.get_by_text(f"Best: layer {best.layer}, head {best.head}, 100.0")).to_be_visible()
+    assert "relation=nsubj" in tab.url
+    assert "sentences_kind=relations" in tab.url

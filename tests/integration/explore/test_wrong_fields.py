@@ -8,6 +8,7 @@ from bertscope.explore.questions import QUESTIONS
 from tests.support.page import Page
 
 TEXT = "Paris is the capital of [MASK]."
+TREEBANK = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
 CHANGE = {"layer": 0, "heads": [0], "mode": "scale", "factor": 0.5}
 DETAIL = {"layer": 0, "head": 0, "rows": [0, 3], "columns": [0, 3]}
 GOOD: dict[str, dict[str, object]] = {
@@ -32,6 +33,8 @@ GOOD: dict[str, dict[str, object]] = {
     },
     "lens": {"text": TEXT, "model": "bert", "normalisation": "none", "answer": "the", "first": 0},
     "sentences": {"texts": [TEXT], "model": "bert", "statistic": "self"},
+    "pairs": {"right": [TEXT], "wrong": ["Paris was the capital."], "model": "bert"},
+    "relations": {"conllu": TREEBANK, "model": "bert"},
     "results": {"name": "x.csv", "data": "YQox"},
     "models": {"role": True},
     "load": {"source": "/nowhere", "model_id": "x", "replace": False},

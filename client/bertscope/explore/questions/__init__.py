@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from bertscope.aio import AsyncClient
 from bertscope.explore.body import Body
+from bertscope.explore.questions.annotated import pairs, relations
 from bertscope.explore.questions.benchmark import benchmark
 from bertscope.explore.questions.compare import compare
 from bertscope.explore.questions.inspect import inspect, worth
@@ -21,7 +22,21 @@ Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
 QUESTIONS: Mapping[str, Question] = MappingProxyType(
     {
         question.__name__: question
-        for question in (inspect, worth, compare, sentences, lens, benchmark, results, models, load, unload, compress)
+        for question in (
+            inspect,
+            worth,
+            compare,
+            sentences,
+            pairs,
+            relations,
+            lens,
+            benchmark,
+            results,
+            models,
+            load,
+            unload,
+            compress,
+        )
     }
 )
 """Every question; its name is that of its function, and its address `POST /api/<name>`."""

@@ -1,19 +1,22 @@
-// The Sentences view: what heads do over many sentences, in which of them they do it most, and what fills their masks.
+// The Sentences view: what heads do over many sentences, in which of them they do it most, and what fills their masks; pairs
+// of sentences, and sentences with linked words, are parts of their own.
 
-import {h, replace} from "../dom.js";
+import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
+import {MAX_BYTES} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawBars, key as barsKey} from "../parts/stacked_bars.js";
 import {create as createStatus} from "../parts/status_line.js";
+import {createPairs} from "./sentences_pairs.js";
+import {createRelations} from "./sentences_relations.js";
 
 const STATISTICS = {
   first_special: "attention on the first special token", separators: "attention on separators", largest_separator: "largest attention on a separator", self: "attention on the token itself",
   previous: "attention on the token before", next: "attention on the token after", punctuation: "attention on punctuation", same_text: "attention within the own text",
   other_text: "attention on the other text", entropy: "entropy of rows, nats", first_special_entropy: "entropy of the first special token's row, nats", confidence: "largest weight of a row", distance: "mean distance, tokens",
 };
-const MAX_BYTES = 700_000;
 const MAX_TEXTS = 1000;
 const LISTED = 10;
 const DRAW_MILLISECONDS = 150;
@@ -47,11 +50,15 @@ export function mount(container, context) {
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Kinds of maps", svg: () => bars.querySelector("svg")}], view: panels,
     labels: {name: "bertscope-sentences", caption: `${short(kept.model)}, ${kept.events.length} sentences: ${STATISTICS[/** @type {keyof typeof STATISTICS} */ (kept.statistic)] ?? ""}`},
   }), status.error);
-  replace(container, h("section", {class: "panel sentences-form", "aria-label": "Sentences"}, h("h2", null, "Many sentences"), box,
+  const parts = /** @type {Record<string, any>} */ ({pairs: createPairs(context), relations: createRelations(context)});
+  const kind = choice("Ask about", [["sentences", "Sentences"], ["pairs", "Pairs"], ["relations", "Relations"]], "sentences", value => state.set({sentences_kind: value === "sentences" ? null : value}, {push: true}));
+  const place = h("div");
+  const whole = h("div", null, h("section", {class: "panel sentences-form", "aria-label": "Sentences"}, h("h2", null, "Many sentences"), box,
     h("div", {class: "line"}, file, h("label", {class: "inline"}, "What heads do: ", statistic), button), bar, status.element), panels,
   h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."), copyButton("Copy link", () => state.link(), context.announce),
     copyButton("Copy command", () => command("attention", null, "--describe", "--texts", "sentences.txt", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
     copyButton("Copy Python", () => pythonLines(`client.describe_attention(open("sentences.txt").read().splitlines()).mean("${shown()}")`), context.announce), pictures.element));
+  replace(container, h("div", {class: "sentences-kind"}, kind.element), place);
   let running = false;
 
   /** The chosen statistic. */
@@ -112,6 +119,11 @@ export function mount(container, context) {
   }
 
   function draw() {
+    const now = state.get().sentences_kind ?? "sentences";
+    kind.set(now in parts ? now : "sentences");
+    const part = parts[now]?.element ?? whole;
+    if (place.firstChild !== part) replace(place, part);
+    parts[now]?.update();
     statistic.value = shown();
     const known = kept.events.filter(event => event.values);
     panels.hidden = !kept.events.length;
@@ -159,7 +171,7 @@ export function mount(container, context) {
   }
 
   draw();
-  return {update, unmount: () => asker.stop()};
+  return {update, unmount: () => [asker, ...Object.values(parts)].forEach(each => each.stop())};
 }
 
 /** @param {number} value */
