@@ -56,7 +56,7 @@ def test_pairs_and_relations(visit: Callable[..., Watched], target: str, tmp_pat
     with bertscope.Client(target) as client:
         found = client.compare_texts([("The cats sleep.", "The cats sleeps."), ("She is here.", "She are here.")])
     for one in found.sets:
-        expect(tab.get_by_role("row").filter(has_text=str(one.texts[0]))).to_contain_text(f"{one.difference:.2f}")
+        expect(tab.get_by_role("row").filter(has_text=str(one.texts[0]))).to_contain_text(f"{abs(one.difference):.2f}")
     assert tab.evaluate("window.hurt") is None
     tab.get_by_role("radio", name="Relations").check(force=True)
     rows = ["1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_", "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_", "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_"]

@@ -14,7 +14,7 @@ let kept = {pairs: [], rows: [], accuracy: null};
 /** Makes the part. @param {any} context */
 export function createPairs(context) {
   const {state} = context;
-  const results = h("section", {class: "panel", "aria-label": "Pairs compared", hidden: true});
+  const results = h("section", {class: "panel pairs-compared", "aria-label": "Pairs compared", hidden: true});
   const form = createForm(context, {title: "Pairs of sentences", label: "Pairs, one a line: the right sentence, a tab or |, the other", placeholder: "The cats sleep. | The cats sleeps.",
     text: kept.pairs.map(pair => pair.join(" | ")).join("\n"), accept: ".txt,.tsv,text/plain", file: "A file of pairs", action: "Compare", run: compare});
   const element = h("div", null, form.element, results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences; pairs.tsv needs the columns good and bad."),
@@ -52,9 +52,11 @@ export function createPairs(context) {
       h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Pairs"}, h("table", null,
         h("thead", null, h("tr", null, ["Right sentence", "Other sentence", "Difference, nats", "Outcome"].map((text, index) => h("th", {scope: "col", class: index === 2 && "number"}, text)))),
         h("tbody", null, rows.map(({pair, scores, outcome}) => h("tr", null, kept.pairs[pair].map(text => h("td", null, toExplore(text))),
-          h("td", {class: "number"}, (scores[0] - scores[1]).toFixed(2)), h("td", {class: outcome === "wrong" && "caveat"}, NAMES[outcome] ?? outcome)))))));
+          h("td", {class: "number"}, signed(scores[0] - scores[1])), h("td", {class: outcome === "wrong" && "caveat"}, NAMES[outcome] ?? outcome)))))));
   }
 
+  /** @param {number} value */
+  const signed = value => `${value < 0 ? "−" : ""}${Math.abs(value).toFixed(2)}`;
   /** @param {string} text */
   const toExplore = text => h("a", {href: state.link({view: "explore", text}).slice(window.location.origin.length + 1)}, text);
 
