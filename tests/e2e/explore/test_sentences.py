@@ -59,7 +59,11 @@ def test_pairs_and_relations(visit: Callable[..., Watched], target: str, tmp_pat
         expect(tab.get_by_role("row").filter(has_text=str(one.texts[0]))).to_contain_text(f"{abs(one.difference):.2f}")
     assert tab.evaluate("window.hurt") is None
     tab.get_by_role("radio", name="Relations").check(force=True)
-    rows = ["1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_", "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_", "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_"]
+    rows = [
+        "1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_",
+        "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_",
+        "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_",
+    ]
     path = tmp_path / "treebank.conllu"
     path.write_text("\n".join(rows) + "\n\n")
     tab.get_by_label("A treebank, .conllu").set_input_files(path)

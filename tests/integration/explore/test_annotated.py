@@ -7,7 +7,11 @@ from tests.support.page import Page
 
 RIGHT = ["the cat sleeps .", "the cats sleep .", "[MASK] is here ."] + ["a dog eats ."] * 20
 WRONG = ["the cat sleep .", "the cats sleeps .", "a " * 600] + ["a dog eat ."] * 20
-ROWS = ["1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_", "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_", "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_"]
+ROWS = [
+    "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_",
+    "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_",
+    "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_",
+]
 TREEBANK = ("\n".join(ROWS) + "\n\n") * 12 + "1\tbroken\n\n"
 
 
