@@ -26,7 +26,7 @@ AT_ONCE = 16
 MAX_RELATIONS = 40
 """Relations that the page shows, those with most pairs."""
 SHOWN = ("accuracy", "interval", "chance", "offset", "offset_accuracy", "layer", "head", "direction", "relation", "pairs")
-"""What the page shows of a relation's best head."""
+"""The fields of a relation's best head that the page shows."""
 
 
 async def pairs(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
