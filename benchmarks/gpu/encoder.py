@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Gates, TokenSequence
 from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.attention import NAME
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
@@ -31,7 +31,7 @@ def measure_encoder(device: torch.device, limits: Limits, rows: int, config: tra
         model.load_state_dict(reference.state_dict())
         theirs = seconds(device, partial(_pipeline, model, ids))
         model.set_attn_implementation(NAME)
-        encoder = TorchEncoder(Architecture(model), "bert", device, precision, has_head=True)
+        encoder = TorchEncoder(Architecture(model), "bert", device, precision, Capabilities(masked_lm=True))
         work = encoder_flops(config, rows * LENGTH, LENGTH)
         yield from _rows(encoder, sequences, precision, theirs, work, limits)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.base import Capabilities, TokenSequence
 from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.attention import NAME
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
@@ -54,7 +54,7 @@ def measure_throughput(
     torch.manual_seed(5)
     model = transformers.BertForMaskedLM(config).eval().to(device, DTYPES["bf16"])
     model.set_attn_implementation(NAME)
-    encoder = TorchEncoder(Architecture(model), "bert", device, "bf16", has_head=True)
+    encoder = TorchEncoder(Architecture(model), "bert", device, "bf16", Capabilities(masked_lm=True))
     for length in lengths:
         found = {size: middle(run_rounds(encoder, length, max(1, size // length))) for size in sizes}
         rows = {size: BATCHES * max(1, size // length) for size in sizes}

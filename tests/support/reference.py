@@ -92,8 +92,8 @@ AttentionMaskInterface.register(EDITED, eager_mask)
 class Reference:
     """A checkpoint as transformers loads and runs it."""
 
-    def __init__(self, folder: Path, dtype: torch.dtype = torch.float32) -> None:
-        self.model = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=dtype).eval()
+    def __init__(self, folder: Path, dtype: torch.dtype = torch.float32, kind: Any = AutoModelForMaskedLM) -> None:
+        self.model = kind.from_pretrained(folder, attn_implementation="eager", dtype=dtype).eval()
         # Where a file is mapped, weights lie wherever they do in it, and the last bit of some products depends on that.
         for tensor in (*self.model.parameters(), *self.model.buffers()):
             tensor.data = tensor.data.clone()  # aligned as those of the service, not as they lie in the file

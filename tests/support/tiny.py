@@ -28,7 +28,9 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForNextSentencePrediction,
     AutoModelForPreTraining,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
@@ -234,16 +236,33 @@ _ARCHITECTURES = {
 ARCHITECTURES: tuple[str, ...] = tuple(_ARCHITECTURES)
 
 
+TASKS: dict[str, Any] = {
+    "sequence": AutoModelForSequenceClassification,
+    "tokens": AutoModelForTokenClassification,
+    "answers": AutoModelForQuestionAnswering,
+}
+"""What a checkpoint with labels predicts."""
+
 LABELS = ("negative", "positive", "neutral", "mixed")
 """Labels of the checkpoints that classify; a checkpoint has the first few."""
 
 
 def write_checkpoint(
-    architecture: str, folder: Path, *, seed: int = 0, head: bool = True, labels: int = 0, relates: bool = False
+    architecture: str,
+    folder: Path,
+    *,
+    seed: int = 0,
+    head: bool = True,
+    labels: int = 0,
+    relates: bool = False,
+    task: str = "sequence",
+    problem: str | None = None,
 ) -> Path:
     """Write a checkpoint with random weights into `folder`, which is made, and return it.
 
-    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `LABELS`;
+    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `LABELS`:
+    of texts, of tokens if `task` is "tokens", or with "answers" and two labels a model that answers questions, `problem` being
+    the `problem_type` in the config;
     with `relates` a pre-training checkpoint, which has a next-sentence head too, or without `head` that alone.
     The same arguments write the same bytes.
     """
@@ -255,8 +274,9 @@ def write_checkpoint(
     ids = {f"{role}_token_id": tokenizer.token_to_id(text) for role, text in roles.items()}
     ids = {setting: number for setting, number in ids.items() if getattr(usual, setting, None) is not None}
     named = {"id2label": (by_id := dict(enumerate(LABELS[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
-    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **(named if labels else {}))
-    kind = AutoModelForSequenceClassification if labels else AutoModelForMaskedLM if head else AutoModel
+    extra: dict[str, Any] = (named | ({"problem_type": problem} if problem else {})) if labels else {}
+    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **extra)
+    kind = TASKS[task] if labels else AutoModelForMaskedLM if head else AutoModel
     if relates:
         kind = AutoModelForPreTraining if head else AutoModelForNextSentencePrediction
     model = kind.from_config(config)

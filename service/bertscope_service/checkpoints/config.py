@@ -15,7 +15,7 @@ from transformers.activations import ACT2FN
 from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, MAX_LAYERS, check_numbers
 from bertscope_service.encoders.refusals import refused, shown, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.checkpoints import classifies
+from bertscope_service.encoders.torch.heads import Head, head_of
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, read_pruned
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, Quantization, read_quantization
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY, read_kept_shares
@@ -26,6 +26,9 @@ OURS = "bertscope_"
 
 MAX_LABEL_BYTES = 1024 * 1024
 """Maximum size of all names of labels together: every description of the model contains them."""
+
+ANSWER_SCORES = 2
+"""Scores of a token by a question answering head: as an answer's first and last token."""
 
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
 
@@ -77,8 +80,11 @@ def check_config(path: Path, written: Mapping[str, Any], architecture: str) -> C
         raise refused(path, lost, None, f"allowed are {BOUNDS[lost]}; leave it out, or write a number")
     _check_sizes(path, config, architecture)
     _check_names(path, config)
-    if classifies(config):
+    head = head_of(config)
+    if head.names_labels:
         _check_labels(path, config)
+    if head is Head.ANSWERS and config.num_labels != ANSWER_SCORES:
+        raise refused(path, "the number of labels in id2label", config.num_labels, "an answer has two scores: start and end")
     try:
         read_kept_shares(config)
         return CheckedConfig(config, read_pruned(config), read_quantization(config))

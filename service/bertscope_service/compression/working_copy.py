@@ -15,10 +15,12 @@ import torch
 from bertscope_service.checkpoints.files import DECLARED_POOLING_PATTERNS, TOKENIZER_PATTERNS
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.checkpoints import CLASSIFIER, read_checkpoint
+from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.heads import Head, head_of_model
 from bertscope_service.encoders.torch.next_sentence import with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import stored_weights
@@ -69,23 +71,19 @@ class WorkingCopy:
     def encoder(self) -> TorchEncoder:
         """Returns its current model on the CPU, in float32: a copy if it is stored in another format, else the model itself."""
         model = self.model if self.model.dtype is torch.float32 else copy.deepcopy(self.model).float()
-        parts, has_head = ARCHITECTURES[self.architecture](model), self.has_masked_lm_head
-        return TorchEncoder(parts, self.architecture, torch.device("cpu"), "fp32", has_head, pruned=self.pruned)
+        parts, heads = ARCHITECTURES[self.architecture](model), Capabilities(masked_lm=self.has_masked_lm_head)
+        return TorchEncoder(parts, self.architecture, torch.device("cpu"), "fp32", heads, pruned=self.pruned)
 
     @property
     def kind(self) -> Callable[[Any], Any]:
         """The class of its model: makes a model with this one's heads from a config."""
         parts = ARCHITECTURES[self.architecture]
-        kind = shrunk(parts.sequence_classification if self.classifies else parts.masked_lm, self.pruned)
+        kind = shrunk(parts.class_of(head_of_model(self.model)) or parts.masked_lm, self.pruned)
         return with_next_sentence_head(kind, parts) if self.relates else kind
 
     @property
-    def classifies(self) -> bool:
-        return type(self.model).__name__.endswith(CLASSIFIER)
-
-    @property
     def has_masked_lm_head(self) -> bool:
-        return not self.missing and not self.classifies
+        return not self.missing and head_of_model(self.model) is Head.MASKED_LM
 
     @property
     def worth_keeping(self) -> Any:

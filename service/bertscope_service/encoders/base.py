@@ -57,6 +57,8 @@ class Shape:
     """Heads that the weights lack, by layer, ascending; `heads` counts them."""
     segments: int = 2
     """The number of segments (token types), 1 if none."""
+    head_labels: tuple[str, ...] = ()
+    """Names of the labels of a token classification head or a multi-label head; empty without one."""
 
     def heads_of(self, layer: int) -> tuple[int, ...]:
         """Returns the heads that a layer's weights have."""
@@ -74,6 +76,14 @@ class Capabilities:
     """True if there is a classification head, which chooses one of `Shape.labels`."""
     next_sentence: bool = False
     """True if there is a next-sentence head; the encoder is `Relating` then."""
+    token_classification: bool = False
+    """True if a head gives every token one of `Shape.head_labels`; the encoder is `ReadsPositions` then."""
+    question_answering: bool = False
+    """True if a head finds the span that answers a question; the encoder is `ReadsPositions` then."""
+    multi_label: bool = False
+    """True if there is a classification head of which any number of `Shape.head_labels` may hold for a text."""
+    regression: bool = False
+    """True if there is a head that gives a text or a pair one value."""
     prunable: bool = False
     """True if heads can be removed from the weights."""
     differentiable: bool = False
@@ -230,7 +240,8 @@ class Encoder(Protocol):
         """
 
     def classify(self, state: State) -> torch.Tensor:
-        """Returns scores of the labels before the softmax, float32 [rows, labels]. The state must be after the last layer."""
+        """Returns scores of the labels before the softmax, float32 [rows, labels]; of a multi-label head before the sigmoid, of
+        a regression head the value, [rows, 1]. The state must be after the last layer."""
 
     @property
     def reads_first(self) -> bool:
@@ -244,6 +255,19 @@ class Relating(Protocol):
     def relate(self, state: State) -> torch.Tensor:
         """Returns the scores of "is next" and "is not next" before the softmax, float32 [rows, 2]: whether the second text of a
         pair follows the first. Reads position 0 alone. The state must be after the last layer."""
+
+
+@runtime_checkable
+class ReadsPositions(Protocol):
+    """An encoder whose model may have a head that reads every position (see `Capabilities`). The state must be after the last
+    layer, without `only`."""
+
+    def label_tokens(self, state: State) -> torch.Tensor:
+        """Returns scores of the labels of every token before the softmax, float32 [rows, length, labels]."""
+
+    def answer(self, state: State) -> torch.Tensor:
+        """Returns scores of every token as the first and as the last one of the answer, before the softmax over a row's tokens,
+        float32 [rows, length, 2]."""
 
 
 @runtime_checkable

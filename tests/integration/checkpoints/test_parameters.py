@@ -8,6 +8,7 @@ import torch
 from bertscope_service.checkpoints.config import CheckedConfig
 from bertscope_service.checkpoints.weights import expected
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.heads import Head
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "albert": [{}, {"num_hidden_groups": 2, "num_hidden_layers": 4, "inner_group_num": 2}],
@@ -38,7 +39,7 @@ CASES = [(name, variant, labels) for name in ARCHITECTURES for variant in VARIAN
 @pytest.mark.parametrize(("architecture", "variant", "labels"), CASES, ids=str)
 def test_the_parameters_of_an_architecture(architecture: str, variant: dict[str, Any], labels: int) -> None:
     kind = ARCHITECTURES[architecture]
-    model_class = kind.sequence_classification if labels else kind.masked_lm
+    model_class = kind.class_of(Head.SEQUENCE if labels else Head.MASKED_LM)
     sizes = {"num_hidden_layers": 3, "vocab_size": 100, "pad_token_id": 0, "architectures": [model_class.__name__]}
     names = {"id2label": {number: f"label {number}" for number in range(labels)}} if labels else {}
     config = kind.masked_lm.config_class(**{**sizes, **names, **variant})

@@ -13,6 +13,7 @@ from bertscope_service.checkpoints.config import check_config
 from bertscope_service.checkpoints.sources import locate
 from bertscope_service.checkpoints.weights import check_weights
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.heads import Head
 from bertscope_service.encoders.weight_headers import read_headers
 
 BERT = {
@@ -255,7 +256,7 @@ def write_header(file: Path, shapes: Mapping[str, tuple[int, ...]], dtype: str =
 def test_a_published_checkpoint_passes(tmp_path: Path, name: str, headless: bool, old_names: bool) -> None:
     written = PUBLISHED[name]
     kind = ARCHITECTURES[written["model_type"]]
-    model_class = kind.sequence_classification if "id2label" in written else kind.masked_lm
+    model_class = kind.class_of(Head.SEQUENCE if "id2label" in written else Head.MASKED_LM)
     with torch.device("meta"):
         model = model_class(kind.masked_lm.config_class(**written))
     shapes = {key: tuple(values.shape) for key, values in (model.base_model if headless else model).state_dict().items()}

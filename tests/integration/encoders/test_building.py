@@ -11,6 +11,7 @@ import torch
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES as KINDS
 from bertscope_service.encoders.torch.building import outline
 from bertscope_service.encoders.torch.checkpoints import Checkpoint, read_checkpoint
+from bertscope_service.encoders.torch.heads import Head
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
@@ -67,7 +68,7 @@ def test_a_masked_lm_is_what_transformers_reads(architecture: str, dtype: torch.
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", labels=3)
-    model, missing = theirs(folder, KINDS[architecture].sequence_classification, torch.float32)
+    model, missing = theirs(folder, KINDS[architecture].class_of(Head.SEQUENCE), torch.float32)
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
 
@@ -159,7 +160,7 @@ def test_a_classifier_without_its_head_has_no_labels(tmp_path: Path) -> None:
     folder = write_checkpoint("bert", tmp_path / "model", labels=3)
     path = folder / "model.safetensors"
     save_file({name: values for name, values in load_file(path).items() if "classifier" not in name}, path, {"format": "pt"})
-    model, missing = theirs(folder, KINDS["bert"].sequence_classification, torch.float32)
+    model, missing = theirs(folder, KINDS["bert"].class_of(Head.SEQUENCE), torch.float32)
     found = read_checkpoint(folder, "bert", torch.float32)
     assert_same(found, model, missing)
     assert found.labels == ()

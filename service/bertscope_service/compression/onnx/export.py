@@ -18,6 +18,7 @@ from bertscope_service.checkpoints.steps import Applied, WeightOnly, grown
 from bertscope_service.compression.onnx.files import drop_unused, measure_by_valid, without_gates, write_weights
 from bertscope_service.compression.onnx.quantize import quantize_blocks, quantize_int8
 from bertscope_service.compression.onnx.trace import NAME, Traced, dynamic_shapes, example
+from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.onnx.details import write_details
 from bertscope_service.encoders.onnx.parts import cut
 from bertscope_service.encoders.onnx.values import (
@@ -57,6 +58,11 @@ def export_task(request: Mapping[str, Any]) -> list[Any]:
     return [[astuple(step) for step in applied], details]
 
 
+def exportable(heads: Capabilities) -> Capabilities:
+    """Returns the heads that graphs hold; any other is left out, and the exported model has hidden states alone."""
+    return Capabilities(heads.masked_lm, heads.classification, heads.next_sentence)
+
+
 def write_export(
     checkpoint_folder: Path, architecture: str, target_folder: Path, int8: bool, weight_only: WeightOnly | None
 ) -> tuple[tuple[Applied, ...], dict[str, Any]]:
@@ -72,10 +78,9 @@ def write_export(
         architecture,
         torch.device("cpu"),
         "fp32",
-        checkpoint.has_masked_lm_head,
+        exportable(checkpoint.capabilities),
         checkpoint.labels,
         pruned=checkpoint.pruned,
-        relates=checkpoint.relates,
     )
     details = {
         "opset": OPSET,

@@ -8,6 +8,7 @@ import torch
 import transformers
 
 from bertscope_service.encoders.gating import LayerRun
+from bertscope_service.encoders.torch.heads import Head
 
 SENTENCE_SCORES = "cls.seq_relationship"
 """Path of the last layer of a next-sentence head, as pre-training checkpoints name it."""
@@ -26,7 +27,6 @@ class Architecture:
     """
 
     masked_lm: type[Any] = transformers.BertForMaskedLM
-    sequence_classification: type[Any] = transformers.BertForSequenceClassification
     base = "bert"
     head = "cls"
     reads_segments = True
@@ -44,6 +44,12 @@ class Architecture:
         self.encoder = getattr(model, self.base)
         self.layers: list[Any] = self.find_layers()
         self.kept: dict[int, tuple[int, ...]] = {}
+
+    @classmethod
+    def class_of(cls, head: Head) -> type[Any] | None:
+        """Returns transformers' class of a head, None if there is none for this architecture."""
+        names = (cls.masked_lm.__name__.removesuffix(Head.MASKED_LM) + suffix for suffix in head.suffixes)
+        return next((found for name in names if (found := getattr(transformers, name, None)) is not None), None)
 
     def find_layers(self) -> list[Any]:
         """Returns the modules to run, in order, one for every layer that has attention maps."""
@@ -132,6 +138,18 @@ class Architecture:
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         """Applies the classification head: [rows, length, hidden_size] -> [rows, labels]."""
         return self.model.classifier(self.encoder.pooler(hidden))
+
+    def before_token_head(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns what a token classification or question answering head reads: [rows, length, hidden_size], likewise."""
+        return hidden
+
+    def label_tokens(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Applies the token classification head: [rows, length, hidden_size] -> [rows, length, labels]."""
+        return self.model.classifier(self.before_token_head(hidden))
+
+    def answer(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Applies the question answering head: [rows, length, hidden_size] -> [rows, length, 2], scores of start and end."""
+        return self.model.qa_outputs(self.before_token_head(hidden))
 
     def relate(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the next-sentence head, which reads the first position: [rows, length, hidden_size] -> [rows, 2]."""

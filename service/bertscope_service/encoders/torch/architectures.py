@@ -27,7 +27,6 @@ class Roberta(Architecture):
     """RoBERTa: positions count from the padding index, and two of them are never used."""
 
     masked_lm = transformers.RobertaForMaskedLM
-    sequence_classification = transformers.RobertaForSequenceClassification
     base = "roberta"
     head = "lm_head"
 
@@ -46,14 +45,12 @@ class XlmRoberta(Roberta):
     """RoBERTa in many languages."""
 
     masked_lm = transformers.XLMRobertaForMaskedLM
-    sequence_classification = transformers.XLMRobertaForSequenceClassification
 
 
 class DistilBert(Architecture):
     """DistilBERT: no segments; the head's parts lie beside each other."""
 
     masked_lm = transformers.DistilBertForMaskedLM
-    sequence_classification = transformers.DistilBertForSequenceClassification
     base = "distilbert"
     output = "attention.out_lin"
     norm = "sa_layer_norm"
@@ -97,7 +94,6 @@ class Albert(Architecture):
     """ALBERT: layers come in groups, and a group runs many times; each run is a layer of its own here."""
 
     masked_lm = transformers.AlbertForMaskedLM
-    sequence_classification = transformers.AlbertForSequenceClassification
     base = "albert"
     output = "attention.dense"
     norm = "attention.LayerNorm"
@@ -138,7 +134,6 @@ class Electra(Architecture):
     """ELECTRA's generator; its embeddings are narrower than its layers."""
 
     masked_lm = transformers.ElectraForMaskedLM
-    sequence_classification = transformers.ElectraForSequenceClassification
     base = "electra"
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -160,7 +155,6 @@ class MobileBert(Architecture):
     """MobileBERT: bottlenecks lie inside the layers, and each embedding is made of three neighbouring ones."""
 
     masked_lm = transformers.MobileBertForMaskedLM
-    sequence_classification = transformers.MobileBertForSequenceClassification
     base = "mobilebert"
     pooler = MobileBertPooler
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
@@ -190,7 +184,6 @@ class ModernBert(Architecture):
     behind the last layer counts as its end, so that its output is transformers' last hidden states."""
 
     masked_lm = transformers.ModernBertForMaskedLM
-    sequence_classification = transformers.ModernBertForSequenceClassification
     base = "model"
     reads_segments = False
     in_parts = False
@@ -233,6 +226,13 @@ class ModernBert(Architecture):
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.decoder(self.model.head(hidden))
+
+    def before_token_head(self, hidden: torch.Tensor) -> torch.Tensor:
+        read: torch.Tensor = self.model.head(hidden)
+        return read
+
+    def answer(self, hidden: torch.Tensor) -> torch.Tensor:
+        return self.label_tokens(hidden)
 
     @property
     def reads_first(self) -> bool:

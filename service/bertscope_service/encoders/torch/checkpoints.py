@@ -9,8 +9,11 @@ from typing import Any
 
 import torch
 
+from bertscope_service.encoders.base import Capabilities
+from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.building import Assembly, fill_missing, outline
+from bertscope_service.encoders.torch.heads import Head, chooses_several, head_of, labels_of, regresses
 from bertscope_service.encoders.torch.next_sentence import holds_next_sentence_head, with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import Heads, read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import (
@@ -26,9 +29,6 @@ from bertscope_service.encoders.weight_files import weight_files
 from bertscope_service.encoders.weight_headers import read_headers
 from bertscope_service.errors import FailedPrecondition
 
-CLASSIFIER = "ForSequenceClassification"
-"""The suffix of `architectures` in the config.json of a fine-tuned classifier."""
-
 PARTS_PER_TENSOR, HEAD_PARTS = 4, 64
 """Most parameters of a model for each tensor of its checkpoint, and of a head that it may lack."""
 
@@ -37,15 +37,14 @@ PARTS_PER_TENSOR, HEAD_PARTS = 4, 64
 class Checkpoint:
     """A model as it was read, on the CPU.
 
-    classifies: whether it is a sequence classifier, not a masked-LM. missing: names of the parameters that the weights lack, so
-    that they are random; only parameters of a head. labels: those of its head, in order; empty without such a head. pruned: the
-    removed heads. kept_shares: the kept share of a text's tokens after each layer; empty if none is dropped. quantization: how
-    the weights were stored, which are decoded here; integers: weights that were integers, by name. relates: whether the model
-    has a next-sentence head.
+    head: what it predicts. missing: names of the parameters that the weights lack, so that they are random; only parameters of
+    a head. labels: those of its head, in order; empty without such a head. pruned: the removed heads. kept_shares: the kept
+    share of a text's tokens after each layer; empty if none is dropped. quantization: how the weights were stored, which are
+    decoded here; integers: weights that were integers, by name. relates: whether the model has a next-sentence head.
     """
 
     model: Any
-    classifies: bool
+    head: Head
     missing: frozenset[str]
     labels: tuple[str, ...]
     pruned: dict[int, tuple[int, ...]]
@@ -55,8 +54,21 @@ class Checkpoint:
     relates: bool = False
 
     @property
-    def has_masked_lm_head(self) -> bool:
-        return not self.classifies and not self.missing
+    def capabilities(self) -> Capabilities:
+        """The head's; all false if some of its weights are missing."""
+        if self.missing:
+            return Capabilities(next_sentence=self.relates)
+        config, sequence = self.model.config, self.head is Head.SEQUENCE
+        several, value = sequence and chooses_several(config), sequence and regresses(config)
+        return Capabilities(
+            masked_lm=self.head is Head.MASKED_LM,
+            classification=sequence and not several and not value and len(self.labels) > 1,
+            next_sentence=self.relates,
+            token_classification=self.head is Head.TOKENS,
+            question_answering=self.head is Head.ANSWERS,
+            multi_label=several,
+            regression=value and config.num_labels == 1,
+        )
 
 
 def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
@@ -84,7 +96,7 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
             decoded, integers = decode_weights(dict(weights), quantization)
             weights = decoded.items()
             delattr(config, QUANTIZATION_KEY)
-        relates = not classifies(config) and holds_next_sentence_head(kind, config, stored, decoded, dtype)
+        relates = _head(kind, config) is Head.MASKED_LM and holds_next_sentence_head(kind, config, stored, decoded, dtype)
         model = outline_of(config, name, pruned, dtype, len(stored), relates=relates)
         assembly = Assembly(model, dtype)
         for stored_name, tensor in weights:
@@ -107,13 +119,8 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
     if not model.config.num_hidden_layers:
         raise FailedPrecondition(f"the model in {folder} has no layers", "SOURCE_UNREADABLE", source=folder)
-    labels = _labels(model.config) if classifies(config) and not found.missing else ()
-    return Checkpoint(model, classifies(config), found.missing, labels, pruned, kept_shares, quantization, integers, relates)
-
-
-def classifies(config: Any) -> bool:
-    """Checks that a config is that of a sequence classifier."""
-    return any(str(written).endswith(CLASSIFIER) for written in config.architectures or ())
+    labels = () if found.missing else labels_of(config)
+    return Checkpoint(model, _head(kind, config), found.missing, labels, pruned, kept_shares, quantization, integers, relates)
 
 
 def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensors: int, *, relates: bool = False) -> Any:
@@ -123,11 +130,17 @@ def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensor
     Changes the config, and raises, as `outline` does.
     """
     kind = ARCHITECTURES[name]
-    what: Callable[[Any], Any] = shrunk(kind.sequence_classification if classifies(config) else kind.masked_lm, pruned)
+    what: Callable[[Any], Any] = shrunk(kind.class_of(_head(kind, config)) or kind.masked_lm, pruned)
     if relates:
         what = with_next_sentence_head(what, kind)
     # Removed heads have no weights; apart from them, a model has little more than its checkpoint.
     return outline(what, config, dtype, PARTS_PER_TENSOR * tensors + HEAD_PARTS)
+
+
+def _head(kind: type[Architecture], config: Any) -> Head:
+    """Returns the head to read; one that transformers lacks for an architecture counts as a masked-LM head that is missing."""
+    head = head_of(config)
+    return head if kind.class_of(head) is not None else Head.MASKED_LM
 
 
 def _read_config(kind: Any, folder: Path) -> Any:
@@ -135,13 +148,6 @@ def _read_config(kind: Any, folder: Path) -> Any:
         return kind.from_json_file(folder / "config.json")
     except Exception as error:  # each field has its own errors
         raise _unreadable(folder, str(folder / "config.json"), error) from error
-
-
-def _labels(config: Any) -> tuple[str, ...]:
-    """Returns the labels of a single-label head; a regression or multi-label head has none."""
-    if config.num_labels < 2 or config.problem_type not in (None, "single_label_classification"):
-        return ()
-    return tuple(str(config.id2label.get(number, f"LABEL_{number}")) for number in range(config.num_labels))
 
 
 def _unreadable(folder: Path, what: str, error: Exception) -> FailedPrecondition:

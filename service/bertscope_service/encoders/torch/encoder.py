@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -68,16 +69,14 @@ class TorchEncoder:
         name: str,
         device: torch.device,
         precision: str,
-        has_head: bool,
+        heads: Capabilities,
         labels: tuple[str, ...] = (),
         *,
         pruned: Mapping[int, tuple[int, ...]] | None = None,
         kept_shares: tuple[float, ...] = (),
-        relates: bool = False,
     ) -> None:
-        """`has_head` says whether there is a masked-LM head, `labels` are the labels of a classification head, `pruned` the
-        heads that the weights lack, `kept_shares` the share of a text's tokens that continues after each layer (empty: all),
-        `relates` whether there is a next-sentence head."""
+        """`heads` says which heads the model has, `labels` are the labels of a classification head, `pruned` the heads that
+        the weights lack, `kept_shares` the share of a text's tokens that continues after each layer (empty: all)."""
         config, pruned = architecture.model.config, pruned or {}
         self.architecture = architecture
         self.device = device
@@ -91,14 +90,13 @@ class TorchEncoder:
             vocabulary_size=config.vocab_size,
             max_tokens=architecture.max_tokens(),
             parameters=architecture.model.num_parameters(),
-            labels=labels,
+            labels=labels if heads.classification else (),
             pruned=pruned,
             segments=architecture.segments(),
+            head_labels=labels if heads.token_classification or heads.multi_label else (),
         )
-        self.capabilities = Capabilities(
-            masked_lm=has_head,
-            classification=bool(labels),
-            next_sentence=relates,
+        self.capabilities = replace(
+            heads,
             prunable=name in PARTS and precision not in QUANTIZED and not kept_shares,
             differentiable=precision != INT8 and not kept_shares,
             observable=not kept_shares,
@@ -134,11 +132,10 @@ class TorchEncoder:
             name,
             device,
             precision,
-            checkpoint.has_masked_lm_head,
+            checkpoint.capabilities,
             checkpoint.labels,
             pruned=checkpoint.pruned,
             kept_shares=checkpoint.kept_shares,
-            relates=checkpoint.relates,
         )
         use_integers(checkpoint.model, checkpoint.integers, kind.reads_weights)
         if pack and device.type == "cpu" and can_pack(encoder.dtype):
@@ -310,6 +307,12 @@ class TorchEncoder:
 
     def classify(self, state: State) -> torch.Tensor:
         return self.architecture.classify(state.hidden, state.valid).float()
+
+    def label_tokens(self, state: State) -> torch.Tensor:
+        return self.architecture.label_tokens(state.hidden).float()
+
+    def answer(self, state: State) -> torch.Tensor:
+        return self.architecture.answer(state.hidden).float()
 
     def relate(self, state: State) -> torch.Tensor:
         return self.architecture.relate(state.hidden).float()

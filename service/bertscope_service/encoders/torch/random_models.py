@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.building import give_memory, outline
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
@@ -46,7 +47,7 @@ def random_encoder(name: str, settings: Mapping[str, object], *, device: torch.d
     """Returns the encoder of such a model, as TorchEncoder.load makes it from a checkpoint. Raises torch.OutOfMemoryError."""
     kind = ARCHITECTURES[name]
     model = random_model(name, settings).to(DTYPES[precision]).to(device)
-    encoder = TorchEncoder(kind(model), name, device, precision, has_head=True)
+    encoder = TorchEncoder(kind(model), name, device, precision, Capabilities(masked_lm=True))
     if device.type == "cpu" and can_pack(encoder.dtype):
         pack_linears(model, kind.reads_weights)
     return encoder

@@ -1,0 +1,72 @@
+"""Heads over positions and texts give what transformers gives, for every architecture; a head that is not whole is none."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from bertscope_service.encoders.base import Capabilities, ReadsPositions
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from safetensors.torch import load_file, save_file
+
+from tests.support.reference import Reference, Subject, assert_equal
+from tests.support.tiny import ARCHITECTURES, LABELS, TASKS, write_checkpoint
+
+HEADS: dict[str, dict[str, Any]] = {
+    "token_classification": {"task": "tokens", "labels": 3},
+    "question_answering": {"task": "answers", "labels": 2},
+    "multi_label": {"labels": 3, "problem": "multi_label_classification"},
+    "regression": {"labels": 1},
+}
+"""What to write for a head, by its capability."""
+
+
+def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.Tensor:
+    state = encoder.begin(subject.sequences)
+    # Maps are watched because transformers' eager attention makes them; its sums have the same order then.
+    encoder.advance(state, encoder.shape.layers, watch={layer: lambda _: None for layer in range(encoder.shape.layers)})
+    assert isinstance(encoder, ReadsPositions)
+    if capability == "token_classification":
+        return encoder.label_tokens(state)
+    return encoder.answer(state) if capability == "question_answering" else encoder.classify(state)
+
+
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("capability", HEADS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@torch.inference_mode()
+def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path: Path) -> None:
+    written = HEADS[capability]
+    subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", **written))
+    encoder = subject.encoder
+    assert [
+        field.name for field in fields(Capabilities) if field.name in HEADS and getattr(encoder.capabilities, field.name)
+    ] == [capability]
+    assert not encoder.capabilities.masked_lm
+    assert encoder.shape.head_labels == (LABELS[:3] if written["labels"] == 3 else ())
+    found = outputs(encoder, capability, subject)
+    reference = Reference(subject.folder, kind=TASKS[written.get("task", "sequence")])
+    for row, sequence in enumerate(subject.sequences):
+        # MobileBERT alone lets a text see its padding, so that each is compared alone.
+        given = reference.model(**reference.inputs([sequence]))
+        expected = given.logits if "logits" in given else torch.stack((given.start_logits, given.end_logits), dim=-1)
+        real = found[row, : len(sequence)] if found.ndim == 3 else found[row]
+        torch.testing.assert_close(real, expected[0], rtol=0, atol=1e-4 * float(expected.abs().max()))
+    batch = reference.model(**reference.inputs(subject.sequences))
+    if architecture != "mobilebert" and found.ndim == 3:
+        whole = batch.logits if "logits" in batch else torch.stack((batch.start_logits, batch.end_logits), dim=-1)
+        lengths = [len(sequence) for sequence in subject.sequences]
+        for row, length in enumerate(lengths):
+            assert_equal([found[row, :length]], [whole[row, :length]])
+
+
+@pytest.mark.parametrize("capability", HEADS)
+def test_a_head_without_its_weights_is_none(capability: str, tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "model", **HEADS[capability])
+    path = folder / "model.safetensors"
+    kept = {name: values for name, values in load_file(path).items() if not name.startswith(("classifier", "qa_outputs"))}
+    save_file(kept, path, {"format": "pt"})
+    encoder = TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32")
+    assert not any(getattr(encoder.capabilities, name) for name in (*HEADS, "masked_lm", "classification"))
+    assert encoder.shape.head_labels == ()
