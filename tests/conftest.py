@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.family import FAMILY
+
 
 def pytest_configure() -> None:
     """Lets jsonschema, which Ray imports, compile the grammars of IRIs when it checks the first one: it takes seconds."""
@@ -29,7 +31,7 @@ def pytest_configure() -> None:
     sys.modules.setdefault(late.__name__, late)
 
 
-LIKE_OTHERS = {"roberta", "xlm-roberta", "distilbert", "electra", "mobilebert"}
+LIKE_OTHERS = FAMILY.keys() - {"bert", "albert", "modernbert"}
 """Architectures that resemble those of tests.support.subjects.THREE."""
 
 

@@ -74,6 +74,8 @@ def _edited_attention(
     **_: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Eager attention of one unpadded row that edits the map itself, not what comes of it."""
+    shared = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)
     scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     maps = (scores if attention_mask is None else scores + attention_mask).softmax(dim=-1)
     editing.maps.append(maps)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.support.reference import Subject
-from tests.support.tiny import ARCHITECTURES
+from tests.support.tiny import ARCHITECTURES, FAMILY
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -31,6 +31,10 @@ on_bert_first = pytest.mark.parametrize(
     "subject", [name if name == "bert" else pytest.param(name, marks=pytest.mark.slow) for name in ARCHITECTURES], indirect=True
 )
 """Runs a slow test on all architectures, and in `make test` on BERT."""
+
+
+everywhere = pytest.mark.parametrize("subject", FAMILY, indirect=True)
+"""Runs a test on every architecture that is hosted, for parity with transformers."""
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

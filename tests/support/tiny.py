@@ -35,10 +35,34 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-__all__ = ["ARCHITECTURES", "LABELS", "SENTENCES", "corrupt_weights", "pickle_only", "unsupported", "write_checkpoint"]
+from tests.support.family import FAMILY, MAX_TOKENS
 
-MAX_TOKENS = 64
-"""The longest row of every checkpoint, special tokens included."""
+__all__ = [
+    "ARCHITECTURES",
+    "FAMILY",
+    "LABELS",
+    "SENTENCES",
+    "TASKS",
+    "corrupt_weights",
+    "pickle_only",
+    "unsupported",
+    "write_checkpoint",
+]
+
+ARCHITECTURES: tuple[str, ...] = (
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "distilbert",
+    "albert",
+    "electra",
+    "mobilebert",
+    "modernbert",
+)
+"""Those that most tests run on; parity with transformers is tested on all of `FAMILY`."""
+
+QUERIES_AND_KEYS = ("query", "key", "q_lin", "k_lin", "q_proj", "k_proj", "Wqkv")
+"""Parts of the names of projections whose weights are larger."""
 
 SENTENCES: tuple[str, ...] = (
     "The cat sat.",
@@ -194,48 +218,6 @@ def _tokenizer(name: str) -> Tokenizer:
     return tokenizer
 
 
-@dataclass(frozen=True)
-class _Architecture:
-    """What sets one architecture apart: its tokenizer and the settings of its config."""
-
-    family: str
-    tokenizer_class: str
-    config: dict[str, Any]
-    segments: bool = True
-    """Whether the model takes token_type_ids."""
-    norm: float = 1.0
-    """What norm weights vary around; MobileBERT's norms only scale, and at 1 its values would grow without end."""
-    vocabulary_multiple: int = 1
-    """The model's vocabulary is rounded up to this, so that the last ids belong to no token."""
-
-
-_SIZES = {"num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
-_SHAPE = _SIZES | {"max_position_embeddings": MAX_TOKENS}
-_ROBERTA_SHAPE = _SHAPE | {"max_position_embeddings": MAX_TOKENS + 2, "type_vocab_size": 1}
-_DISTILBERT_SHAPE = {"n_layers": 3, "dim": 32, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": MAX_TOKENS}
-_ALBERT_SHAPE = _SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1}
-_BOTTLENECK = {"use_bottleneck": True, "intra_bottleneck_size": 32, "num_feedforward_networks": 2}
-_MOBILEBERT_SHAPE = _SHAPE | {"hidden_size": 48, "embedding_size": 16, "normalization_type": "no_norm"} | _BOTTLENECK
-_WINDOWS = {
-    "local_attention": 8,
-    "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")],
-}
-
-_ARCHITECTURES = {
-    "bert": _Architecture("wordpiece", "BertTokenizer", _SHAPE),
-    "roberta": _Architecture("roberta", "RobertaTokenizer", _ROBERTA_SHAPE, segments=False),
-    "xlm-roberta": _Architecture("xlm-roberta", "XLMRobertaTokenizer", _ROBERTA_SHAPE, segments=False),
-    "distilbert": _Architecture("wordpiece", "DistilBertTokenizer", _DISTILBERT_SHAPE, segments=False),
-    "albert": _Architecture("albert", "AlbertTokenizer", _ALBERT_SHAPE),
-    "electra": _Architecture("wordpiece", "ElectraTokenizer", _SHAPE | {"embedding_size": 16}),
-    "mobilebert": _Architecture("wordpiece", "MobileBertTokenizer", _MOBILEBERT_SHAPE, norm=0.8),
-    "modernbert": _Architecture(
-        "modernbert", "PreTrainedTokenizerFast", _SHAPE | _WINDOWS, segments=False, vocabulary_multiple=64
-    ),
-}
-ARCHITECTURES: tuple[str, ...] = tuple(_ARCHITECTURES)
-
-
 TASKS: dict[str, Any] = {
     "sequence": AutoModelForSequenceClassification,
     "tokens": AutoModelForTokenClassification,
@@ -266,13 +248,15 @@ def write_checkpoint(
     with `relates` a pre-training checkpoint, which has a next-sentence head too, or without `head` that alone.
     The same arguments write the same bytes.
     """
-    spec = _ARCHITECTURES[architecture]
-    tokenizer, specials = _tokenizer(spec.family), _FAMILIES[spec.family].specials
+    spec = FAMILY[architecture]
+    tokenizer, specials = _tokenizer(spec.tokenizer), _FAMILIES[spec.tokenizer].specials
     size = -(-tokenizer.get_vocab_size() // spec.vocabulary_multiple) * spec.vocabulary_multiple
     usual = AutoConfig.for_model(architecture)
     roles = {"bos": specials["cls"], "eos": specials["sep"]} | specials
     ids = {f"{role}_token_id": tokenizer.token_to_id(text) for role, text in roles.items()}
-    ids = {setting: number for setting, number in ids.items() if getattr(usual, setting, None) is not None}
+    ids = {
+        setting: number for setting, number in ids.items() if setting in spec.ids or getattr(usual, setting, None) is not None
+    }
     named = {"id2label": (by_id := dict(enumerate(LABELS[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
     extra: dict[str, Any] = (named | ({"problem_type": problem} if problem else {})) if labels else {}
     config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **extra)
@@ -311,7 +295,7 @@ def _randomise(model: PreTrainedModel, seed: int, norm: float) -> None:
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.ndim == 1:
             parameter.copy_(0.2 * values + (norm if name.endswith("weight") else 0))
-        elif id(parameter) in embeddings or any(part in name for part in ("query", "key", "q_lin", "k_lin", "Wqkv")):
+        elif id(parameter) in embeddings or any(part in name for part in QUERIES_AND_KEYS):
             parameter.copy_(0.5 * values)
         else:
             parameter.copy_(parameter.shape[1] ** -0.5 * values)

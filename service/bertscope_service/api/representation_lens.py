@@ -18,7 +18,8 @@ from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.api.tokens import render_piece
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.decomposition import PRE_NORM, Part, decomposition_of
+from bertscope_service.encoders.decomposition import Part, decomposition_of
+from bertscope_service.encoders.torch.architectures import PRE_NORM
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 

@@ -21,7 +21,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.plan import Plan, Subject, plan
 from bertscope_service.encoders.base import Capabilities, Encoder, Shape
 from bertscope_service.encoders.torch.bilstm import BilstmEncoder, random_bilstm
-from bertscope_service.encoders.torch.pruning import PARTS
+from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import stored_weights
 from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 from bertscope_service.encoders.torch.weights import save_checkpoint
@@ -118,7 +118,7 @@ def plan_steps(spec: LoadSpec, shape: Transformer, steps: Sequence[Step]) -> Pla
         max_tokens=0,
         parameters=0,
     )
-    capabilities = Capabilities(masked_lm=True, prunable=shape.architecture in PARTS)
+    capabilities = Capabilities(masked_lm=True, prunable=prunable(shape.architecture))
     return plan(todo, Subject(spec.name, dimensions, capabilities, spec.device, has_mask=True))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bertscope_service.encoders.refusals import refused
+from bertscope_service.encoders.torch.architecture import MAX_LAYERS
 
-MAX_LAYERS = 512
 MAX_LABELS = 10_000
 
 

@@ -20,6 +20,7 @@ from bertscope_service.checkpoints.tokenizer_files import check_tokenizer_files
 from bertscope_service.checkpoints.weights import check_weights
 from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.former_names import named_today
 from bertscope_service.encoders.weight_files import INDEX
 from bertscope_service.encoders.weight_headers import Stored, check_index, read_headers
 
@@ -61,12 +62,12 @@ def _check(source: Source) -> list[Stored]:
         check_tokenizer_files(source.folder, shape["vocabulary_size"], shape.get("segments", 1))
         return tensors
     config = check_config(path, written, source.architecture)
+    kind = ARCHITECTURES[source.architecture]
     tensors_by_name = read_headers(source.weight_files)
     if len(source.weight_files) > 1 or source.weight_files[0].name != "model.safetensors":
         check_index(source.folder / INDEX, tensors_by_name)
-    used = check_weights(path, config, source.architecture, tensors_by_name)
-    reads_segments = ARCHITECTURES[source.architecture].reads_segments
-    check_tokenizer_files(source.folder, config.values.vocab_size, config.values.type_vocab_size if reads_segments else 0)
+    used = check_weights(path, config, source.architecture, named_today(kind, tensors_by_name))
+    check_tokenizer_files(source.folder, config.values.vocab_size, config.values.type_vocab_size if kind.reads_segments else 0)
     return used
 
 

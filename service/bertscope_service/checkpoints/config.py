@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from transformers.activations import ACT2FN
 
-from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, MAX_LAYERS, check_numbers
+from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, check_numbers
 from bertscope_service.encoders.refusals import refused, shown, unreadable
+from bertscope_service.encoders.torch.architecture import MAX_LAYERS
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.heads import Head, head_of
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, read_pruned
@@ -46,9 +47,6 @@ OPTIONAL = ("pad_token_id", "classifier_dropout")
 """Numbers that may be null."""
 
 ACTIVATIONS = ("hidden_act", "activation", "hidden_activation", "classifier_activation", "summary_activation")
-WINDOWS = ("full_attention", "sliding_attention")
-BEHIND_PADDING = ("roberta", "xlm-roberta")
-"""Architectures whose positions begin after the padding index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +132,10 @@ def _check_sizes(path: Path, config: Any, architecture: str) -> None:
         if size % heads:
             raise refused(path, "num_attention_heads", heads, f"it must divide {key}, {size}")
     padding, entries = getattr(config, "pad_token_id", None), config.vocab_size
-    if padding is None and architecture in BEHIND_PADDING:
-        raise refused(path, "pad_token_id", None, f"allowed are 0 to {entries - 1}: positions count from behind it")
     if padding is not None and padding >= entries:
         raise refused(path, "pad_token_id", padding, f"allowed are 0 to {entries - 1}, or null")
-    if architecture in BEHIND_PADDING and padding is not None and config.max_position_embeddings < padding + 2:
-        raise refused(path, "max_position_embeddings", config.max_position_embeddings, f"it must be over {padding + 1}")
-    if ARCHITECTURES[architecture].reads_segments and config.type_vocab_size < 1:
-        raise refused(path, "type_vocab_size", config.type_vocab_size, "allowed are whole numbers from 1")
-    if architecture == "albert" and config.num_hidden_groups > config.num_hidden_layers:
-        raise refused(path, "num_hidden_groups", config.num_hidden_groups, f"there are {config.num_hidden_layers} layers")
-    if architecture == "albert" and config.num_hidden_layers * config.inner_group_num > MAX_LAYERS:
-        raise refused(path, "inner_group_num", config.inner_group_num, f"allowed are up to {MAX_LAYERS} layers in all")
-    if architecture == "mobilebert":
-        _check_mobilebert(path, config)
-    if architecture == "modernbert":
-        _check_windows(path, config)
+    for fault in ARCHITECTURES[architecture].faults(config):
+        raise refused(path, *fault)
 
 
 def _widths(config: Any) -> Iterator[str]:
@@ -160,30 +146,6 @@ def _widths(config: Any) -> Iterator[str]:
         yield "dim"
     else:
         yield "hidden_size"
-
-
-def _check_mobilebert(path: Path, config: Any) -> None:
-    expected = config.intra_bottleneck_size if config.use_bottleneck else config.hidden_size
-    if config.true_hidden_size != expected:
-        raise refused(path, "true_hidden_size", config.true_hidden_size, f"the other sizes make it {expected}; leave it out")
-    if config.embedding_size > config.hidden_size:
-        raise refused(path, "embedding_size", config.embedding_size, f"allowed are up to hidden_size, {config.hidden_size}")
-    if config.normalization_type not in ("no_norm", "layer_norm"):
-        raise refused(path, "normalization_type", config.normalization_type, "allowed are no_norm and layer_norm")
-
-
-def _check_windows(path: Path, config: Any) -> None:
-    types = config.layer_types
-    if len(types) != config.num_hidden_layers:
-        raise refused(path, "the length of layer_types", len(types), f"there are {config.num_hidden_layers} layers")
-    strange = next((one for one in types if one not in WINDOWS), None)
-    if strange is not None:
-        raise refused(path, "an entry of layer_types", strange, f"allowed are {' and '.join(WINDOWS)}")
-    if config.classifier_pooling not in ("cls", "mean"):
-        raise refused(path, "classifier_pooling", config.classifier_pooling, "allowed are cls and mean")
-    if (config.hidden_size // config.num_attention_heads) % 2:
-        size = config.hidden_size // config.num_attention_heads
-        raise refused(path, "hidden_size / num_attention_heads", size, "positions rotate pairs of numbers, so it must be even")
 
 
 def _check_names(path: Path, config: Any) -> None:

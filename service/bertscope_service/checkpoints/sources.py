@@ -248,10 +248,12 @@ def _architecture(path: Path, config: dict[str, Any]) -> str:
     if config.get("is_decoder"):
         message = f"{path} says is_decoder: true; bertscope hosts encoders"
         raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", source=path.parent)
-    if config.get("position_embedding_type", "absolute") != "absolute":
+    positions = ARCHITECTURES[kind].position_types
+    if config.get("position_embedding_type", positions[0]) not in positions:
         # transformers 5 would read such a checkpoint without its relative positions.
+        found = config["position_embedding_type"]
         message = (
-            f"{path} says position_embedding_type {config['position_embedding_type']!r}; only absolute positions can be hosted"
+            f"{path} says position_embedding_type {found!r}; {kind} can be hosted with {' or '.join(positions)} positions only"
         )
         raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", source=path.parent)
     return kind

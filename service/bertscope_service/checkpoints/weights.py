@@ -28,7 +28,8 @@ def check_weights(path: Path, config: CheckedConfig, architecture: str, tensors:
 
     Raises FailedPrecondition if one is missing, or has another shape or number format than the config implies.
     """
-    base = f"{ARCHITECTURES[architecture].base}."
+    kind = ARCHITECTURES[architecture]
+    base = f"{kind.base}."
     shapes = expected(path, config, architecture, len(tensors))
     named = dict(_named(shapes, base, tensors))
     _check_layers(path, shapes, base, named, architecture, config.values)
@@ -38,7 +39,7 @@ def check_weights(path: Path, config: CheckedConfig, architecture: str, tensors:
         found = _find(path, name, shape, named, config)
         used += found
         # A model without a head, or with a part of one, is hosted without the head's capability.
-        if not found and name.startswith(base) and not name.startswith(f"{base}pooler."):
+        if not found and name.startswith(base) and not kind.optional(name):
             lost.append(name)
     if lost:
         message = f"{_files(tensors)} and {path} don't fit each other: {len(lost)} of the weights are missing, first {lost[0]}"
@@ -85,7 +86,7 @@ def _check_layers(
     layer = re.compile(rf"({re.escape(base)}.+?\.)(\d{{1,9}})\.")
     (prefix,) = {match[1] for name in shapes if (match := layer.match(name))}
     numbers = {int(match[2]) for name in named if (match := layer.match(name)) and match[1] == prefix}
-    key = "num_hidden_groups" if architecture == "albert" else "num_hidden_layers"
+    key = "num_hidden_groups" if ARCHITECTURES[architecture].layer_list is None else "num_hidden_layers"
     count = int(getattr(config, key))
     if numbers and max(numbers) >= count:
         raise refused(path, key, count, f"there are weights of {max(numbers) + 1}; correct it, or save the model with fewer")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,28 +10,7 @@ import torch
 from bertscope_service.checkpoints.steps import Applied, Criterion, RemoveFeedForward
 from bertscope_service.compression.importance import unit_importance
 from bertscope_service.compression.working_copy import WorkingCopy
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """The place of a feed-forward network in a layer: paths of the linear layers into and out of its units.
-
-    `fused` is the number of projections that the first holds, one after another: 2 for a gated network.
-    """
-
-    into: str
-    out: str
-    fused: int = 1
-
-
-NETWORKS = {
-    "albert": Network("ffn", "ffn_output"),
-    "distilbert": Network("ffn.lin1", "ffn.lin2"),
-    "modernbert": Network("mlp.Wi", "mlp.Wo", fused=2),
-}
-USUAL = Network("intermediate.dense", "output.dense")
-SIZES = {"distilbert": "hidden_dim"}
-"""Config entry with the number of units, if not "intermediate_size"."""
+from bertscope_service.encoders.torch.architecture import Network
 
 
 def remove_units(copy: WorkingCopy, step: RemoveFeedForward, report: Callable[[], None]) -> Applied:
@@ -40,8 +18,8 @@ def remove_units(copy: WorkingCopy, step: RemoveFeedForward, report: Callable[[]
 
     `report` is called regularly and may raise to abandon. Raises InvalidArgument for a text that has no word to mask.
     """
-    network = NETWORKS.get(copy.architecture, USUAL)
-    size = SIZES.get(copy.architecture, "intermediate_size")
+    network = copy.parts.network
+    size = network.size
     found = list(_networks(copy, network))
     before = int(getattr(copy.config, size))
     removed = min(before - 1, max(1, round(step.share * before)))
@@ -57,34 +35,37 @@ def remove_units(copy: WorkingCopy, step: RemoveFeedForward, report: Callable[[]
     return Applied(step.name, words, {"units_before": before, "units_after": before - removed})
 
 
-def magnitude(into: torch.nn.Linear, out: torch.nn.Linear, fused: int) -> torch.Tensor:
+def magnitude(into: Sequence[torch.nn.Linear], out: torch.nn.Linear, fused: int) -> torch.Tensor:
     """Returns the product of the norms of each unit's incoming and outgoing weights, float32 [units]."""
-    incoming: torch.Tensor = into.weight.detach().float().unflatten(0, (fused, -1)).square().sum(dim=(0, 2)).sqrt()
+    weights = torch.cat([linear.weight.detach().float().unflatten(0, (fused, -1)) for linear in into])
+    incoming: torch.Tensor = weights.square().sum(dim=(0, 2)).sqrt()
     outgoing: torch.Tensor = out.weight.detach().float().norm(dim=0)
     return incoming * outgoing
 
 
-def _networks(copy: WorkingCopy, network: Network) -> Iterator[tuple[torch.nn.Linear, torch.nn.Linear]]:
+def _networks(copy: WorkingCopy, network: Network) -> Iterator[tuple[list[torch.nn.Linear], torch.nn.Linear]]:
     """Yields the linear layers of every network; a network that several layers share is yielded once."""
     seen: set[int] = set()
-    for layer in copy.parts.layers:
-        # MobileBERT has further networks in a layer, in the same form.
-        for holder in (layer, *getattr(layer, "ffn", ())) if copy.architecture == "mobilebert" else (layer,):
+    parts = copy.parts
+    for layer in parts.layers:
+        others = () if parts.more_networks is None else layer.get_submodule(parts.more_networks)
+        for holder in (layer, *others):
             if id(holder) not in seen:
                 seen.add(id(holder))
-                yield holder.get_submodule(network.into), holder.get_submodule(network.out)
+                yield [holder.get_submodule(path) for path in network.into], holder.get_submodule(network.out)
 
 
-def _cut(into: Any, out: Any, kept: torch.Tensor, fused: int) -> None:
+def _cut(into: Sequence[Any], out: Any, kept: torch.Tensor, fused: int) -> None:
     """Keeps only some units."""
 
     def select(values: torch.Tensor) -> torch.nn.Parameter:
         chosen = values.detach().unflatten(0, (fused, -1)).index_select(1, kept).flatten(0, 1)
         return torch.nn.Parameter(chosen, requires_grad=False)
 
-    into.weight = select(into.weight)
-    if into.bias is not None:
-        into.bias = select(into.bias)
-    into.out_features = into.weight.shape[0]
+    for linear in into:
+        linear.weight = select(linear.weight)
+        if linear.bias is not None:
+            linear.bias = select(linear.bias)
+        linear.out_features = linear.weight.shape[0]
     out.weight = torch.nn.Parameter(out.weight.detach().index_select(1, kept), requires_grad=False)
     out.in_features = out.weight.shape[1]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.checkpoints.steps import Applied, Heads, RemoveHeads
 from bertscope_service.compression.working_copy import WorkingCopy
-from bertscope_service.encoders.torch.pruning import parts_of, remaining, shrink, union, write_pruned
+from bertscope_service.encoders.torch.pruning import remaining, require_prunable, shrink, union, write_pruned
 
 
 def remove_heads(copy: WorkingCopy, step: RemoveHeads) -> Applied:
@@ -19,7 +19,7 @@ def remove_heads(copy: WorkingCopy, step: RemoveHeads) -> Applied:
     Other programs can read the result only if they know `torch_pruning.PRUNED_KEY`. Raises Unsupported for an architecture
     whose heads can't be removed.
     """
-    parts_of(copy.architecture)
+    require_prunable(copy.architecture)
     before = copy.pruned
     shrink(copy.model, step.heads, before)
     write_pruned(copy.config, union(before, step.heads))

@@ -9,17 +9,15 @@ from bertscope_service.compression.working_copy import WorkingCopy
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, write_pruned
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
 
-LISTS = {"albert": None, "distilbert": "transformer.layer", "modernbert": "layers"}
-"""Path of the base model's layers, if not "encoder.layer"; None where layers are runs of shared weights."""
-
 PER_LAYER = ("layer_types", KEPT_SHARES_KEY)
 """Config entries with one value for each layer."""
 
 
 def keep_layers(copy: WorkingCopy, step: KeepLayers) -> Applied:
-    """Keeps only some layers, under new numbers. `step.kept` exist, ascending; ModernBERT's begin with 0 (see plan)."""
+    """Keeps only some layers, under new numbers. `step.kept` exist, ascending, and begin with 0 where it must stay (see
+    plan)."""
     config, model = copy.config, copy.parts.encoder
-    path = LISTS.get(copy.architecture, "encoder.layer")
+    path = copy.parts.layer_list
     if path is None:
         raise ValueError(f"{copy.architecture} has no list of layers")
     parent, _, name = path.rpartition(".")

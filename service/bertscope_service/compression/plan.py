@@ -30,8 +30,9 @@ from bertscope_service.compression.heads import least_important
 from bertscope_service.compression.importance import masked_lm_objective
 from bertscope_service.compression.vocabulary import check_vocabulary
 from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.int8 import check_int8
-from bertscope_service.encoders.torch.pruning import PARTS, remaining
+from bertscope_service.encoders.torch.pruning import remaining
 from bertscope_service.errors import InvalidArgument, Unsupported
 
 LAST = ("int8", "weight_only", "onnx")
@@ -165,18 +166,19 @@ def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
 
 
 def _check_layers(step: KeepLayers, field: str, layers: int, subject: Subject) -> None:
-    if subject.shape.architecture == "albert":
+    architecture = subject.shape.architecture
+    if ARCHITECTURES[architecture].layer_list is None:
         message = f"layers of {subject.name} can't be removed: they are runs of one set of weights; use another architecture"
-        raise Unsupported(message, "LAYERS_UNSUPPORTED", architecture="albert")
+        raise Unsupported(message, "LAYERS_UNSUPPORTED", architecture=architecture)
     field = f"{field}.layers"
     for index, layer in enumerate(step.kept):
         _check_layer(layer, f"{field}[{index}]", layers, subject)
         if index and layer <= step.kept[index - 1]:
             message = f"{field} is not ascending at {layer}; list each layer once, the lowest first"
             raise InvalidArgument(f"{field}[{index}]", message, "LAYERS_NOT_ASCENDING")
-    if subject.shape.architecture == "modernbert" and step.kept[0] != 0:
+    if ARCHITECTURES[architecture].first_layer_differs and step.kept[0] != 0:
         message = f"layer 0 of {subject.name} must stay: it alone has no norm before its attention; add 0 to {field}"
-        raise Unsupported(message, "FIRST_LAYER_NEEDED", architecture="modernbert")
+        raise Unsupported(message, "FIRST_LAYER_NEEDED", architecture=architecture)
 
 
 def _check_layer(layer: int, field: str, layers: int, subject: Subject) -> None:
@@ -187,8 +189,9 @@ def _check_layer(layer: int, field: str, layers: int, subject: Subject) -> None:
 
 def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -> None:
     if not subject.capabilities.prunable:
-        if subject.shape.architecture not in PARTS:
-            why = f"layers of {subject.shape.architecture} models share their weights; use interventions instead"
+        reason = ARCHITECTURES[subject.shape.architecture].unprunable
+        if reason is not None:
+            why = f"{reason}; use interventions instead"
         else:
             why = "it drops tokens; start from the original and name all steps at once"
         message = f"heads of {subject.name} can't be removed: {why}"

@@ -19,7 +19,6 @@ from bertscope_service.compression.reduced_tokenizer import (
     without_others,
 )
 from bertscope_service.compression.working_copy import WorkingCopy
-from bertscope_service.encoders.torch.architectures import Roberta
 from bertscope_service.encoders.torch.building import outline
 
 OTHER_FILES = ("vocab.*", "merges.txt", "*.model", "added_tokens.json")
@@ -37,7 +36,7 @@ def reduce_vocabulary(copy: WorkingCopy, step: ReduceVocabulary, report: Callabl
     with tokenizer.naming_errors():
         counts = count_pieces(tokenizer.backend, step.texts, report)
     needed = set(needed_pieces(written, counts, step.min_count))
-    if isinstance(copy.parts, Roberta):
+    if copy.parts.positions_follow_padding:
         # Positions are counted from the padding token's id, which must not change.
         needed |= set(range(copy.config.pad_token_id + 1))
     kept = sorted(needed)

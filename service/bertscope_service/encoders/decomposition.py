@@ -12,9 +12,6 @@ import torch
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.state import State
 
-PRE_NORM = frozenset({"modernbert"})
-"""Architectures whose layers end without a normalisation; one follows behind the last."""
-
 
 class Part(Enum):
     """A part of a model that a `Decomposition` may lack.

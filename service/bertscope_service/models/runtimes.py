@@ -20,7 +20,7 @@ from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx.parts import weights_of
 from bertscope_service.encoders.onnx.sessions import SessionSettings, unreadable
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.pruning import PARTS
+from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, ServiceError, Unsupported
@@ -164,7 +164,7 @@ def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeS
         folder = exported(source, digest, settings.cache, check)
         with calling((folder.parent, NAME)):
             encoder = _load(folder, read_manifest(folder), asked, settings)
-    gained = {"differentiable": True, "prunable": source.architecture in PARTS}
+    gained = {"differentiable": True, "prunable": prunable(source.architecture)}
     encoder.capabilities = replace(encoder.capabilities, **gained)
     return encoder
 

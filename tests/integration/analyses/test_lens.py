@@ -14,7 +14,8 @@ from bertscope_service.analyses.observers import reading
 from bertscope_service.analyses.observers.lens import LensScores, Translators
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.decomposition import PRE_NORM, Part, decomposition_of
+from bertscope_service.encoders.decomposition import Part, decomposition_of
+from bertscope_service.encoders.torch.architectures import PRE_NORM
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.probing.tuned_lens import LensSize, TranslatorTraining
 from bertscope_service.probing.tuned_lens_run import head_of

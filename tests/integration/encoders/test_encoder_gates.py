@@ -6,9 +6,11 @@ import torch
 from bertscope_service.encoders.base import Gates
 
 from tests.support.reference import EDITS, ZERO, Edits, Subject, assert_close, assert_equal
-from tests.support.subjects import on_three
+from tests.support.subjects import everywhere, on_three
 
 
+@everywhere
+@pytest.mark.every_architecture
 @pytest.mark.parametrize("name", EDITS)
 def test_gates_equal_edited_maps(subject: Subject, name: str) -> None:
     gates = subject.gates(EDITS[name])
@@ -25,6 +27,8 @@ def test_reference_edits_nothing_without_edits(subject: Subject) -> None:
     assert_close(subject.reference.run_edited(sequence, {}).row(0), subject.reference.run([sequence]).row(0), 1e-6)
 
 
+@everywhere
+@pytest.mark.every_architecture
 def test_gates_of_one_row_touch_no_other(subject: Subject) -> None:
     """Rows with gates of all kinds between rows without: the former equal each text alone, the latter stay as they were."""
     edits: list[Edits | None] = [None] * len(subject.sequences)

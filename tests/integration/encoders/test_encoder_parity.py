@@ -5,8 +5,9 @@ import torch
 from bertscope_service.encoders.base import TokenSequence
 
 from tests.support.reference import Subject, assert_close, assert_equal
+from tests.support.subjects import everywhere
 
-pytestmark = pytest.mark.every_architecture
+pytestmark = [pytest.mark.every_architecture, everywhere]
 
 
 def test_text_alone_equals_eager_to_the_bit(subject: Subject) -> None:
@@ -67,7 +68,7 @@ def test_segments_count_where_the_model_has_them(subject: Subject) -> None:
     one = subject.sequences[1]
     other = TokenSequence(one.ids, [1] * len(one))
     differs = not torch.equal(subject.run([one]).logits, subject.run([other]).logits)
-    assert differs == (subject.architecture in {"bert", "albert", "electra", "mobilebert"})
+    assert differs == (subject.architecture in {"bert", "albert", "electra", "ernie", "mobilebert", "nomic_bert", "roc_bert"})
 
 
 @torch.inference_mode()

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.encoders.base import Capabilities, ReadsPositions
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.heads import Head
 from safetensors.torch import load_file, save_file
 
 from tests.support.reference import Reference, Subject, assert_equal
-from tests.support.tiny import ARCHITECTURES, LABELS, TASKS, write_checkpoint
+from tests.support.tiny import FAMILY, LABELS, TASKS, write_checkpoint
 
 HEADS: dict[str, dict[str, Any]] = {
     "token_classification": {"task": "tokens", "labels": 3},
@@ -20,6 +22,11 @@ HEADS: dict[str, dict[str, Any]] = {
     "regression": {"labels": 1},
 }
 """What to write for a head, by its capability."""
+
+
+KINDS = {"token_classification": Head.TOKENS, "question_answering": Head.ANSWERS} | dict.fromkeys(
+    ("multi_label", "regression"), Head.SEQUENCE
+)
 
 
 def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.Tensor:
@@ -34,10 +41,12 @@ def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.T
 
 @pytest.mark.every_architecture
 @pytest.mark.parametrize("capability", HEADS)
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", FAMILY)
 @torch.inference_mode()
 def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path: Path) -> None:
     written = HEADS[capability]
+    if ARCHITECTURES[architecture].class_of(KINDS[capability]) is None:
+        pytest.skip("transformers has no such head for it")
     subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", **written))
     encoder = subject.encoder
     assert [
@@ -52,7 +61,7 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
         given = reference.model(**reference.inputs([sequence]))
         expected = given.logits if "logits" in given else torch.stack((given.start_logits, given.end_logits), dim=-1)
         real = found[row, : len(sequence)] if found.ndim == 3 else found[row]
-        torch.testing.assert_close(real, expected[0], rtol=0, atol=1e-4 * float(expected.abs().max()))
+        torch.testing.assert_close(real, expected[0], rtol=0, atol=1e-4 * max(0.1, float(expected.abs().max())))
     batch = reference.model(**reference.inputs(subject.sequences))
     if architecture != "mobilebert" and found.ndim == 3:
         whole = batch.logits if "logits" in batch else torch.stack((batch.start_logits, batch.end_logits), dim=-1)

@@ -12,15 +12,15 @@ from bertscope_service.encoders.state import State
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject, all_logits, assert_close
-from tests.support.tiny import ARCHITECTURES
+from tests.support.tiny import FAMILY
 
-LIKE_BERT = ("roberta", "xlm-roberta", "distilbert", "electra")
-"""Architectures whose layers are traced from BERT's operations; an export takes seconds."""
+LIKE_OTHERS = FAMILY.keys() - {"bert", "albert", "mobilebert", "modernbert"}
+"""Architectures whose layers are traced from the same operations as others'; an export takes seconds."""
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow) if name in LIKE_BERT else name for name in ARCHITECTURES],
+    params=[pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in FAMILY],
 )
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
     return Subject(request.param, checkpoint(request.param))

@@ -99,7 +99,7 @@ def test_an_architecture_that_is_not_hosted(folder: Path, kind: Any) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": kind}))
     message = refusal(folder, "ARCHITECTURE_UNSUPPORTED")
     assert repr(kind) in message
-    assert "albert, bert, distilbert" in message
+    assert "albert, bert, camembert, " in message
 
 
 def test_no_model_type(folder: Path) -> None:

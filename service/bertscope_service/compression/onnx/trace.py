@@ -14,7 +14,7 @@ from transformers import AttentionInterface
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LABELS, LAST, LOGITS, MAPS, MEAN, NEXT_SENTENCE, OWN, at
 from bertscope_service.encoders.torch.architecture import Architecture
-from bertscope_service.encoders.torch.attention import attention_maps
+from bertscope_service.encoders.torch.attention import attention_maps, for_each_head
 
 NAME = "bertscope_onnx"
 
@@ -46,6 +46,7 @@ def _traced_attention(
     **_: object,
 ) -> tuple[torch.Tensor, None]:
     """Computes gated contexts. The maps are a branch of their own, which is removed if nobody observes them."""
+    key, value = for_each_head(query, key, value)
     own = fused_attention(query, key, value, attention_mask, scaling)
     mean = (value * run.average).sum(dim=2)
     gated = own * run.keep[:, None, :, None] + (mean * run.uniform[:, :, None] + run.constant)[:, None]

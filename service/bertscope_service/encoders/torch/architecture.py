@@ -1,8 +1,9 @@
-"""Defines what differs between architectures, with BERT's layout, which most of the family shares."""
+"""Defines what an architecture declares, with BERT's layout, which most of the family shares."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import transformers
@@ -13,31 +14,83 @@ from bertscope_service.encoders.torch.heads import Head
 SENTENCE_SCORES = "cls.seq_relationship"
 """Path of the last layer of a next-sentence head, as pre-training checkpoints name it."""
 
+MAX_LAYERS = 512
+"""The most layers of a model."""
+
+SHARED_WEIGHTS = "their layers share weights"
+
+
+class Fault(NamedTuple):
+    """An entry of a config that does not fit the others: its name, its value, and the allowed ones."""
+
+    key: str
+    found: object
+    allowed: str
+
+
+class Network(NamedTuple):
+    """The place of a feed-forward network in a layer: paths of the linear layers into and out of its units.
+
+    `fused` is the number of projections that the first holds, one after another: 2 for a gated network. `size` is the entry of
+    the config with the number of units.
+    """
+
+    into: tuple[str, ...] = ("intermediate.dense",)
+    out: str = "output.dense"
+    fused: int = 1
+    size: str = "intermediate_size"
+
 
 class Architecture:
     """BERT's layout, which most of the family shares; subclasses override what differs.
 
-    `base` and `head` are attribute names on the masked-LM class. `reads_weights` names classes of modules that read the
-    `weight` of a linear layer instead of calling it, so that it can't be packed. `in_parts` is true if `projections` and
-    `finish` exist, so that a layer can be run in two parts; `in_stream` if `feed_forward` and `head_modules` do. `output` and
-    `norm` are the paths, below a layer, of its output projection and of the layer normalisation of x + attention(x), None
-    without one; `end_norm` is that of the normalisation at its end, `activations_reader` that of the second matrix
-    of the feed-forward block. `kept` names the remaining heads of layers that lost some.
-    `pooler` is the class of the pooler below a next-sentence head, for architectures that are pre-trained with one.
+    `base` and `head` are attribute names on the masked-LM class, which is None if the installed transformers lacks it.
+    `layer_list` is the path of the list of layers below the base, None where layers are runs of shared weights.
+    `position_types` are the allowed values of `position_embedding_type` in a config. `reads_weights` names classes of modules
+    that read the `weight` of a linear layer instead of calling it, so that it can't be packed.
+
+    Paths below a layer: `attention` is the attention, `inputs` are its query, key and value projections below it, each of which
+    holds `fused` of them; `output` is its output projection; `norm` the layer normalisation of x + attention(x), None without
+    one; `end_norm` the normalisation at the end; `network` the feed-forward network, and `more_networks` a list of others.
+    `last_norm` is the path below the base of the normalisation behind the last layer, None without one; it counts as the end of
+    that layer, so that its output is transformers' last hidden states. `read_norm` is that of the states that the feed-forward
+    network reads, if the network itself does not hold it.
+
+    `in_parts` is true if `projections` and `finish` exist, so that a layer can be run in two parts; `in_stream` if
+    `feed_forward` and `head_modules` do. `unprunable` says why heads can't be removed from the weights, None if they can.
+    `first_layer_differs` is true if layer 0 must stay. `kept` names the remaining heads of layers that lost some.
+    `pooler` is the class of the pooler below a next-sentence head, for architectures that are pre-trained with one; `unread`
+    are paths of parts below the base that nothing here reads, so that a checkpoint may lack them. `former_names` are patterns
+    of names that other libraries saved parameters under, with today's; `former_parts` are modules of theirs, by their names
+    after that, with the modules of today that they hold one after another.
     """
 
-    masked_lm: type[Any] = transformers.BertForMaskedLM
+    masked_lm: Any = transformers.BertForMaskedLM
     base = "bert"
     head = "cls"
+    layer_list: str | None = "encoder.layer"
     reads_segments = True
     reads_weights: frozenset[str] = frozenset()
+    positions_follow_padding = False
+    position_types: tuple[str, ...] = ("absolute",)
     in_parts = True
     in_stream = True
+    attention = "attention.self"
+    inputs: tuple[str, ...] = ("query", "key", "value")
+    fused = 1
     output = "attention.output.dense"
     norm: str | None = "attention.output.LayerNorm"
-    end_norm = "output.LayerNorm"
-    activations_reader = "output.dense"
+    read_norm: str | None = None
+    end_norm: str | None = "output.LayerNorm"
+    last_norm: str | None = None
+    network = Network()
+    more_networks: str | None = None
+    unprunable: str | None = None
+    first_layer_differs = False
     pooler: type[Any] | None = None
+    unread: tuple[str, ...] = ("pooler",)
+    former_names: ClassVar[Mapping[str, str]] = {}
+    former_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -48,16 +101,39 @@ class Architecture:
     @classmethod
     def class_of(cls, head: Head) -> type[Any] | None:
         """Returns transformers' class of a head, None if there is none for this architecture."""
-        names = (cls.masked_lm.__name__.removesuffix(Head.MASKED_LM) + suffix for suffix in head.suffixes)
-        return next((found for name in names if (found := getattr(transformers, name, None)) is not None), None)
+        stem = cls.masked_lm.__name__
+        for suffix in Head.MASKED_LM.suffixes:
+            stem = stem.removesuffix(suffix)
+        found = (getattr(transformers, stem + suffix, None) for suffix in head.suffixes)
+        return next((kind for kind in found if kind is not None), None)
+
+    @classmethod
+    def faults(cls, config: Any) -> Iterator[Fault]:
+        """Yields entries of a config that don't fit the others."""
+        padding = getattr(config, "pad_token_id", None)
+        if cls.positions_follow_padding:
+            if padding is None:
+                yield Fault("pad_token_id", None, f"allowed are 0 to {config.vocab_size - 1}: positions count from behind it")
+            elif config.max_position_embeddings < padding + 2:
+                yield Fault("max_position_embeddings", config.max_position_embeddings, f"it must be over {padding + 1}")
+        if cls.reads_segments and config.type_vocab_size < 1:
+            yield Fault("type_vocab_size", config.type_vocab_size, "allowed are whole numbers from 1")
+
+    @classmethod
+    def optional(cls, name: str) -> bool:
+        """Checks that a checkpoint may lack a parameter of the base, because nothing here reads it."""
+        return name.startswith(tuple(f"{cls.base}.{path}." for path in cls.unread))
 
     def find_layers(self) -> list[Any]:
         """Returns the modules to run, in order, one for every layer that has attention maps."""
-        return list(self.encoder.encoder.layer)
+        if self.layer_list is None:
+            raise NotImplementedError
+        return list(self.encoder.get_submodule(self.layer_list))
 
     def max_tokens(self) -> int:
         """The longest sequence that the position embeddings allow."""
-        return int(self.model.config.max_position_embeddings)
+        places = int(self.model.config.max_position_embeddings)
+        return places - int(self.model.config.pad_token_id) - 1 if self.positions_follow_padding else places
 
     def segments(self) -> int:
         """The number of segments in the embeddings."""
@@ -75,13 +151,23 @@ class Architecture:
         """Runs one layer; `valid` is bool [rows, length], None if no row is padded. `places`, int64 [rows, length], gives each
         vector's position in its text; None if all are there."""
         mask = None if valid is None else valid[:, None, None, :]
-        return self.layers[index](hidden, attention_mask=mask, run=run)
+        return self.ended(index, self.layers[index](hidden, attention_mask=mask, run=run))
 
-    def projections(self, index: int) -> tuple[Any, Any, Any]:
+    def ended(self, index: int, output: torch.Tensor) -> torch.Tensor:
+        """Applies the normalisation behind the last layer to its output; returns that of other layers as it is."""
+        norm = self.norm_behind if index == len(self.layers) - 1 else None
+        return output if norm is None else norm(output)
+
+    @property
+    def norm_behind(self) -> Any:
+        """The normalisation behind the last layer, None without one."""
+        return None if self.last_norm is None else self.encoder.get_submodule(self.last_norm)
+
+    def projections(self, index: int) -> tuple[Any, ...]:
         """Returns the query, key and value projections of a layer, each [rows, n, hidden_size] -> [rows, n, heads *
         head_size]."""
-        attention = self.layers[index].attention.self
-        return attention.query, attention.key, attention.value
+        attention = self.layers[index].get_submodule(self.attention)
+        return tuple(attention.get_submodule(name) for name in self.inputs)
 
     def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         """Runs the rest of a layer after its heads: context [rows, n, heads * head_size], hidden as at the layer's start."""
@@ -99,31 +185,41 @@ class Architecture:
     def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
         """Returns what the feed-forward block of a layer adds to the states after its heads."""
         layer = self.layers[index]
-        return layer.output.dense(layer.intermediate(attended))
+        read = attended if self.read_norm is None else layer.get_submodule(self.read_norm)(attended)
+        return layer.output.dense(layer.intermediate(read))
 
     def head_modules(self) -> tuple[Any, Any, Any, Any]:
         """Returns the masked-LM head's dense layer, activation, normalisation and decoder."""
         head = getattr(self.model, self.head).predictions
         return head.transform.dense, head.transform.transform_act_fn, head.transform.LayerNorm, head.decoder
 
+    def decoder_bias(self) -> torch.Tensor | None:
+        """Returns the bias of the masked-LM head's scores, [vocabulary_size]."""
+        bias: torch.Tensor | None = self.head_modules()[3].bias
+        return bias
+
     def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
         """Returns the layer normalisation at the end of a layer, None without one."""
-        found = self.layers[index].get_submodule(self.end_norm)
+        if self.end_norm is None:
+            found = self.norm_behind if index == len(self.layers) - 1 else None
+        else:
+            found = self.layers[index].get_submodule(self.end_norm)
         return found if isinstance(found, torch.nn.LayerNorm) else None
 
     @property
     def head_size(self) -> int:
         """The length of a head's context."""
-        return int(self.model.config.hidden_size) // int(self.model.config.num_attention_heads)
+        config = self.model.config
+        return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
     @property
     def activation_size(self) -> int:
         """The number of activations of a feed-forward block."""
-        return int(self.model.config.intermediate_size)
+        return int(getattr(self.model.config, self.network.size))
 
     def second_matrix(self, index: int) -> torch.nn.Module:
         """Returns the module that reads the activations of a layer's feed-forward block, of the last one if it has several."""
-        found: torch.nn.Module = self.layers[index].get_submodule(self.activations_reader)
+        found: torch.nn.Module = self.layers[index].get_submodule(self.network.out)
         return found
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -154,3 +250,10 @@ class Architecture:
     def relate(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the next-sentence head, which reads the first position: [rows, length, hidden_size] -> [rows, 2]."""
         return self.model.get_submodule(SENTENCE_SCORES)(self.encoder.pooler(hidden))
+
+
+def mean_of_real(hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    """Returns the mean over each row's real positions: [rows, length, size] -> [rows, size]."""
+    if valid is None:
+        return hidden.mean(dim=1)
+    return (hidden * valid[:, :, None]).sum(dim=1) / valid.sum(dim=1, keepdim=True)

@@ -27,7 +27,16 @@ def _layer_attention(
     **_: object,
 ) -> tuple[torch.Tensor, None]:
     """Adapts `gated_attention` to the form in which transformers' layers call it."""
+    key, value = for_each_head(query, key, value)
     return gated_attention(query, key, value, attention_mask, scaling, run=run), None
+
+
+def for_each_head(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns keys and values of every head, where several share theirs (grouped-query attention)."""
+    shared = query.shape[1] // max(1, key.shape[1])
+    if shared < 2:
+        return key, value
+    return key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)
 
 
 def gated_attention(

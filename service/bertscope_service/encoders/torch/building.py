@@ -93,6 +93,7 @@ class Assembly:
         self._dtype = dtype
         self._waiting: dict[str, torch.Size] = {name: tensor.shape for name, tensor in model.state_dict().items()}
         self._known = frozenset(self._waiting)
+        self._buffers = {name: buffer for name, buffer in model.named_buffers() if name in self._known}
         self._misshapen: list[str] = []
 
     def name_of(self, stored: str) -> str | None:
@@ -118,11 +119,15 @@ class Assembly:
         if tensor.shape != self._waiting.pop(name):
             self._misshapen.append(name)
             return
-        set_parameter(self._model, name, tensor.to(self._dtype))
+        if name in self._buffers:
+            self._buffers[name].copy_(tensor)
+        else:
+            set_parameter(self._model, name, tensor.to(self._dtype))
 
     def finish(self) -> Assigned:
         """Ties parameters that have several names, and returns the missing ones, which still have no memory."""
-        missing = set(self._waiting)
+        # Buffers have the values that their modules computed.
+        missing = self._waiting.keys() - self._buffers.keys()
         self._model.tie_weights(missing_keys=missing, recompute_mapping=False)
         return Assigned(frozenset(missing), tuple(sorted(self._misshapen)))
 

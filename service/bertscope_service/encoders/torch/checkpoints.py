@@ -13,6 +13,7 @@ from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.building import Assembly, fill_missing, outline
+from bertscope_service.encoders.torch.former_names import named_today
 from bertscope_service.encoders.torch.heads import Head, chooses_several, head_of, labels_of, regresses
 from bertscope_service.encoders.torch.next_sentence import holds_next_sentence_head, with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import Heads, read_pruned, shrunk
@@ -89,7 +90,7 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
     integers: Mapping[str, IntegerMatrix] = {}
     try:
-        stored = read_headers(weight_files(folder))
+        stored = named_today(kind, read_headers(weight_files(folder)))
         weights: Iterable[tuple[str, torch.Tensor]] = read_tensors(stored)
         decoded: Mapping[str, torch.Tensor] = {}
         if quantization is not None:
@@ -104,8 +105,8 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
         # A head that is left out may have been stored in integers, too.
         integers = {stored_name: matrix for stored_name, matrix in integers.items() if assembly.name_of(stored_name)}
         found = assembly.finish()
-        needed, pooler = f"{kind.base}.", f"{kind.base}.pooler."
-        lost = sorted(key for key in found.missing if key.startswith(needed) and not key.startswith(pooler))
+        needed = f"{kind.base}."
+        lost = sorted(key for key in found.missing if key.startswith(needed) and not kind.optional(key))
         lost += found.misshapen
         if not lost:
             fill_missing(model, sum(tensor.numel() for tensor in model.parameters() if tensor.device.type != "meta"))

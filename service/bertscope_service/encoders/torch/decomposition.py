@@ -111,14 +111,17 @@ class TorchDecomposition:
         no_input = torch.zeros_like(hidden[:1])
         bias = dense(no_input)[0]
         weight = weight_of(decoder, norm.weight.shape[0], self._encoder.device)
-        biases = ids.new_zeros(ids.shape, dtype=torch.float32) if decoder.bias is None else decoder.bias[ids].float()
+        vocabulary_bias = self._architecture.decoder_bias()
+        biases = ids.new_zeros(ids.shape, dtype=torch.float32) if vocabulary_bias is None else vocabulary_bias[ids].float()
         frozen = FrozenNorm.of(norm.weight, norm.bias, norm.eps, activation(read))
         factor = activation_factor(read, activation)
         return HeadStream(lambda terms: dense(terms) - bias, bias, factor, frozen, weight[ids].float(), biases)
 
     @property
-    def _last_norm(self) -> torch.nn.LayerNorm | None:
-        return self._architecture.norm_at_end(self._encoder.shape.layers - 1)
+    def _last_norm(self) -> torch.nn.Module | None:
+        """The normalisation behind the last layer, or at its end."""
+        behind: torch.nn.Module | None = self._architecture.norm_behind
+        return self._architecture.norm_at_end(self._encoder.shape.layers - 1) if behind is None else behind
 
     def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
         norm = self._last_norm

@@ -33,7 +33,7 @@ from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
 from bertscope_service.encoders.torch.int8 import settle_precision, use_integers
 from bertscope_service.encoders.torch.packing import can_pack, pack_linears
-from bertscope_service.encoders.torch.pruning import PARTS
+from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
 from bertscope_service.encoders.torch.token_elimination import (
     all_tokens,
@@ -97,7 +97,7 @@ class TorchEncoder:
         )
         self.capabilities = replace(
             heads,
-            prunable=name in PARTS and precision not in QUANTIZED and not kept_shares,
+            prunable=prunable(name) and precision not in QUANTIZED and not kept_shares,
             differentiable=precision != INT8 and not kept_shares,
             observable=not kept_shares,
             drops_tokens=bool(kept_shares),

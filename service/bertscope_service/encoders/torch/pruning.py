@@ -10,11 +10,11 @@ Heads always keep their numbers in the whole model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.errors import Unsupported
 
@@ -26,29 +26,9 @@ Heads = Mapping[int, Sequence[int]]
 """Heads by layer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The paths of a layer's attention, below the layer; those of `inputs` are below the attention.
-
-    `fused` is the number of projections that each of the inputs holds, one after another.
-    """
-
-    attention: str = "attention.self"
-    inputs: tuple[str, ...] = ("query", "key", "value")
-    output: str = "attention.output.dense"
-    fused: int = 1
-
-
-PARTS: dict[str, Parts] = {
-    "bert": Parts(),
-    "distilbert": Parts("attention", ("q_lin", "k_lin", "v_lin"), "attention.out_lin"),
-    "electra": Parts(),
-    "mobilebert": Parts(),
-    "modernbert": Parts("attn", ("Wqkv",), "attn.Wo", fused=3),
-    "roberta": Parts(),
-    "xlm-roberta": Parts(),
-}
-"""Parts by `model_type`. Not ALBERT: its layers share one set of weights, so a head can't be removed from one of them."""
+def prunable(architecture: str) -> bool:
+    """Checks that heads can be removed from the weights of an architecture."""
+    return ARCHITECTURES[architecture].unprunable is None
 
 
 class NoHeads(torch.nn.Module):
@@ -82,12 +62,12 @@ class OnlyBias(torch.nn.Module):
         return nothing if self.bias is None else nothing + self.bias
 
 
-def parts_of(architecture: str) -> Parts:
-    """Returns the parts of an architecture. Raises Unsupported if its heads can't be removed."""
-    if architecture not in PARTS:
-        message = f"heads of {architecture} models can't be removed: their layers share weights; use interventions instead"
+def require_prunable(architecture: str) -> None:
+    """Raises Unsupported for an architecture whose heads can't be removed."""
+    why = ARCHITECTURES[architecture].unprunable
+    if why is not None:
+        message = f"heads of {architecture} models can't be removed: {why}; use interventions instead"
         raise Unsupported(message, "PRUNING_UNSUPPORTED", architecture=architecture)
-    return PARTS[architecture]
 
 
 def shrink(model: Any, heads: Heads, gone: Heads | None = None) -> None:
@@ -96,15 +76,16 @@ def shrink(model: Any, heads: Heads, gone: Heads | None = None) -> None:
     Raises Unsupported for an architecture whose heads can't be removed.
     """
     kind, count = model.config.model_type, model.config.num_attention_heads
-    parts, layers = parts_of(kind), ARCHITECTURES[kind](model).layers
+    require_prunable(kind)
+    parts = ARCHITECTURES[kind](model)
     for layer, removed in heads.items():
         present = remaining(count, (gone or {}).get(layer, ()))
         places = [place for place, head in enumerate(present) if head not in removed]
         if len(places) < len(present):
-            _shrink_layer(layers[layer], parts, places, len(present))
+            _shrink_layer(parts.layers[layer], parts, places, len(present))
 
 
-def _shrink_layer(layer: Any, parts: Parts, places: list[int], count: int) -> None:
+def _shrink_layer(layer: Any, parts: Architecture, places: list[int], count: int) -> None:
     """Keeps only the heads at some places, of `count` present ones."""
     output = layer.get_submodule(parts.output)
     if not places:
@@ -176,7 +157,7 @@ def read_pruned(config: Any) -> dict[int, tuple[int, ...]]:
             raise ValueError(f"{PRUNED_KEY} of layer {key} is {heads!r}; list heads 0 to {last}, each once")
         if heads:
             found[int(key)] = tuple(sorted(heads))
-    if found and config.model_type not in PARTS:
+    if found and not prunable(config.model_type):
         raise ValueError(f"{PRUNED_KEY} names heads, and those of {config.model_type} models can't be removed")
     return dict(sorted(found.items()))
 

@@ -1,20 +1,17 @@
-"""Defines the architectures that can be hosted: for each, where transformers keeps its embeddings, layers and heads.
-
-To add one: subclass `Architecture`, name its parts, list it in `ARCHITECTURES`, add its tiny config to
-`tests/support/tiny.py`; the parity tests then run on it.
-"""
+"""BERT and its closest kin: absolute positions, and normalisations behind attention and feed-forward blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import transformers
 from transformers.models.bert.modeling_bert import BertPooler
+from transformers.models.ernie.modeling_ernie import ErniePooler
 from transformers.models.mobilebert.modeling_mobilebert import MobileBertPooler
 
-from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architecture import MAX_LAYERS, SHARED_WEIGHTS, Architecture, Fault, Network
 
 
 class Bert(Architecture):
@@ -23,28 +20,20 @@ class Bert(Architecture):
     pooler = BertPooler
 
 
-class Roberta(Architecture):
-    """RoBERTa: positions count from the padding index, and two of them are never used."""
+class Ernie(Architecture):
+    """ERNIE 2.0 and 3.0: BERT with embeddings of the pre-training task, which is task 0 here, as in transformers."""
 
-    masked_lm = transformers.RobertaForMaskedLM
-    base = "roberta"
-    head = "lm_head"
-
-    def max_tokens(self) -> int:
-        return int(self.model.config.max_position_embeddings) - int(self.model.config.pad_token_id) - 1
-
-    def head_modules(self) -> tuple[Any, Any, Any, Any]:
-        head = self.model.lm_head
-        return head.dense, torch.nn.functional.gelu, head.layer_norm, head.decoder
-
-    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        return self.model.classifier(hidden)
+    masked_lm = transformers.ErnieForMaskedLM
+    base = "ernie"
+    pooler = ErniePooler
 
 
-class XlmRoberta(Roberta):
-    """RoBERTa in many languages."""
+class RocBert(Architecture):
+    """RoCBERT: BERT with embeddings of the shape and the sound of characters, which are number 0 here for every token, as in
+    transformers where they are not given."""
 
-    masked_lm = transformers.XLMRobertaForMaskedLM
+    masked_lm = transformers.RoCBertForMaskedLM
+    base = "roc_bert"
 
 
 class DistilBert(Architecture):
@@ -52,22 +41,14 @@ class DistilBert(Architecture):
 
     masked_lm = transformers.DistilBertForMaskedLM
     base = "distilbert"
+    layer_list = "transformer.layer"
+    reads_segments = False
+    attention = "attention"
+    inputs = ("q_lin", "k_lin", "v_lin")
     output = "attention.out_lin"
     norm = "sa_layer_norm"
     end_norm = "output_layer_norm"
-    activations_reader = "ffn.lin2"
-    reads_segments = False
-
-    @property
-    def activation_size(self) -> int:
-        return int(self.model.config.hidden_dim)
-
-    def find_layers(self) -> list[Any]:
-        return list(self.encoder.transformer.layer)
-
-    def projections(self, index: int) -> tuple[Any, Any, Any]:
-        attention = self.layers[index].attention
-        return attention.q_lin, attention.k_lin, attention.v_lin
+    network = Network(("ffn.lin1",), "ffn.lin2", size="hidden_dim")
 
     def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         layer = self.layers[index]
@@ -95,11 +76,23 @@ class Albert(Architecture):
 
     masked_lm = transformers.AlbertForMaskedLM
     base = "albert"
+    head = "predictions"
+    layer_list = None
+    attention = "attention"
     output = "attention.dense"
     norm = "attention.LayerNorm"
     end_norm = "full_layer_layer_norm"
-    activations_reader = "ffn_output"
-    head = "predictions"
+    network = Network(("ffn",), "ffn_output")
+    unprunable = SHARED_WEIGHTS
+
+    @classmethod
+    def faults(cls, config: Any) -> Iterator[Fault]:
+        yield from super().faults(config)
+        groups, layers = config.num_hidden_groups, config.num_hidden_layers
+        if groups > layers:
+            yield Fault("num_hidden_groups", groups, f"there are {layers} layers")
+        if layers * config.inner_group_num > MAX_LAYERS:
+            yield Fault("inner_group_num", config.inner_group_num, f"allowed are up to {MAX_LAYERS} layers in all")
 
     def find_layers(self) -> list[Any]:
         config, groups = self.model.config, self.encoder.encoder.albert_layer_groups
@@ -108,10 +101,6 @@ class Albert(Architecture):
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         return self.encoder.encoder.embedding_hidden_mapping_in(super().embed(ids, segments, valid))
-
-    def projections(self, index: int) -> tuple[Any, Any, Any]:
-        attention = self.layers[index].attention
-        return attention.query, attention.key, attention.value
 
     def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         layer = self.layers[index]
@@ -161,6 +150,18 @@ class MobileBert(Architecture):
     in_parts = False
     in_stream = False
     norm = None
+    more_networks = "ffn"
+
+    @classmethod
+    def faults(cls, config: Any) -> Iterator[Fault]:
+        yield from super().faults(config)
+        size = config.intra_bottleneck_size if config.use_bottleneck else config.hidden_size
+        if config.true_hidden_size != size:
+            yield Fault("true_hidden_size", config.true_hidden_size, f"the other sizes make it {size}; leave it out")
+        if config.embedding_size > config.hidden_size:
+            yield Fault("embedding_size", config.embedding_size, f"allowed are up to hidden_size, {config.hidden_size}")
+        if config.normalization_type not in ("no_norm", "layer_norm"):
+            yield Fault("normalization_type", config.normalization_type, "allowed are no_norm and layer_norm")
 
     @property
     def head_size(self) -> int:
@@ -177,85 +178,3 @@ class MobileBert(Architecture):
             # The last token's right neighbour is zero when a text runs alone; padding must not change that.
             words = words * valid[:, :, None]
         return self.encoder.embeddings(inputs_embeds=words, token_type_ids=segments)
-
-
-class ModernBert(Architecture):
-    """ModernBERT: rotary positions; most layers attend only within a window of `sliding_window` tokens to each side. The norm
-    behind the last layer counts as its end, so that its output is transformers' last hidden states."""
-
-    masked_lm = transformers.ModernBertForMaskedLM
-    base = "model"
-    reads_segments = False
-    in_parts = False
-    norm = None
-    output = "attn.Wo"
-    activations_reader = "mlp.Wo"
-
-    def find_layers(self) -> list[Any]:
-        return list(self.encoder.layers)
-
-    def run_layer(
-        self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        layer = self.layers[index]
-        if places is None:
-            places = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
-        mask = None if valid is None else valid[:, None, None, :]
-        if layer.attention_type == "sliding_attention":
-            near = (places[:, :, None] - places[:, None, :]).abs() <= self.model.config.sliding_window
-            # A padded position may have no real token in its window; it attends to all of them, since a row of the map
-            # that is masked everywhere would be NaN and spread.
-            mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
-        rotary = self.encoder.rotary_emb(hidden, places, layer.attention_type)
-        output = layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run)
-        norm = self.norm_at_end(index)
-        return output if norm is None else norm(output)
-
-    def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
-        last: torch.nn.LayerNorm | None = self.encoder.final_norm if index == len(self.layers) - 1 else None
-        return last
-
-    def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
-        layer = self.layers[index]
-        added: torch.Tensor = layer.mlp(layer.mlp_norm(attended))
-        return added
-
-    def head_modules(self) -> tuple[Any, Any, Any, Any]:
-        head = self.model.head
-        return head.dense, head.act, head.norm, self.model.decoder
-
-    def predict(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.model.decoder(self.model.head(hidden))
-
-    def before_token_head(self, hidden: torch.Tensor) -> torch.Tensor:
-        read: torch.Tensor = self.model.head(hidden)
-        return read
-
-    def answer(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.label_tokens(hidden)
-
-    @property
-    def reads_first(self) -> bool:
-        return bool(self.model.config.classifier_pooling == "cls")
-
-    def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-        if self.reads_first:
-            pooled = hidden[:, 0]
-        elif valid is None:
-            pooled = hidden.mean(dim=1)
-        else:
-            pooled = (hidden * valid[:, :, None]).sum(dim=1) / valid.sum(dim=1, keepdim=True)
-        return self.model.classifier(self.model.head(pooled))
-
-
-ARCHITECTURES: dict[str, type[Architecture]] = {
-    "albert": Albert,
-    "bert": Bert,
-    "distilbert": DistilBert,
-    "electra": Electra,
-    "mobilebert": MobileBert,
-    "modernbert": ModernBert,
-    "roberta": Roberta,
-    "xlm-roberta": XlmRoberta,
-}
-"""Architectures by `model_type` in a checkpoint's config.json."""

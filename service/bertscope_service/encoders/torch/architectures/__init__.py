@@ -1,0 +1,66 @@
+"""The architectures that can be hosted.
+
+To add one: declare it in the module of its kin, list it in `ARCHITECTURES`, add its tiny config to `tests/support/family.py`;
+the parity tests then run on it, and the lists in the docs name it.
+"""
+
+from __future__ import annotations
+
+from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.bert import (
+    Albert,
+    Bert,
+    DistilBert,
+    Electra,
+    Ernie,
+    MobileBert,
+    RocBert,
+)
+from bertscope_service.encoders.torch.architectures.roberta import (
+    Camembert,
+    Roberta,
+    RobertaPreLayerNorm,
+    XlmRoberta,
+    XlmRobertaXl,
+    Xmod,
+)
+from bertscope_service.encoders.torch.architectures.rotary import (
+    Esm,
+    Esmc,
+    EuroBert,
+    Gte,
+    JinaEmbeddingsV3,
+    ModernBert,
+    NomicBert,
+)
+
+DECLARED: tuple[type[Architecture], ...] = (
+    Albert,
+    Bert,
+    Camembert,
+    DistilBert,
+    Electra,
+    Ernie,
+    Esm,
+    Esmc,
+    EuroBert,
+    Gte,
+    JinaEmbeddingsV3,
+    MobileBert,
+    ModernBert,
+    NomicBert,
+    RobertaPreLayerNorm,
+    Roberta,
+    RocBert,
+    XlmRoberta,
+    XlmRobertaXl,
+    Xmod,
+)
+
+ARCHITECTURES: dict[str, type[Architecture]] = {
+    kind.masked_lm.config_class.model_type: kind for kind in DECLARED if kind.masked_lm is not None
+}
+"""Architectures by `model_type` in a checkpoint's config.json; without those that the installed transformers does not know."""
+
+PRE_NORM = frozenset(name for name, kind in ARCHITECTURES.items() if kind.last_norm is not None)
+"""Architectures whose layers end without a normalisation; one follows behind the last."""

@@ -1,0 +1,75 @@
+"""The tiny configs of every architecture that is hosted, with the kind of tokenizer that each has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+MAX_TOKENS = 64
+"""The longest row of every checkpoint, special tokens included."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One architecture: its tokenizer and the settings of its config."""
+
+    tokenizer: str
+    tokenizer_class: str
+    config: dict[str, Any]
+    segments: bool = True
+    """Whether the model takes token_type_ids."""
+    ids: tuple[str, ...] = ()
+    """Ids of special tokens that the config names though they are null by default."""
+    norm: float = 1.0
+    """What norm weights vary around; MobileBERT's norms only scale, and at 1 its values would grow without end."""
+    vocabulary_multiple: int = 1
+    """The model's vocabulary is rounded up to this, so that the last ids belong to no token."""
+
+
+ANY = "PreTrainedTokenizerFast"
+SIZES = {"num_hidden_layers": 4, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 48}
+SHAPE = SIZES | {"max_position_embeddings": MAX_TOKENS}
+ROBERTA = SHAPE | {"max_position_embeddings": MAX_TOKENS + 2, "type_vocab_size": 1}
+DISTILBERT = {"n_layers": 3, "dim": 32, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": MAX_TOKENS}
+ALBERT = SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1}
+BOTTLENECK = {"use_bottleneck": True, "intra_bottleneck_size": 32, "num_feedforward_networks": 2}
+MOBILEBERT = SHAPE | {"hidden_size": 48, "embedding_size": 16, "normalization_type": "no_norm"} | BOTTLENECK
+WINDOWS = {
+    "local_attention": 8,
+    "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")],
+}
+LANGUAGES = {"languages": ["en_XX", "de_DE"], "default_language": "de_DE", "adapter_reduction_factor": 2}
+CHARACTERS = {
+    "pronunciation_vocab_size": 12,
+    "pronunciation_embed_dim": 8,
+    "shape_vocab_size": 14,
+    "shape_embed_dim": 6,
+}
+PROTEINS = SIZES | {
+    "max_position_embeddings": MAX_TOKENS + 2,
+    "position_embedding_type": "rotary",
+    "token_dropout": True,
+    "emb_layer_norm_before": False,
+}
+
+FAMILY: dict[str, Member] = {
+    "bert": Member("wordpiece", "BertTokenizer", SHAPE),
+    "roberta": Member("roberta", "RobertaTokenizer", ROBERTA, segments=False),
+    "xlm-roberta": Member("xlm-roberta", "XLMRobertaTokenizer", ROBERTA, segments=False),
+    "distilbert": Member("wordpiece", "DistilBertTokenizer", DISTILBERT, segments=False),
+    "albert": Member("albert", "AlbertTokenizer", ALBERT),
+    "electra": Member("wordpiece", "ElectraTokenizer", SHAPE | {"embedding_size": 16}),
+    "mobilebert": Member("wordpiece", "MobileBertTokenizer", MOBILEBERT, norm=0.8),
+    "modernbert": Member("modernbert", ANY, SHAPE | WINDOWS, segments=False, vocabulary_multiple=64),
+    "camembert": Member("xlm-roberta", ANY, ROBERTA, segments=False),
+    "ernie": Member("wordpiece", ANY, SHAPE | {"use_task_id": True, "task_type_vocab_size": 3}),
+    "esm": Member("xlm-roberta", ANY, PROTEINS, segments=False, ids=("pad_token_id", "mask_token_id")),
+    "esmc": Member("xlm-roberta", ANY, SHAPE, segments=False),
+    "eurobert": Member("modernbert", ANY, SHAPE | {"num_key_value_heads": 2, "classifier_pooling": "late"}, segments=False),
+    "gte": Member("xlm-roberta", ANY, SHAPE | {"type_vocab_size": 1}, segments=False),
+    "jina_embeddings_v3": Member("xlm-roberta", ANY, SHAPE | {"type_vocab_size": 1}, segments=False),
+    "nomic_bert": Member("wordpiece", ANY, SHAPE),
+    "roberta-prelayernorm": Member("roberta", ANY, ROBERTA, segments=False),
+    "roc_bert": Member("wordpiece", ANY, SHAPE | CHARACTERS),
+    "xlm-roberta-xl": Member("xlm-roberta", ANY, ROBERTA, segments=False),
+    "xmod": Member("xlm-roberta", ANY, ROBERTA | LANGUAGES, segments=False),
+}
+"""By `model_type`."""
