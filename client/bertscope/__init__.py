@@ -189,6 +189,7 @@ from bertscope.scores.set_rows import read_pair_rows
 from bertscope.scores.sets import TextSet
 from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
 from bertscope.spans import Span
+from bertscope.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
 
 __all__ = [
     "INPUTS",
@@ -302,6 +303,7 @@ __all__ = [
     "MapFormat",
     "MapView",
     "MaskedLmLoss",
+    "Mention",
     "Metric",
     "MetricEffect",
     "MinimalPairs",
@@ -370,6 +372,9 @@ __all__ = [
     "SweepStart",
     "SweepSummary",
     "SweepTable",
+    "TaggedText",
+    "TaggedTexts",
+    "TaggedWord",
     "TemplateChoice",
     "TextComparison",
     "TextScore",

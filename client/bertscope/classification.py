@@ -58,7 +58,7 @@ class ClassifiedText(ReadOnUse):
 
     @staticmethod
     def _read(message: classification_pb2.ClassifiedText) -> dict[str, object]:
-        labels = tuple(map(_label_prediction, message.labels))
+        labels = tuple(map(label_prediction, message.labels))
         return {"labels": labels, "tokens": message.tokens, "truncated_tokens": message.truncated_tokens}
 
     @property
@@ -129,7 +129,8 @@ def read_classified_texts(
     )
 
 
-def _label_prediction(message: classification_pb2.LabelPrediction) -> LabelPrediction:
+def label_prediction(message: classification_pb2.LabelPrediction) -> LabelPrediction:
+    """Returns one label."""
     return made(LabelPrediction, label=message.label, index=message.index, probability=message.probability, logit=message.logit)
 
 

@@ -105,7 +105,7 @@ class Model:
     """Size of the weight files, bytes."""
     capabilities: tuple[str, ...]
     """Its capabilities: "attention", "cloze", "classification", "interventions", "ranking", "pruning",
-    "hidden_states"."""
+    "next_sentence", "hidden_states", "token_classification"."""
     state: str
     """Its state: "loading", "ready" or "unloading"."""
     weights_digest: str
@@ -115,7 +115,7 @@ class Model:
     ready_time: datetime.datetime | None
     """Time at which it became ready, UTC."""
     labels: tuple[str, ...]
-    """Names of its labels in order of their indices; empty unless it classifies."""
+    """Names of its labels in order of their indices; empty unless it classifies texts or words."""
     pruned_heads: Mapping[int, tuple[int, ...]]
     """Heads that were removed from its weights, by layer, with the numbers they had; `heads` still counts them."""
     compression: tuple[AppliedStep, ...] = ()

@@ -27,7 +27,7 @@ from tests.support.compressed import make
 from tests.support.exports import made_once
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.sites import Site
-from tests.support.tiny import write_checkpoint
+from tests.support.tiny import TAGS, write_checkpoint
 
 GOOD_TEXT = "Paris is the capital of [MASK]."
 
@@ -87,13 +87,14 @@ def host(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
 
 @pytest.fixture(scope="session")
 def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders by model id: a classifier of three labels, and one of two whose tokens have no segments."""
+    """Folders by model id: a classifier of three labels, one of two whose tokens have no segments, and one of words."""
     root = tmp_path_factory.mktemp("sorters")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     folders = {
         "sorter": write_checkpoint("bert", root / "sorter", labels=3),
         "distilled": write_checkpoint("distilbert", root / "distilled", labels=2),
+        "tagger": write_checkpoint("bert", root / "tagger", task="tokens", labels=len(TAGS), names=TAGS),
     }
     torch.set_num_threads(threads)
     return folders
@@ -102,7 +103,7 @@ def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def lab(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
     """Hosts models/bert (the default), models/roberta and models/headless, and models/sorter and models/distilled, which
-    classify."""
+    classify, and models/tagger, which labels words."""
     with launched(loop, model=[f"{name}={folder}" for name, folder in (checkpoints | sorters).items()]) as running:
         yield running
 

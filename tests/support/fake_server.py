@@ -227,6 +227,22 @@ class FakeServer(
         results = [classification_pb2.ClassifiedText(labels=labels, tokens=5) for _ in request.inputs]
         return classification_pb2.ClassifyResponse(results=results, provenance=PROVENANCE)
 
+    def ClassifyTokens(self, request, context):
+        self._begin(request, context)
+        label = classification_pb2.LabelPrediction(label="B-LOC", index=1, probability=0.75, logit=1.5)
+        whole = [common_pb2.CharacterSpan(end=len(asked.input.text)) for asked in request.inputs]
+        results = [
+            classification_pb2.TaggedText(
+                words=[classification_pb2.TaggedWord(span=span, labels=[label] * request.top_k)],
+                mentions=[classification_pb2.Mention(type="LOC", span=span, probability=0.75)],
+                tokens=5,
+                truncated_tokens=2,
+            )
+            for span in whole
+        ]
+        scheme = classification_pb2.LABEL_SCHEME_IOB
+        return classification_pb2.ClassifyTokensResponse(results=results, scheme=scheme, provenance=PROVENANCE)
+
     def SweepHeads(self, request, context):
         context.add_callback(self.ended.set)
         self._begin(request, context)

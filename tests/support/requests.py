@@ -57,6 +57,7 @@ GROWN = structural.TreeText(input=INPUT, words=[structural.TreeWord(span=span, h
 CLASSIFIED = application.ProbedText(
     input=INPUT, spans=[application.ProbedSpan(span=span, label=index) for index, span in enumerate(SPANS)]
 )
+TAGGED = classification_pb2.TaggedInput(input=INPUT, words=SPANS)
 OVERLAPPING = relations.RelationText(input=INPUT, words=[SPANS[0], SPANS[0]], pairs=LINKED.pairs)
 
 
@@ -80,8 +81,8 @@ def measure(**fields: Any) -> benchmark_pb2.BenchmarkModelsRequest:
 
 
 def good(folder: Path) -> dict[str, Message]:
-    """A request of each rpc that is answered, in this order, by a server of models/bert and models/sorter; `folder` is a
-    model's. Some of them leave a model behind."""
+    """A request of each rpc that is answered, in this order, by a server of models/bert, models/sorter and models/tagger;
+    `folder` is a model's. Some of them leave a model behind."""
     brief = benchmark_pb2.Measurement(texts=[SAID], **BRIEF)
     size = json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"]
     return {
@@ -113,6 +114,7 @@ def good(folder: Path) -> dict[str, Message]:
         ),
         "AttributeLogits": lens.AttributeLogitsRequest(inputs=[TAKEN_APART], ablate=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
+        "ClassifyTokens": classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=2),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
         "PruneHeads": ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="pruned"),
@@ -199,6 +201,14 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[lens.AttributedInput(text=SAID, answer="the", other_answer=WORD)])),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
     ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
+    ("ClassifyTokens", classification_pb2.ClassifyTokensRequest(inputs=[TAGGED])),
+    ("ClassifyTokens", classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=99)),
+    (
+        "ClassifyTokens",
+        classification_pb2.ClassifyTokensRequest(
+            model="models/tagger", inputs=[TAGGED, classification_pb2.TaggedInput(input=LONG)]
+        ),
+    ),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(model="models/sorter", objective=MISLABELLED, mode=ZERO)),
     ("RankHeads", ablation_pb2.RankHeadsRequest(objective=MASKLESS)),

@@ -13,7 +13,7 @@ import json
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -42,6 +42,7 @@ __all__ = [
     "FAMILY",
     "LABELS",
     "SENTENCES",
+    "TAGS",
     "TASKS",
     "corrupt_weights",
     "pickle_only",
@@ -228,6 +229,9 @@ TASKS: dict[str, Any] = {
 LABELS = ("negative", "positive", "neutral", "mixed")
 """Labels of the checkpoints that classify; a checkpoint has the first few."""
 
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+"""Labels of words, for `names`."""
+
 
 def write_checkpoint(
     architecture: str,
@@ -239,10 +243,11 @@ def write_checkpoint(
     relates: bool = False,
     task: str = "sequence",
     problem: str | None = None,
+    names: Sequence[str] = LABELS,
 ) -> Path:
     """Write a checkpoint with random weights into `folder`, which is made, and return it.
 
-    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `LABELS`:
+    With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `names`:
     of texts, of tokens if `task` is "tokens", or with "answers" and two labels a model that answers questions, `problem` being
     the `problem_type` in the config;
     with `relates` a pre-training checkpoint, which has a next-sentence head too, or without `head` that alone.
@@ -257,7 +262,7 @@ def write_checkpoint(
     ids = {
         setting: number for setting, number in ids.items() if setting in spec.ids or getattr(usual, setting, None) is not None
     }
-    named = {"id2label": (by_id := dict(enumerate(LABELS[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
+    named = {"id2label": (by_id := dict(enumerate(names[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
     extra: dict[str, Any] = (named | ({"problem_type": problem} if problem else {})) if labels else {}
     config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **extra)
     kind = TASKS[task] if labels else AutoModelForMaskedLM if head else AutoModel

@@ -35,6 +35,7 @@ from bertscope.cli.commands import (
     structural_probe,
     study,
     sweep,
+    tag,
     token,
 )
 from bertscope.cli.views.output import Failure, UsageError, print_failure
@@ -63,6 +64,7 @@ app.command("apply-probe")(apply_probe.apply_probe)
 app.command("retrieve")(retrieve.retrieve)
 app.command("align")(align.align)
 app.command("classify")(classify.classify)
+app.command("tag")(tag.tag)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)
 app.command("prune")(prune.prune)

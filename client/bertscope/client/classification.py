@@ -1,17 +1,26 @@
 # Generated from bertscope/aio/classification.py. Do not edit: change that file, and run `make client`.
-"""Calls for labels of texts: `classify`."""
+"""Calls for labels of texts and of their words: `classify`, `classify_tokens`."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
+from typing import SupportsIndex
 
 from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.client.many_texts import ManyTexts
 from bertscope.models import Model
+from bertscope.token_classification import (
+    TaggedText,
+    TaggedTexts,
+    ToTag,
+    asked_words,
+    classify_tokens_request,
+    read_tagged_texts,
+)
 from bertscope.v1 import classification_pb2
 
 
@@ -64,3 +73,58 @@ class ClassificationCalls(ManyTexts):
         asked, large = asked_inputs(inputs), bool(request.reference_texts)
         reply = classification_pb2.ClassifyResponse
         return self._answers(asked, build, reply, read_classified_texts, timeout, large=large, on_rejected=on_rejected)
+
+    def classify_tokens(
+        self,
+        inputs: ToTag | Iterable[ToTag],
+        *,
+        model: str | Model | None = None,
+        top_k: SupportsIndex = 1,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> TaggedTexts:
+        """Returns the `top_k` likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
+
+        A text is a string, a tuple of two for a pair, or one with marked words: an `UnlabelledText`, or a `ProbeText`, whose
+        labels are not sent; any number of them, also from a generator. Without marks, words are the tokenizer's own. The label
+        of a word is that of its first piece (Devlin et al. 2019). Words are joined to mentions if the names of the model's
+        labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
+        Raises Unimplemented for a model that was not fine-tuned to label words (see `Model.capabilities`).
+        """
+        stream = self.classify_tokens_stream(
+            inputs,
+            model=model,
+            top_k=top_k,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            timeout=timeout,
+        )
+        with closing(stream) as answers:
+            return TaggedTexts([answer for answer in answers])
+
+    def classify_tokens_stream(
+        self,
+        inputs: ToTag | Iterable[ToTag],
+        *,
+        model: str | Model | None = None,
+        top_k: SupportsIndex = 1,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> Generator[TaggedText, None, None]:
+        """Streams the results of `classify_tokens` in order, as they come, in memory that does not grow with their number.
+
+        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        """
+        request = classify_tokens_request(
+            model=model, top_k=top_k, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        build = partial(with_items, request, "inputs")
+        asked, large = asked_words(inputs), bool(request.reference_texts)
+        reply = classification_pb2.ClassifyTokensResponse
+        return self._answers(asked, build, reply, read_tagged_texts, timeout, large=large, on_rejected=on_rejected)

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class ClassificationServiceStub(object):
-    """Classifies texts with models that have a sequence classification head.
+    """Classifies texts with models that have a sequence classification head, and their words with models that have a token
+    classification head.
     """
 
     def __init__(self, channel):
@@ -40,10 +41,16 @@ class ClassificationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_classification__pb2.ClassifyRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_classification__pb2.ClassifyResponse.FromString,
                 _registered_method=True)
+        self.ClassifyTokens = channel.unary_unary(
+                '/bertscope.v1.ClassificationService/ClassifyTokens',
+                request_serializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensResponse.FromString,
+                _registered_method=True)
 
 
 class ClassificationServiceServicer(object):
-    """Classifies texts with models that have a sequence classification head.
+    """Classifies texts with models that have a sequence classification head, and their words with models that have a token
+    classification head.
     """
 
     def Classify(self, request, context):
@@ -51,6 +58,18 @@ class ClassificationServiceServicer(object):
 
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
         (the model has no classification head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ClassifyTokens(self, request, context):
+        """Gives each word of texts or pairs its likeliest labels, and joins words to mentions where the labels' names say how.
+
+        The label of a word is that of its first piece (Devlin et al. 2019, section 5.3).
+
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
+        (the model has no token classification head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -64,6 +83,11 @@ def add_ClassificationServiceServicer_to_server(servicer, server):
                     request_deserializer=bertscope_dot_v1_dot_classification__pb2.ClassifyRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_classification__pb2.ClassifyResponse.SerializeToString,
             ),
+            'ClassifyTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ClassifyTokens,
+                    request_deserializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'bertscope.v1.ClassificationService', rpc_method_handlers)
@@ -73,7 +97,8 @@ def add_ClassificationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClassificationService(object):
-    """Classifies texts with models that have a sequence classification head.
+    """Classifies texts with models that have a sequence classification head, and their words with models that have a token
+    classification head.
     """
 
     @staticmethod
@@ -93,6 +118,33 @@ class ClassificationService(object):
             '/bertscope.v1.ClassificationService/Classify',
             bertscope_dot_v1_dot_classification__pb2.ClassifyRequest.SerializeToString,
             bertscope_dot_v1_dot_classification__pb2.ClassifyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ClassifyTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.ClassificationService/ClassifyTokens',
+            bertscope_dot_v1_dot_classification__pb2.ClassifyTokensRequest.SerializeToString,
+            bertscope_dot_v1_dot_classification__pb2.ClassifyTokensResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -46,6 +46,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """ClozeService.FillMask with next_sentence: the model has the next-sentence head that it was pre-trained with."""
     CAPABILITY_HIDDEN_STATES: _Capability.ValueType  # 8
     """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
+    CAPABILITY_TOKEN_CLASSIFICATION: _Capability.ValueType  # 9
+    """ClassificationService.ClassifyTokens: the model was fine-tuned to give every token a label."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """A kind of question that a model can answer."""
@@ -68,6 +70,8 @@ CAPABILITY_NEXT_SENTENCE: Capability.ValueType  # 7
 """ClozeService.FillMask with next_sentence: the model has the next-sentence head that it was pre-trained with."""
 CAPABILITY_HIDDEN_STATES: Capability.ValueType  # 8
 """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
+CAPABILITY_TOKEN_CLASSIFICATION: Capability.ValueType  # 9
+"""ClassificationService.ClassifyTokens: the model was fine-tuned to give every token a label."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final
@@ -169,7 +173,9 @@ class Model(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of its labels in order of their indices; empty unless it has CAPABILITY_CLASSIFICATION."""
+        """Names of its labels in order of their indices; empty unless it has CAPABILITY_CLASSIFICATION or
+        CAPABILITY_TOKEN_CLASSIFICATION.
+        """
 
     @_builtins.property
     def pruned_heads(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.LayerHeads]:

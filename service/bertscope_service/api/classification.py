@@ -5,20 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from bertscope.v1 import classification_pb2, classification_pb2_grpc
+from bertscope.v1 import classification_pb2, classification_pb2_grpc, common_pb2
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
+from bertscope_service.analyses.label_schemes import Scheme
+from bertscope_service.analyses.token_classification import (
+    ClassifyTokensPlan,
+    ClassifyTokensQuery,
+    ReadWords,
+    TaggedInput,
+    TaggedWords,
+)
+from bertscope_service.analyses.word_maps import Span
 from bertscope_service.api.answer import Backend, Context, answer
-from bertscope_service.api.checks import check_inputs
-from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.checks import check_input, check_inputs, check_texts
+from bertscope_service.api.enums import numbers
+from bertscope_service.api.limits import MAX_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_classification
+from bertscope_service.api.requirements import require_classification, require_token_classification
+from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
+
+SCHEMES = numbers(Scheme, classification_pb2.LabelScheme, "LABEL_SCHEME_")
 
 
 class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServicer):
-    """Serves ClassificationService: queries models with a sequence classification head."""
+    """Serves ClassificationService: queries models with a head that classifies texts or tokens."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -27,6 +41,11 @@ class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServic
         self, request: classification_pb2.ClassifyRequest, context: Context
     ) -> classification_pb2.ClassifyResponse:
         return await answer(self._backend, request, context, plan_classify, render_classify, model=request.model)
+
+    async def ClassifyTokens(
+        self, request: classification_pb2.ClassifyTokensRequest, context: Context
+    ) -> classification_pb2.ClassifyTokensResponse:
+        return await answer(self._backend, request, context, plan_tokens, render_tokens, model=request.model)
 
 
 def plan_classify(request: classification_pb2.ClassifyRequest, model: LoadedModel, limits: RequestLimits) -> ClassifyPlan:
@@ -58,3 +77,63 @@ def render_classify(
         ],
         provenance=render_provenance(model),
     )
+
+
+def plan_tokens(
+    request: classification_pb2.ClassifyTokensRequest, model: LoadedModel, limits: RequestLimits
+) -> ClassifyTokensPlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model that gives tokens no labels."""
+    require_token_classification(model)
+    check_texts(request.inputs, "inputs", limits)
+    inputs = tuple(_tagged_input(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs))
+    labels, top_k = model.encoder.shape.head_labels, request.top_k or 1
+    if top_k > len(labels):
+        message = f"top_k is {top_k}; ask for 1 to {len(labels)}, the number of labels"
+        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
+    return ClassifyTokensPlan(ClassifyTokensQuery(inputs, top_k, request.truncate), model.tokenizer, labels)
+
+
+def _tagged_input(given: classification_pb2.TaggedInput, field: str, limits: RequestLimits) -> TaggedInput:
+    texts = check_input(given.input, f"{field}.input", limits)
+    check_count(given.words, f"{field}.words", MAX_SPANS, "TOO_MANY_SPANS")
+    words = tuple(check_span(word, f"{field}.words[{index}]", texts) for index, word in enumerate(given.words))
+    check_apart(words, f"{field}.words")
+    return TaggedInput(f"{field}.input", texts, words)
+
+
+def render_tokens(
+    plan: ClassifyTokensPlan, scores: Sequence[NDArray[np.float32]], model: LoadedModel
+) -> classification_pb2.ClassifyTokensResponse:
+    return classification_pb2.ClassifyTokensResponse(
+        results=[
+            _render_words(plan.labels, text, tagged) for text, tagged in zip(plan.texts, plan.answers(scores), strict=True)
+        ],
+        scheme=SCHEMES[plan.scheme],
+        provenance=render_provenance(model),
+    )
+
+
+def _render_words(labels: Sequence[str], text: ReadWords, tagged: TaggedWords) -> classification_pb2.TaggedText:
+    predictions = (
+        [
+            classification_pb2.LabelPrediction(label=labels[index], index=index, probability=probability, logit=logit)
+            for index, probability, logit in zip(*row, strict=True)
+        ]
+        for row in zip(tagged.ranked.tolist(), tagged.probabilities.tolist(), tagged.logits.tolist(), strict=True)
+    )
+    return classification_pb2.TaggedText(
+        words=[
+            classification_pb2.TaggedWord(span=_render_span(word), labels=() if place is None else next(predictions))
+            for word, place in zip(text.words, text.positions, strict=True)
+        ],
+        mentions=[
+            classification_pb2.Mention(type=one.type, span=_render_span(one.span), probability=one.probability)
+            for one in tagged.mentions
+        ],
+        tokens=len(text.text),
+        truncated_tokens=text.text.truncated,
+    )
+
+
+def _render_span(span: Span) -> common_pb2.CharacterSpan:
+    return common_pb2.CharacterSpan(start=span.start, end=span.end, segment=span.segment)

@@ -37,6 +37,17 @@ def require_classification(model: LoadedModel) -> None:
         raise Unsupported(message, "NO_CLASSIFICATION_HEAD", model=model.name)
 
 
+def require_token_classification(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that can't give words labels."""
+    capabilities = model.encoder.capabilities
+    if not capabilities.token_classification or capabilities.drops_tokens:
+        message = (
+            f"{model.name} has no token classification head in its checkpoint, or drops tokens, so it can't give words labels; "
+            "load a checkpoint whose architecture ends with ForTokenClassification"
+        )
+        raise Unsupported(message, "NO_TOKEN_CLASSIFICATION_HEAD", model=model.name)
+
+
 def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
     """Raises Unsupported for a model without the head that an objective needs."""
     if isinstance(query, LabelledQuery):

@@ -70,7 +70,7 @@ ODD_TEXTS = st.sampled_from(
 )
 # What can't be written as UTF-8 can't be in a request at all; the mutated bytes below cover it.
 TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-GOOD_NAMES = ("models/bert", "models/roberta", "models/headless", "models/sorter", "models/distilled")
+GOOD_NAMES = ("models/bert", "models/roberta", "models/headless", "models/sorter", "models/distilled", "models/tagger")
 MODELS = st.sampled_from(["", *GOOD_NAMES, "models/bert", "models/", "x", "models/😀"]) | TEXTS
 
 
@@ -172,6 +172,21 @@ SPANS = st.builds(
 )
 WORDS_IN_ORDER = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(
     lambda sizes: [common_pb2.CharacterSpan(start=3 * at, end=3 * at + size) for at, size in enumerate(sizes)]
+)
+TAGS = st.builds(
+    classification.ClassifyTokensRequest,
+    model=mostly(st.just("models/tagger"), MODELS),
+    inputs=some(
+        st.builds(
+            classification.TaggedInput,
+            input=st.builds(common_pb2.TextInput, text=mostly(st.just("The cat sat [MASK]."), TEXTS), text_pair=maybe(TEXTS)),
+            words=mostly(WORDS_IN_ORDER | st.just([]), st.lists(SPANS, max_size=4)),
+        )
+    ),
+    top_k=mostly(st.integers(0, 5), NUMBERS),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
 )
 SCORED = st.builds(
     relations.ScoreRelationsRequest,
@@ -742,6 +757,7 @@ RICH = {
     "UnloadModel": UNLOADS,
     "LoadModel": LOADS,
     "Classify": CLASSIFIES,
+    "ClassifyTokens": TAGS,
     "SweepHeads": SWEEPS,
     "RankHeads": RANKS,
     "PruneHeads": PRUNES,

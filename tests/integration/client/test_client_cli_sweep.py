@@ -276,6 +276,28 @@ def test_classify_a_pair(command, server):
     assert server.requests[0].inputs[0].text_pair == "b"
 
 
+def test_tag(command, server):
+    code, out, err = command("tag", "Paris [bold]", "--zero", "1", "--truncate")
+    assert (code, err) == (0, "")
+    assert [line.split()[:4] for line in out.splitlines() if "LOC" in line] == [["LOC", "Paris", "[bold]", "0-12"]]
+    assert "2 tokens cut away" in out
+    assert server.requests[0].truncate
+    assert server.requests[0].interventions[0].layer == 1
+    assert out != (labels := command("tag", "Paris", "--top-k", "2")[1])
+    assert labels.count("B-LOC") == 2
+    (result,) = json.loads(command("tag", "Paris", "--json")[1])["results"]
+    assert (result["mentions"][0]["text"], result["words"][0]["labels"][0]["label"]) == ("Paris", "B-LOC")
+
+
+def test_tag_writes_rows(command, server, texts, tmp_path):
+    output = tmp_path / "tags.jsonl"
+    assert command("tag", "--texts", texts, "--output", output) == (0, f"wrote {output}: 3 rows\n", "")
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [(row["words"], row["labels"], row["types"]) for row in rows] == [
+        ([text], ["B-LOC"], ["LOC"]) for text in ("one", "two", "three")
+    ]
+
+
 def test_fill_and_attention_take_a_mean(command, server, texts):
     for arguments in (("fill", "a [MASK]"), ("attention", "a")):
         code, _, err = command(*arguments, "--mean", "1:0", "--reference", texts)

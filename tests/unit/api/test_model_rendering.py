@@ -41,6 +41,7 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
         ({"next_sentence": True}, ["ATTENTION", "INTERVENTIONS", "NEXT_SENTENCE"]),
         ({"masked_lm": True}, ["ATTENTION", "CLOZE", "INTERVENTIONS"]),
         ({"classification": True}, ["ATTENTION", "INTERVENTIONS", "CLASSIFICATION"]),
+        ({"token_classification": True}, ["ATTENTION", "INTERVENTIONS", "TOKEN_CLASSIFICATION"]),
         ({"differentiable": True, "prunable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING", "PRUNING"]),
         ({"differentiable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING"]),
         ({"hidden_states": True}, ["ATTENTION", "INTERVENTIONS", "HIDDEN_STATES"]),

@@ -37,6 +37,7 @@ def test_help_lists_the_commands():
         "fill",
         "attention",
         "classify",
+        "tag",
         "sweep",
         "rank",
         "prune",

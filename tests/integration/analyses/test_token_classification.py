@@ -1,0 +1,115 @@
+"""Labels of words, against plain transformers, one text at a time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.analyses.token_classification import ClassifyTokensPlan, ClassifyTokensQuery, TaggedInput
+from bertscope_service.analyses.word_maps import Span
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+from tests.support.reference import Subject
+from tests.support.runner import run_rows
+from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
+
+INPUTS = (("The cat sat.", None), ("Paris is unbelievable.", "The café in Zürich."), (SENTENCES[-1], None), ("No!", None))
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta", "modernbert"])
+def tagger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    folder: Path = tmp_path_factory.mktemp("taggers") / request.param
+    return Subject(request.param, write_checkpoint(request.param, folder, task="tokens", labels=len(TAGS), names=TAGS))
+
+
+def plan_of(tagger: Subject, *inputs: TaggedInput, top_k: int = len(TAGS), truncate: bool = False) -> ClassifyTokensPlan:
+    return ClassifyTokensPlan(ClassifyTokensQuery(inputs, top_k, truncate), tagger.tokenizer, tagger.encoder.shape.head_labels)
+
+
+def unmarked() -> list[TaggedInput]:
+    return [TaggedInput(f"inputs[{index}].input", given, ()) for index, given in enumerate(INPUTS)]
+
+
+def test_words_have_the_labels_of_their_first_pieces(tagger: Subject) -> None:
+    plan = plan_of(tagger, *unmarked())
+    scores = run_rows(tagger.encoder, plan.rows)
+    model = AutoModelForTokenClassification.from_pretrained(tagger.folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tagger.folder)
+    assert plan.labels == TAGS
+    for (text, pair), read, tagged in zip(INPUTS, plan.texts, plan.answers(scores), strict=True):
+        encoded = tokenizer(text, pair, return_tensors="pt")
+        with torch.inference_mode():
+            logits = model(**encoded).logits[0].double().numpy()
+        numbers = list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True))
+        first = [at for at, one in enumerate(numbers) if one[0] is not None and one != numbers[at - 1]]
+        expected = logits[first]
+        order = np.argsort(tagged.ranked, axis=1)
+        np.testing.assert_allclose(np.take_along_axis(tagged.logits, order, axis=1), expected, atol=1e-4)
+        shares = torch.tensor(expected).softmax(dim=-1).numpy()
+        np.testing.assert_allclose(np.take_along_axis(tagged.probabilities, order, axis=1), shares, atol=1e-5)
+        assert (np.diff(tagged.probabilities, axis=1) <= 0).all()
+        texts = (text, pair or "")
+        assert "".join(texts[word.segment][word.start : word.end] for word in read.words) == "".join(texts).replace(" ", "")
+
+
+def test_marked_words(tagger: Subject) -> None:
+    text, pair = "Paris is unbelievable.", "The cat sat."
+    words = (Span(9, 22, 0), Span(0, 5, 0), Span(0, 3, 1), Span(5, 6, 0))
+    plan = plan_of(tagger, TaggedInput("inputs[0].input", (text, pair), words), top_k=1)
+    (read,) = plan.texts
+    assert read.words == words
+    tokens = read.text.pieces(tagger.tokenizer)
+    assert [None if place is None else (tokens[place].start, tokens[place].segment) for place in read.positions] == [
+        (9, 0),
+        (0, 0),
+        (0, 1),
+        None,
+    ]
+    # A word without a piece parts what would be one mention; words join in the order of the text, not of the request.
+    gold = np.full((3, len(TAGS)), -9.0, dtype=np.float32)
+    gold[0, TAGS.index("I-PER")] = gold[1, TAGS.index("B-PER")] = gold[2, TAGS.index("I-PER")] = 9
+    (tagged,) = plan.answers([gold])
+    assert [(one.type, one.span) for one in tagged.mentions] == [
+        ("PER", Span(0, 5, 0)),
+        ("PER", Span(9, 22, 0)),
+        ("PER", Span(0, 3, 1)),
+    ]
+    whole = plan_of(tagger, TaggedInput("inputs[0].input", (text, pair), words[:3]), top_k=1)
+    (joined,) = whole.answers([gold])
+    assert [(one.type, one.span) for one in joined.mentions] == [("PER", Span(0, 22, 0)), ("PER", Span(0, 3, 1))]
+    assert joined.mentions[0].probability == pytest.approx(1, abs=1e-5)
+
+
+def test_words_that_are_cut_away_have_no_labels(tagger: Subject) -> None:
+    text = "cat " * 100
+    words = tuple(Span(4 * index, 4 * index + 3, 0) for index in range(100))
+    plan = plan_of(tagger, TaggedInput("inputs[0].input", (text, None), words), top_k=1, truncate=True)
+    (read,) = plan.texts
+    known = [place is not None for place in read.positions]
+    assert known == sorted(known, reverse=True)
+    assert 0 < sum(known) < 100
+    (tagged,) = plan.answers(run_rows(tagger.encoder, plan.rows))
+    assert tagged.ranked.shape == (sum(known), 1)
+    away = plan_of(tagger, TaggedInput("inputs[0].input", (text, None), words[-2:]), top_k=1, truncate=True)
+    (nothing,) = away.answers(run_rows(tagger.encoder, away.rows))
+    assert nothing.ranked.shape == (0, 1)
+    assert not nothing.mentions
+
+
+def test_bad_queries(tagger: Subject) -> None:
+    long = TaggedInput("inputs[0].input", ("cat " * 100, None), ())
+    with pytest.raises(InvalidArgument) as caught:
+        plan_of(tagger, long)
+    assert (caught.value.field, caught.value.reason) == ("inputs[0].input", "TEXT_TOO_LONG")
+    plan = plan_of(tagger, *unmarked()[:1])
+    with pytest.raises(FailedPrecondition):
+        list(plan.answers([np.full((4, len(TAGS)), np.inf, dtype=np.float32)]))
+
+
+def test_too_many_labels(tagger: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertscope_service.analyses.token_classification.MAX_PREDICTIONS", 19)
+    with pytest.raises(InvalidArgument) as caught:
+        plan_of(tagger, *unmarked()[:1])
+    assert (caught.value.field, caught.value.reason) == ("inputs", "TOO_MANY_PREDICTIONS")
+    plan_of(tagger, *unmarked()[:1], top_k=4)

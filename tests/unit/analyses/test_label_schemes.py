@@ -1,0 +1,51 @@
+"""Schemes of labels are recognised by their names, and mentions read as each scheme defines them."""
+
+import pytest
+from bertscope_service.analyses.label_schemes import Mention, Scheme, mentions_of, scheme_of
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        ("O B-PER I-PER", Scheme.IOB),
+        ("I-PER I-LOC O", Scheme.IOB),
+        ("B I O", Scheme.IOB),
+        ("O B-NP I-NP E-NP S-NP", Scheme.IOBES),
+        ("O B-NP I-NP S-NP", Scheme.IOBES),
+        ("O B-NP I-NP L-NP U-NP", Scheme.BILOU),
+        ("O B-NP L-NP S-NP", Scheme.NONE),
+        ("NOUN VERB X", Scheme.NONE),
+        ("LABEL_0 LABEL_1", Scheme.NONE),
+        ("O B-PER PERSON", Scheme.NONE),
+        ("O S-NP E-NP", Scheme.NONE),
+        ("O", Scheme.NONE),
+        ("B-PER-LOC I-PER-LOC", Scheme.IOB),
+    ],
+)
+def test_a_scheme_is_recognised(labels: str, scheme: Scheme) -> None:
+    assert scheme_of(labels.split()) is scheme
+
+
+@pytest.mark.parametrize(
+    ("labels", "mentions"),
+    [
+        # IOB2: each mention begins with B.
+        ("B-PER I-PER O B-LOC B-LOC I-LOC", [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 6)]),
+        # IOB1: B only parts two mentions of one type.
+        ("I-PER I-PER O I-LOC B-LOC I-LOC I-PER", [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 6), ("PER", 6, 7)]),
+        # IOBES.
+        ("B-PER I-PER E-PER S-LOC S-LOC B-LOC E-LOC", [("PER", 0, 3), ("LOC", 3, 4), ("LOC", 4, 5), ("LOC", 5, 7)]),
+        ("E-PER I-PER E-PER I-LOC", [("PER", 0, 1), ("PER", 1, 3), ("LOC", 3, 4)]),
+        ("B-PER S-PER E-PER", [("PER", 0, 1), ("PER", 1, 2), ("PER", 2, 3)]),
+        # BILOU.
+        ("B-PER I-PER L-PER U-LOC O B-LOC L-LOC", [("PER", 0, 3), ("LOC", 3, 4), ("LOC", 5, 7)]),
+        # Prefixes alone; types with a dash; another type; a word without a label.
+        ("B I O I", [("", 0, 2), ("", 3, 4)]),
+        ("B-A-B I-A-B I-A", [("A-B", 0, 2), ("A", 2, 3)]),
+        ("B-PER - I-PER", [("PER", 0, 1), ("PER", 2, 3)]),
+        ("O O", []),
+        ("", []),
+    ],
+)
+def test_mentions(labels: str, mentions: list[tuple[str, int, int]]) -> None:
+    assert mentions_of([None if label == "-" else label for label in labels.split()]) == [Mention(*one) for one in mentions]
