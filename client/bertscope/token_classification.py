@@ -57,7 +57,7 @@ class Mention:
     __repr__ = short_repr
 
     type: str
-    """What follows the prefix in the labels' names: "PER" of "B-PER"."""
+    """The part of the labels' names after the prefix: "PER" of "B-PER"."""
     text: str
     """From its first word to its last."""
     start: int
