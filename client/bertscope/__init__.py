@@ -147,6 +147,7 @@ from bertscope.plots.structural_probes import plot_structural_probe, save_struct
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
+from bertscope.regression import PredictedValue, PredictedValues, RankedCandidate, RankedCandidates
 from bertscope.representations.alignment import (
     AlignedWords,
     AlignmentScores,
@@ -323,6 +324,8 @@ __all__ = [
     "Picture",
     "Pooling",
     "Precision",
+    "PredictedValue",
+    "PredictedValues",
     "Prediction",
     "ProbeEnding",
     "ProbePart",
@@ -334,6 +337,8 @@ __all__ = [
     "Provenance",
     "Published",
     "Quantity",
+    "RankedCandidate",
+    "RankedCandidates",
     "Ratio",
     "RelationKnowledge",
     "RelationScore",

@@ -32,9 +32,9 @@ class LabelPrediction:
     index: int
     """Its index, 0 to the number of labels - 1."""
     probability: float
-    """0 to 1: softmax over all labels."""
+    """0 to 1: softmax over all labels; of a multi-label model, sigmoid of this one."""
     logit: float
-    """The model's score before the softmax."""
+    """The model's score before the softmax or the sigmoid."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class ClassifiedText(ReadOnUse):
     """Number of tokens of the text that were cut away."""
     provenance: Provenance
     """Provenance of the predictions."""
+    multi_label: bool = False
+    """True if any number of labels may hold, so that the probabilities do not sum to 1."""
 
     @staticmethod
     def _read(message: classification_pb2.ClassifiedText) -> dict[str, object]:
@@ -123,6 +125,7 @@ def read_classified_texts(
             text=asked.text,
             text_pair=asked.text_pair if asked.HasField("text_pair") else None,
             provenance=source,
+            multi_label=response.multi_label,
             _place=(results, index),
         )
         for index, asked in enumerate(inputs)

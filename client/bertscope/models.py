@@ -105,7 +105,7 @@ class Model:
     """Size of the weight files, bytes."""
     capabilities: tuple[str, ...]
     """Its capabilities: "attention", "cloze", "classification", "interventions", "ranking", "pruning",
-    "next_sentence", "hidden_states", "token_classification"."""
+    "next_sentence", "hidden_states", "token_classification", "multi_label", "regression"."""
     state: str
     """Its state: "loading", "ready" or "unloading"."""
     weights_digest: str

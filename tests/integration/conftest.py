@@ -87,13 +87,16 @@ def host(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
 
 @pytest.fixture(scope="session")
 def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders by model id: a classifier of three labels, one of two whose tokens have no segments, and one of words."""
+    """Folders by model id: a classifier of three labels, one of two whose tokens have no segments, a regression, a
+    multi-label classifier, and a classifier of words."""
     root = tmp_path_factory.mktemp("sorters")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     folders = {
         "sorter": write_checkpoint("bert", root / "sorter", labels=3),
         "distilled": write_checkpoint("distilbert", root / "distilled", labels=2),
+        "rater": write_checkpoint("bert", root / "rater", labels=1),
+        "topics": write_checkpoint("bert", root / "topics", labels=3, problem="multi_label_classification"),
         "tagger": write_checkpoint("bert", root / "tagger", task="tokens", labels=len(TAGS), names=TAGS),
     }
     torch.set_num_threads(threads)
@@ -103,7 +106,7 @@ def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def lab(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
     """Hosts models/bert (the default), models/roberta and models/headless, and models/sorter and models/distilled, which
-    classify, and models/tagger, which labels words."""
+    classify, models/rater, which gives values, models/topics, which is multi-label, and models/tagger, which labels words."""
     with launched(loop, model=[f"{name}={folder}" for name, folder in (checkpoints | sorters).items()]) as running:
         yield running
 

@@ -227,6 +227,14 @@ class FakeServer(
         results = [classification_pb2.ClassifiedText(labels=labels, tokens=5) for _ in request.inputs]
         return classification_pb2.ClassifyResponse(results=results, provenance=PROVENANCE)
 
+    def PredictValues(self, request, context):
+        self._begin(request, context)
+        results = [
+            classification_pb2.PredictedValue(value=len(asked.text) - len(asked.text_pair) / 2, tokens=5, truncated_tokens=2)
+            for asked in request.inputs
+        ]
+        return classification_pb2.PredictValuesResponse(results=results, provenance=PROVENANCE)
+
     def ClassifyTokens(self, request, context):
         self._begin(request, context)
         label = classification_pb2.LabelPrediction(label="B-LOC", index=1, probability=0.75, logit=1.5)

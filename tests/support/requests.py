@@ -81,8 +81,8 @@ def measure(**fields: Any) -> benchmark_pb2.BenchmarkModelsRequest:
 
 
 def good(folder: Path) -> dict[str, Message]:
-    """A request of each rpc that is answered, in this order, by a server of models/bert, models/sorter and models/tagger;
-    `folder` is a model's. Some of them leave a model behind."""
+    """A request of each rpc that is answered, in this order, by a server of models/bert, models/sorter, models/tagger and
+    models/rater; `folder` is a model's. Some of them leave a model behind."""
     brief = benchmark_pb2.Measurement(texts=[SAID], **BRIEF)
     size = json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"]
     return {
@@ -114,6 +114,7 @@ def good(folder: Path) -> dict[str, Message]:
         ),
         "AttributeLogits": lens.AttributeLogitsRequest(inputs=[TAKEN_APART], ablate=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
+        "PredictValues": classification_pb2.PredictValuesRequest(model="models/rater", inputs=[INPUT]),
         "ClassifyTokens": classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=2),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
@@ -201,6 +202,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[lens.AttributedInput(text=SAID, answer="the", other_answer=WORD)])),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
     ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
+    ("PredictValues", classification_pb2.PredictValuesRequest(inputs=[INPUT])),
+    ("PredictValues", classification_pb2.PredictValuesRequest(model="models/rater", inputs=[LONG])),
     ("ClassifyTokens", classification_pb2.ClassifyTokensRequest(inputs=[TAGGED])),
     ("ClassifyTokens", classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=99)),
     (

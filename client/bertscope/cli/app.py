@@ -24,6 +24,7 @@ from bertscope.cli.commands import (
     health,
     lens,
     models,
+    predict,
     probe,
     prune,
     rank,
@@ -65,6 +66,7 @@ app.command("retrieve")(retrieve.retrieve)
 app.command("align")(align.align)
 app.command("classify")(classify.classify)
 app.command("tag")(tag.tag)
+app.command("predict")(predict.predict)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)
 app.command("prune")(prune.prune)

@@ -1,5 +1,5 @@
 # Generated from bertscope/aio/classification.py. Do not edit: change that file, and run `make client`.
-"""Calls for labels of texts and of their words: `classify`, `classify_tokens`."""
+"""Calls for labels and values of texts: `classify`, `classify_tokens`, `predict_values`, `rank_candidates`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.client.many_texts import ManyTexts
 from bertscope.models import Model
+from bertscope.regression import (
+    PredictedValue,
+    PredictedValues,
+    RankedCandidates,
+    predict_values_request,
+    query_pairs,
+    ranked_candidates,
+    read_predicted_values,
+)
 from bertscope.token_classification import (
     TaggedText,
     TaggedTexts,
@@ -25,7 +34,7 @@ from bertscope.v1 import classification_pb2
 
 
 class ClassificationCalls(ManyTexts):
-    """The methods of `Client` that classify texts."""
+    """The methods of `Client` that classify texts and their words, and give texts values."""
 
     def classify(
         self,
@@ -40,7 +49,8 @@ class ClassificationCalls(ManyTexts):
         """Returns the probability of every label of a fine-tuned model for texts or pairs of texts.
 
         A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        Raises Unimplemented for a model without labels (see `Model.labels`).
+        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises
+        Unimplemented for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
         """
         stream = self.classify_stream(
             inputs,
@@ -128,3 +138,77 @@ class ClassificationCalls(ManyTexts):
         asked, large = asked_words(inputs), bool(request.reference_texts)
         reply = classification_pb2.ClassifyTokensResponse
         return self._answers(asked, build, reply, read_tagged_texts, timeout, large=large, on_rejected=on_rejected)
+
+    def predict_values(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> PredictedValues:
+        """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
+        """
+        stream = self.predict_values_stream(
+            inputs,
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            timeout=timeout,
+        )
+        with closing(stream) as answers:
+            return PredictedValues([answer for answer in answers])
+
+    def predict_values_stream(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> Generator[PredictedValue, None, None]:
+        """Streams the results of `predict_values` in order, as they come, in memory that does not grow with their number.
+
+        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        """
+        request = predict_values_request(
+            model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        build = partial(with_items, request, "inputs")
+        asked, large = asked_inputs(inputs), bool(request.reference_texts)
+        reply = classification_pb2.PredictValuesResponse
+        return self._answers(asked, build, reply, read_predicted_values, timeout, large=large, on_rejected=on_rejected)
+
+    def rank_candidates(
+        self,
+        query: str,
+        candidates: str | Iterable[str],
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> RankedCandidates:
+        """Ranks texts by a cross-encoder's value of each pair (query, candidate), highest first (Nogueira and Cho 2019).
+
+        Errors name candidate n as `inputs[n]`. Raises Unimplemented for a model without the capability "regression".
+        """
+        values = self.predict_values(
+            query_pairs(query, candidates),
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            timeout=timeout,
+        )
+        return ranked_candidates(values)

@@ -16,7 +16,9 @@ PROBED = 100
 def task(inquiry: Inquiry, model: Model, section: Section) -> Labelled | None:
     """Returns the file that has the model's labels; of several, the one on which it beats the commonest label most. None if no
     file has them, or the model has none."""
-    fitting = [labelled for labelled in inquiry.data.labelled if model.labels and fits(labelled, model)]
+    fitting = [
+        labelled for labelled in inquiry.data.labelled if "classification" in model.capabilities and fits(labelled, model)
+    ]
     held_out = [labelled for labelled in fitting if not labelled.for_training] or fitting
     if len(held_out) < 2:
         return next(iter(held_out), None)

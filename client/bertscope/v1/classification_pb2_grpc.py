@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ClassificationServiceStub(object):
-    """Classifies texts with models that have a sequence classification head, and their words with models that have a token
-    classification head.
+    """Classifies texts with models that have a sequence classification head, which may also give each text one value, and their words
+    with models that have a token classification head.
     """
 
     def __init__(self, channel):
@@ -46,18 +46,24 @@ class ClassificationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensResponse.FromString,
                 _registered_method=True)
+        self.PredictValues = channel.unary_unary(
+                '/bertscope.v1.ClassificationService/PredictValues',
+                request_serializer=bertscope_dot_v1_dot_classification__pb2.PredictValuesRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_classification__pb2.PredictValuesResponse.FromString,
+                _registered_method=True)
 
 
 class ClassificationServiceServicer(object):
-    """Classifies texts with models that have a sequence classification head, and their words with models that have a token
-    classification head.
+    """Classifies texts with models that have a sequence classification head, which may also give each text one value, and their words
+    with models that have a token classification head.
     """
 
     def Classify(self, request, context):
-        """Gives the probability of every label for each text or pair.
+        """Gives the probability of every label for each text or pair: of a model that chooses one label by a softmax over all of them, of
+        a multi-label model (`problem_type` in its config.json) by a sigmoid of each label.
 
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
-        (the model has no classification head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        (the model has no classification head; one that gives values is asked by PredictValues), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,6 +76,17 @@ class ClassificationServiceServicer(object):
 
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
         (the model has no token classification head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PredictValues(self, request, context):
+        """Gives each text or pair one value: of a regression (similarity in STS-B, a rating), or of a cross-encoder that scores a
+        candidate against a query (Nogueira and Cho 2019).
+
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its values are not finite), UNIMPLEMENTED
+        (the model has no regression head), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,6 +105,11 @@ def add_ClassificationServiceServicer_to_server(servicer, server):
                     request_deserializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_classification__pb2.ClassifyTokensResponse.SerializeToString,
             ),
+            'PredictValues': grpc.unary_unary_rpc_method_handler(
+                    servicer.PredictValues,
+                    request_deserializer=bertscope_dot_v1_dot_classification__pb2.PredictValuesRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_classification__pb2.PredictValuesResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'bertscope.v1.ClassificationService', rpc_method_handlers)
@@ -97,8 +119,8 @@ def add_ClassificationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ClassificationService(object):
-    """Classifies texts with models that have a sequence classification head, and their words with models that have a token
-    classification head.
+    """Classifies texts with models that have a sequence classification head, which may also give each text one value, and their words
+    with models that have a token classification head.
     """
 
     @staticmethod
@@ -145,6 +167,33 @@ class ClassificationService(object):
             '/bertscope.v1.ClassificationService/ClassifyTokens',
             bertscope_dot_v1_dot_classification__pb2.ClassifyTokensRequest.SerializeToString,
             bertscope_dot_v1_dot_classification__pb2.ClassifyTokensResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PredictValues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.ClassificationService/PredictValues',
+            bertscope_dot_v1_dot_classification__pb2.PredictValuesRequest.SerializeToString,
+            bertscope_dot_v1_dot_classification__pb2.PredictValuesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,10 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
     CAPABILITY_TOKEN_CLASSIFICATION: _Capability.ValueType  # 9
     """ClassificationService.ClassifyTokens: the model was fine-tuned to give every token a label."""
+    CAPABILITY_MULTI_LABEL: _Capability.ValueType  # 11
+    """ClassificationService.Classify gives each label a probability of its own: any number of labels may hold."""
+    CAPABILITY_REGRESSION: _Capability.ValueType  # 12
+    """ClassificationService.PredictValues: the model was fine-tuned to give a text or a pair one value."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """A kind of question that a model can answer."""
@@ -72,6 +76,10 @@ CAPABILITY_HIDDEN_STATES: Capability.ValueType  # 8
 """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
 CAPABILITY_TOKEN_CLASSIFICATION: Capability.ValueType  # 9
 """ClassificationService.ClassifyTokens: the model was fine-tuned to give every token a label."""
+CAPABILITY_MULTI_LABEL: Capability.ValueType  # 11
+"""ClassificationService.Classify gives each label a probability of its own: any number of labels may hold."""
+CAPABILITY_REGRESSION: Capability.ValueType  # 12
+"""ClassificationService.PredictValues: the model was fine-tuned to give a text or a pair one value."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final
@@ -173,7 +181,7 @@ class Model(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of its labels in order of their indices; empty unless it has CAPABILITY_CLASSIFICATION or
+        """Names of its labels in order of their indices; empty unless it has CAPABILITY_CLASSIFICATION, CAPABILITY_MULTI_LABEL or
         CAPABILITY_TOKEN_CLASSIFICATION.
         """
 

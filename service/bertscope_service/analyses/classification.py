@@ -1,4 +1,4 @@
-"""Classification of texts by a fine-tuned model: probabilities of its labels, softmax over all of them."""
+"""Texts read by a fine-tuned model: probabilities of its labels, or the value that it gives each text."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ class ClassifyQuery:
 class ClassifyPlan:
     """The rows for a Classify query, and the conversion of their scores to an answer.
 
-    >>> plan = ClassifyPlan(query, tokenizer, shape.labels)
+    >>> plan = ClassifyPlan(query, tokenizer, shape.labels)  # or shape.head_labels, multi_label=True
     >>> scores = await engine.run(plan.rows, ...)
     >>> plan.answer(scores)
 
     Raises InvalidArgument for a text that is too long or holds no token.
     """
 
-    def __init__(self, query: ClassifyQuery, tokenizer: TextTokenizer, labels: Sequence[str]) -> None:
-        self.labels = labels
+    def __init__(
+        self, query: ClassifyQuery, tokenizer: TextTokenizer, labels: Sequence[str], *, multi_label: bool = False
+    ) -> None:
+        self.labels, self.multi_label = labels, multi_label
         self.texts = list(read_inputs(tokenizer, query.inputs, "inputs", truncate=query.truncate))
         probe = LabelProbe()
         self.rows: list[tuple[TokenSequence, LabelProbe]] = [(tokenized.sequence, probe) for tokenized in self.texts]
@@ -50,8 +52,35 @@ class ClassifyPlan:
 
         scores: the logits [labels] of each of `rows`. Raises FailedPrecondition if they are not finite.
         """
-        probabilities: NDArray[np.float64] = np.exp(log_softmax(scores))
+        probabilities: NDArray[np.float64] = np.exp((log_sigmoid if self.multi_label else log_softmax)(scores))
         return np.argsort(-np.array(scores), axis=1, kind="stable"), probabilities
+
+
+class PredictValuesPlan(ClassifyPlan):
+    """The rows for the values of texts, and the values. The arguments and errors are those of ClassifyPlan, without labels."""
+
+    def __init__(self, query: ClassifyQuery, tokenizer: TextTokenizer) -> None:
+        super().__init__(query, tokenizer, ())
+
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes."""
+        return len(self.texts) * LABEL_BYTES
+
+    def values(self, scores: Sequence[NDArray[np.float32]]) -> list[float]:
+        """Returns the value of each text. scores: the output [1] of each of `rows`. Raises FailedPrecondition if one is not
+        finite."""
+        check_finite(scores)
+        return [float(score[0]) for score in scores]
+
+
+def log_sigmoid(scores: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
+    """Converts logits to the logarithm of each label's own probability [rows, labels]. Raises FailedPrecondition if they are
+    not finite."""
+    logits = np.array(scores, dtype=np.float64)
+    check_finite([logits])
+    logs: NDArray[np.float64] = -np.logaddexp(0.0, -logits)
+    return logs
 
 
 def log_softmax(scores: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 from bertscope.v1 import classification_pb2, classification_pb2_grpc, common_pb2
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
+from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery, PredictValuesPlan
 from bertscope_service.analyses.label_schemes import Scheme
 from bertscope_service.analyses.token_classification import (
     ClassifyTokensPlan,
@@ -23,7 +23,7 @@ from bertscope_service.api.checks import check_input, check_inputs, check_texts
 from bertscope_service.api.enums import numbers
 from bertscope_service.api.limits import MAX_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_classification, require_token_classification
+from bertscope_service.api.requirements import require_labels, require_regression, require_token_classification
 from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -32,7 +32,7 @@ SCHEMES = numbers(Scheme, classification_pb2.LabelScheme, "LABEL_SCHEME_")
 
 
 class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServicer):
-    """Serves ClassificationService: queries models with a head that classifies texts or tokens."""
+    """Serves ClassificationService: queries models with a head that classifies texts or tokens, or gives texts a value."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -47,12 +47,18 @@ class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServic
     ) -> classification_pb2.ClassifyTokensResponse:
         return await answer(self._backend, request, context, plan_tokens, render_tokens, model=request.model)
 
+    async def PredictValues(
+        self, request: classification_pb2.PredictValuesRequest, context: Context
+    ) -> classification_pb2.PredictValuesResponse:
+        return await answer(self._backend, request, context, plan_values, render_values, model=request.model)
+
 
 def plan_classify(request: classification_pb2.ClassifyRequest, model: LoadedModel, limits: RequestLimits) -> ClassifyPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model without labels."""
-    require_classification(model)
+    require_labels(model)
     query = ClassifyQuery(check_inputs(request.inputs, limits), request.truncate)
-    return ClassifyPlan(query, model.tokenizer, model.encoder.shape.labels)
+    several, shape = model.encoder.capabilities.multi_label, model.encoder.shape
+    return ClassifyPlan(query, model.tokenizer, shape.head_labels if several else shape.labels, multi_label=several)
 
 
 def render_classify(
@@ -74,6 +80,27 @@ def render_classify(
             for text, order, row, logits in zip(
                 plan.texts, ranked.tolist(), probabilities.tolist(), map(np.ndarray.tolist, scores), strict=True
             )
+        ],
+        provenance=render_provenance(model),
+        multi_label=plan.multi_label,
+    )
+
+
+def plan_values(
+    request: classification_pb2.PredictValuesRequest, model: LoadedModel, limits: RequestLimits
+) -> PredictValuesPlan:
+    """Plans the answer. Raises InvalidArgument, and Unsupported for a model that gives no value."""
+    require_regression(model)
+    return PredictValuesPlan(ClassifyQuery(check_inputs(request.inputs, limits), request.truncate), model.tokenizer)
+
+
+def render_values(
+    plan: PredictValuesPlan, scores: Sequence[NDArray[np.float32]], model: LoadedModel
+) -> classification_pb2.PredictValuesResponse:
+    return classification_pb2.PredictValuesResponse(
+        results=[
+            classification_pb2.PredictedValue(value=value, tokens=len(text), truncated_tokens=text.truncated)
+            for text, value in zip(plan.texts, plan.values(scores), strict=True)
         ],
         provenance=render_provenance(model),
     )

@@ -39,6 +39,8 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
         model_pb2.CAPABILITY_NEXT_SENTENCE: has.next_sentence,
         model_pb2.CAPABILITY_HIDDEN_STATES: has.hidden_states and not has.drops_tokens,
         model_pb2.CAPABILITY_TOKEN_CLASSIFICATION: has.token_classification and not has.drops_tokens,
+        model_pb2.CAPABILITY_MULTI_LABEL: has.multi_label,
+        model_pb2.CAPABILITY_REGRESSION: has.regression,
     }
     capabilities = [capability for capability, there in found.items() if there]
     ready_time = Timestamp()
@@ -60,7 +62,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
             weights_digest=loaded.weights_digest,
             mask_token=tokenizer.mask_token or "",
             ready_time=ready_time,
-            labels=shape.head_labels if has.token_classification else shape.labels,
+            labels=shape.labels or shape.head_labels,
             pruned_heads=[common_pb2.LayerHeads(layer=layer, heads=heads) for layer, heads in sorted(shape.pruned.items())],
             compression=map(render_applied, loaded.steps),
             runtime_choice=None if loaded.choice is None else render_choice(loaded.choice),

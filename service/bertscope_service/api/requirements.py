@@ -30,11 +30,35 @@ def require_next_sentence(model: LoadedModel) -> None:
         raise Unsupported(message, "NO_NEXT_SENTENCE_HEAD", model=model.name)
 
 
+def require_labels(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that gives texts no labels: neither one of several, nor any number of them."""
+    if not model.encoder.capabilities.multi_label:
+        require_classification(model)
+
+
 def require_classification(model: LoadedModel) -> None:
-    """Raises Unsupported for a model that can't choose a label."""
-    if not model.encoder.capabilities.classification:
+    """Raises Unsupported for a model that can't choose one of several labels."""
+    capabilities = model.encoder.capabilities
+    if not capabilities.classification:
         message = f"{model.name} has no classification head in its checkpoint, so it can't choose a label; load one that has"
+        if capabilities.regression:
+            message = f"{model.name} gives each text a value, not labels; call PredictValues, or load a model that classifies"
+        if capabilities.multi_label:
+            message = f"{model.name} lets any number of its labels hold, so it can't choose one; load a model that chooses one"
         raise Unsupported(message, "NO_CLASSIFICATION_HEAD", model=model.name)
+
+
+def require_regression(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that gives no value."""
+    capabilities = model.encoder.capabilities
+    if not capabilities.regression:
+        message = (
+            f"{model.name} has no regression head in its checkpoint, so it can't give values; load a checkpoint whose "
+            "architecture ends with ForSequenceClassification and that has one label"
+        )
+        if capabilities.classification or capabilities.multi_label:
+            message = f"{model.name} gives each text labels, not a value; call Classify, or load a model with a regression head"
+        raise Unsupported(message, "NO_REGRESSION_HEAD", model=model.name)
 
 
 def require_token_classification(model: LoadedModel) -> None:

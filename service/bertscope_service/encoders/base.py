@@ -60,6 +60,11 @@ class Shape:
     head_labels: tuple[str, ...] = ()
     """Names of the labels of a token classification head or a multi-label head; empty without one."""
 
+    @property
+    def sequence_scores(self) -> int:
+        """The number of scores that a sequence head gives a text: one for each label, or one value."""
+        return len(self.labels or self.head_labels) or 1
+
     def heads_of(self, layer: int) -> tuple[int, ...]:
         """Returns the heads that a layer's weights have."""
         gone = self.pruned.get(layer, ())
@@ -94,6 +99,11 @@ class Capabilities:
     """True if `State.hidden` holds hidden states after the last layer, and not the output of a whole model."""
     drops_tokens: bool = False
     """True if some tokens of a text are dropped between layers, so that not all have a vector after the last layer."""
+
+    @property
+    def sequence_head(self) -> bool:
+        """True if `Encoder.classify` gives a text scores of labels or a value."""
+        return self.classification or self.multi_label or self.regression
 
 
 @dataclass(slots=True)

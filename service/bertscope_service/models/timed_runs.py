@@ -66,10 +66,10 @@ def _padded_tokens(batch: Batch) -> int:
 
 
 def run(encoder: Encoder, batch: Batch) -> None:
-    """Runs the same work as a FillMask or Classify request.
+    """Runs the same work as a FillMask, Classify or PredictValues request.
 
     These are all layers, then the masked-LM head at one position of each sequence with its likeliest pieces, or the
-    classification head; the results are on the host at the end.
+    sequence head; the results are on the host at the end.
     """
     state, shape = encoder.begin(batch), encoder.shape
     tensors: tuple[torch.Tensor, ...] = ()
@@ -77,7 +77,7 @@ def run(encoder: Encoder, batch: Batch) -> None:
         top_k = min(TOP_K, shape.vocabulary_size)
         observers = [MaskObserver((len(sequence) // 2,), top_k, NOTHING_ASKED) for sequence in batch]
         tensors = MaskObserver.run(encoder, state, None, observers).tensors
-    elif encoder.capabilities.classification:
+    elif encoder.capabilities.sequence_head:
         tensors = LabelProbe.run(encoder, state, None, [LabelProbe()] * len(batch)).tensors
     else:
         encoder.advance(state, shape.layers)

@@ -76,8 +76,8 @@ def _inputs(model: LoadedModel) -> Inputs:
     inputs: Inputs = []
     if capabilities.masked_lm and tokenizer.mask_id is not None:
         inputs += ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer).rows
-    if capabilities.classification:
-        inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, model.encoder.shape.labels).rows
+    if capabilities.sequence_head:
+        inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, ()).rows
     if capabilities.next_sentence:
         inputs += next_sentence_rows(tokenizer.encode_all([(text, text) for text in texts], truncate=True))
     if capabilities.observable:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
+from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery, PredictValuesPlan
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
@@ -105,6 +105,14 @@ def test_labels_that_are_not_finite_are_refused(classifier: Subject) -> None:
     for query in (labelled(0), DivergenceQuery(INPUTS[:1], truncate=False)):
         with pytest.raises(FailedPrecondition):
             build(classifier, query).measure([np.array([0, math.inf, 0], dtype=np.float32)])
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_values_that_are_not_finite_are_refused(classifier: Subject, value: float) -> None:
+    plan = PredictValuesPlan(ClassifyQuery(INPUTS[:1], truncate=False), classifier.tokenizer)
+    assert plan.values([np.array([1.5], dtype=np.float32)]) == [1.5]
+    with pytest.raises(FailedPrecondition):
+        plan.values([np.array([value], dtype=np.float32)])
 
 
 def test_classify(classifier: Subject) -> None:

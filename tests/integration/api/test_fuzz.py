@@ -70,7 +70,8 @@ ODD_TEXTS = st.sampled_from(
 )
 # What can't be written as UTF-8 can't be in a request at all; the mutated bytes below cover it.
 TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-GOOD_NAMES = ("models/bert", "models/roberta", "models/headless", "models/sorter", "models/distilled", "models/tagger")
+HOSTED = ("bert", "roberta", "headless", "sorter", "distilled", "tagger", "rater", "topics")
+GOOD_NAMES = tuple(f"models/{name}" for name in HOSTED)
 MODELS = st.sampled_from(["", *GOOD_NAMES, "models/bert", "models/", "x", "models/😀"]) | TEXTS
 
 
@@ -156,8 +157,16 @@ def some(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[l
 
 CLASSIFIES = st.builds(
     classification.ClassifyRequest,
-    model=mostly(st.sampled_from(["models/sorter", "models/distilled"]), MODELS),
+    model=mostly(st.sampled_from(["models/sorter", "models/distilled", "models/topics"]), MODELS),
     inputs=mostly(some(st.builds(common_pb2.TextInput, text=TEXTS.filter(bool))), INPUTS),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
+VALUES = st.builds(
+    classification.PredictValuesRequest,
+    model=mostly(st.just("models/rater"), MODELS),
+    inputs=mostly(some(st.builds(common_pb2.TextInput, text=TEXTS.filter(bool), text_pair=maybe(TEXTS.filter(bool)))), INPUTS),
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
@@ -758,6 +767,7 @@ RICH = {
     "LoadModel": LOADS,
     "Classify": CLASSIFIES,
     "ClassifyTokens": TAGS,
+    "PredictValues": VALUES,
     "SweepHeads": SWEEPS,
     "RankHeads": RANKS,
     "PruneHeads": PRUNES,

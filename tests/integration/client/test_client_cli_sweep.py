@@ -276,6 +276,36 @@ def test_classify_a_pair(command, server):
     assert server.requests[0].inputs[0].text_pair == "b"
 
 
+def test_predict(command, server):
+    code, out, err = command("predict", "good", "bad [bold]", "--zero", "1", "--truncate")
+    assert (code, err) == (0, "")
+    assert "4.0000  good" in out and "10.0000  bad [bold]" in out and "2 tokens cut away" in out
+    assert server.requests[0].interventions[0].layer == 1
+    assert "3.5000  good / x" in command("predict", "good", "--pair", "x")[1]
+    (result,) = json.loads(command("predict", "good", "--json")[1])["results"]
+    assert result["value"] == 4
+
+
+def test_predict_ranks_candidates(command, server, texts):
+    code, out, err = command("predict", "--query", "[q]", "a", "longer", "bb")
+    assert (code, err) == (0, "")
+    rows = [["1", "2.5000", "a"], ["2", "2.0000", "bb"], ["3", "0.0000", "longer"]]
+    assert [line.split() for line in out.splitlines() if "000" in line] == rows
+    assert "3 pairs cut" in out
+    assert {asked.text for asked in server.requests[0].inputs} == {"[q]"}
+    found = json.loads(command("predict", "--query", "q", "--texts", texts, "--json")[1])
+    assert (found["query"], [one["index"] for one in found["results"]]) == ("q", [0, 1, 2])
+    for wrong in (["--pair", "x"], ["--texts", texts, "--output", "x.csv"]):
+        code, _, err = command("predict", "--query", "q", *(["a"] if wrong[0] == "--pair" else []), *wrong)
+        assert code == 2 and "--query" in err
+
+
+def test_predict_writes_rows(command, server, texts, tmp_path):
+    output = tmp_path / "values.jsonl"
+    assert command("predict", "--texts", texts, "--output", output) == (0, f"wrote {output}: 3 rows\n", "")
+    assert [json.loads(line)["value"] for line in output.read_text().splitlines()] == [3, 3, 5]
+
+
 def test_tag(command, server):
     code, out, err = command("tag", "Paris [bold]", "--zero", "1", "--truncate")
     assert (code, err) == (0, "")

@@ -41,6 +41,8 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
         ({"next_sentence": True}, ["ATTENTION", "INTERVENTIONS", "NEXT_SENTENCE"]),
         ({"masked_lm": True}, ["ATTENTION", "CLOZE", "INTERVENTIONS"]),
         ({"classification": True}, ["ATTENTION", "INTERVENTIONS", "CLASSIFICATION"]),
+        ({"multi_label": True}, ["ATTENTION", "INTERVENTIONS", "MULTI_LABEL"]),
+        ({"regression": True}, ["ATTENTION", "INTERVENTIONS", "REGRESSION"]),
         ({"token_classification": True}, ["ATTENTION", "INTERVENTIONS", "TOKEN_CLASSIFICATION"]),
         ({"differentiable": True, "prunable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING", "PRUNING"]),
         ({"differentiable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING"]),

@@ -38,6 +38,7 @@ def test_help_lists_the_commands():
         "attention",
         "classify",
         "tag",
+        "predict",
         "sweep",
         "rank",
         "prune",

@@ -25,5 +25,7 @@ def print_answer(screen: Console, answer: ClassifiedText) -> None:
     for label in answer.labels:
         result.add_row(printable(label.label), probability(label.probability), bar(label.probability), f"{label.logit:.3f}")
     screen.print(result)
+    if answer.multi_label:
+        screen.print("each label has its own probability; they do not sum to 1", style="dim")
     if answer.truncated_tokens:
         screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")

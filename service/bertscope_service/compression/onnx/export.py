@@ -60,7 +60,13 @@ def export_task(request: Mapping[str, Any]) -> list[Any]:
 
 def exportable(heads: Capabilities) -> Capabilities:
     """Returns the heads that graphs hold; any other is left out, and the exported model has hidden states alone."""
-    return Capabilities(heads.masked_lm, heads.classification, heads.next_sentence)
+    return Capabilities(
+        heads.masked_lm,
+        heads.classification,
+        heads.next_sentence,
+        multi_label=heads.multi_label,
+        regression=heads.regression,
+    )
 
 
 def write_export(

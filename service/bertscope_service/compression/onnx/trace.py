@@ -88,7 +88,7 @@ class Traced(torch.nn.Module):
         self.names = [at(HIDDEN, layer) for layer in range(count + 1)]
         for layer in range(count):
             self.names += [at(name, layer) for name in (OWN, MEAN, GATED, MAPS) if self._with_heads[layer]]
-        self.names += [LAST] + [LOGITS] * capabilities.masked_lm + [LABELS] * capabilities.classification
+        self.names += [LAST] + [LOGITS] * capabilities.masked_lm + [LABELS] * capabilities.sequence_head
         self.names += [NEXT_SENTENCE] * capabilities.next_sentence
 
     def forward(

@@ -29,8 +29,7 @@ def read_details(details: Mapping[str, Any]) -> tuple[Shape, Capabilities]:
     """Raises KeyError, TypeError, ValueError or AttributeError for what is missing or malformed."""
     shape = {key: value for key, value in details["shape"].items() if key not in FORMER_NAMES.values()}
     pruned = {int(layer): tuple(heads) for layer, heads in shape.pop("pruned").items()}
-    # Graphs hold no head whose labels are these; see the exporter.
-    names = {"labels": tuple(shape["labels"]), "head_labels": ()}
+    names = {key: tuple(shape.get(key, ())) for key in ("labels", "head_labels")}
     return Shape(**{**shape, **names}, pruned=pruned), Capabilities(**read_capabilities(details))
 
 

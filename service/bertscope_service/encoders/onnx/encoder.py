@@ -95,7 +95,7 @@ class OnnxEncoder:
         self._last = at(HIDDEN, shape.layers)
         # A model that is read at chosen positions runs its last layer only there; one that is read whole does not need to.
         heads_choose = capabilities.masked_lm or capabilities.next_sentence
-        self._chooses = heads_choose or (capabilities.classification and reads_first)
+        self._chooses = heads_choose or (capabilities.sequence_head and reads_first)
         inputs, self._end = ((IDS, SEGMENTS, VALID, POSITIONS), LAST) if self._chooses else ((IDS, SEGMENTS, VALID), self._last)
         # Made now, so that a broken file fails at loading. For a small model, one session from ids to the end is a third faster
         # than one to the embeddings and another from there.
@@ -235,7 +235,7 @@ class OnnxEncoder:
         feeds = {LAST: state.hidden}
         if not self.reads_first:
             feeds = {self._last: state.hidden, VALID: self._valid(state.valid, (rows, length))}
-        return self._labels.run(feeds, {LABELS: (rows, len(self.shape.labels))})[LABELS]
+        return self._labels.run(feeds, {LABELS: (rows, self.shape.sequence_scores)})[LABELS]
 
     def relate(self, state: State) -> torch.Tensor:
         head = self._parts.get(FAST, (LAST,), (NEXT_SENTENCE,))

@@ -27,7 +27,7 @@ LOGITS = "logits"
 """Scores of the masked-LM head at `positions`: [rows * n, vocabulary_size]."""
 
 LABELS = "labels"
-"""Scores of the classification head: [rows, labels]."""
+"""Scores of the sequence head: [rows, labels], or [rows, 1] if it gives a value."""
 
 NEXT_SENTENCE = "next_sentence"
 """Scores of the next-sentence head: [rows, 2]."""

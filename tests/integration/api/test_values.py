@@ -1,0 +1,145 @@
+"""PredictValues, and Classify of multi-label models, through gRPC give what transformers gives; others refuse by name."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import classification_pb2 as classification
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import model_pb2 as model
+from numpy.typing import NDArray
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.sweeps import text_input
+from tests.support.tiny import LABELS, SENTENCES
+
+INPUTS = (*((text, None) for text in SENTENCES[:6]), ("Is it raining?", "The cat sat."), ("a", None), ("The cat sat.", "a"))
+ZEROED = [common.HeadIntervention(layer=1, heads=[1], mode=common.HeadIntervention.MODE_ZERO)]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Here, transformers runs beside the server."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def by_transformers(folder: Path, *, zeroed: bool) -> NDArray[np.float64]:
+    """Returns logits, one input at a time [inputs, scores]; a zeroed head is the columns of the projection that read it."""
+    reference = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with torch.no_grad():
+        if zeroed:
+            reference.bert.encoder.layer[1].attention.output.dense.weight[:, 8:16] = 0
+        found = [reference(**tokenizer(text, pair, return_tensors="pt")).logits[0] for text, pair in INPUTS]
+    return torch.stack(found).double().numpy()
+
+
+def predict(host: Host, inputs: Any = INPUTS, **fields: Any) -> classification.PredictValuesResponse:
+    asked = [text_input(text, pair) for text, pair in inputs]
+    request = classification.PredictValuesRequest(**{"model": "models/rater", "inputs": asked} | fields)
+    return host.classification.PredictValues(request, timeout=CALL_SECONDS)
+
+
+def classify(host: Host, **fields: Any) -> classification.ClassifyResponse:
+    inputs = [text_input(text, pair) for text, pair in INPUTS]
+    request = classification.ClassifyRequest(**{"model": "models/topics", "inputs": inputs} | fields)
+    return host.classification.Classify(request, timeout=CALL_SECONDS)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("zeroed", [False, True])
+def test_values_are_those_of_transformers(lab: Host, sorters: dict[str, Path], zeroed: bool) -> None:
+    expected = by_transformers(sorters["rater"], zeroed=zeroed)[:, 0]
+    reply = predict(lab, interventions=ZEROED * zeroed)
+    assert reply.provenance.model == "models/rater"
+    np.testing.assert_allclose([one.value for one in reply.results], expected, atol=2e-5)
+    alone = [predict(lab, [one], interventions=ZEROED * zeroed).results[0].value for one in INPUTS]
+    np.testing.assert_allclose(alone, expected, atol=2e-5)
+    assert np.ptp(expected) > 0.01
+    tokenizer = AutoTokenizer.from_pretrained(sorters["rater"])
+    assert [one.tokens for one in reply.results] == [len(tokenizer(text, pair)["input_ids"]) for text, pair in INPUTS]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("zeroed", [False, True])
+def test_each_label_has_its_own_probability(lab: Host, sorters: dict[str, Path], zeroed: bool) -> None:
+    expected = by_transformers(sorters["topics"], zeroed=zeroed)
+    reply = classify(lab, interventions=ZEROED * zeroed)
+    assert reply.multi_label
+    for result, logits in zip(reply.results, expected, strict=True):
+        order = np.argsort(-logits)
+        assert [label.index for label in result.labels] == order.tolist()
+        assert [label.label for label in result.labels] == [LABELS[index] for index in order]
+        np.testing.assert_allclose([label.logit for label in result.labels], logits[order], atol=2e-5)
+        own = torch.from_numpy(logits[order]).sigmoid().numpy()
+        np.testing.assert_allclose([label.probability for label in result.labels], own, atol=1e-5)
+    assert not classify(lab, model="models/sorter").multi_label
+
+
+def test_models_say_what_they_predict(lab: Host) -> None:
+    heads = {model.CAPABILITY_CLASSIFICATION, model.CAPABILITY_MULTI_LABEL, model.CAPABILITY_REGRESSION}
+    for name, capability, labels in (
+        ("rater", model.CAPABILITY_REGRESSION, ()),
+        ("topics", model.CAPABILITY_MULTI_LABEL, LABELS[:3]),
+        ("sorter", model.CAPABILITY_CLASSIFICATION, LABELS[:3]),
+    ):
+        found = lab.models.GetModel(model.GetModelRequest(name=f"models/{name}"), timeout=CALL_SECONDS).model
+        assert heads & set(found.capabilities) == {capability}
+        assert tuple(found.labels) == tuple(labels)
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "reason", "words"),
+    [
+        (predict, "bert", "NO_REGRESSION_HEAD", "load a checkpoint"),
+        (predict, "sorter", "NO_REGRESSION_HEAD", "call Classify"),
+        (predict, "topics", "NO_REGRESSION_HEAD", "call Classify"),
+        (classify, "rater", "NO_CLASSIFICATION_HEAD", "call PredictValues"),
+        (classify, "headless", "NO_CLASSIFICATION_HEAD", "load one"),
+    ],
+)
+def test_a_model_without_the_head_refuses_by_name(lab: Host, call: Any, name: str, reason: str, words: str) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        call(lab, model=f"models/{name}")
+    assert failures[0].info.reason == reason
+    assert failures[0].info.metadata["model"] == f"models/{name}"
+    assert words in failures[0].message
+
+
+@pytest.mark.parametrize(
+    ("inputs", "field", "reason"),
+    [
+        ([], "inputs", "NO_TEXT"),
+        ([("a", None), ("", None)], "inputs[1].text", "EMPTY_TEXT"),
+        ([("a", "the cat " * 60)], "inputs[0]", "TEXT_TOO_LONG"),
+    ],
+)
+def test_bad_requests_name_the_field(lab: Host, inputs: Any, field: str, reason: str) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        predict(lab, inputs)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_the_client_ranks_candidates(lab: Host) -> None:
+    query, candidates = "Is it raining?", ["The cat sat.", "It was raining when they left the city.", "a", "The cat sat."]
+    with bertscope.Client(lab.target) as client:
+        values = [one.value for one in predict(lab, [(query, candidate) for candidate in candidates]).results]
+        ranked = client.rank_candidates(query, iter(candidates), model="rater")
+        assert [one.index for one in ranked] == sorted(range(4), key=lambda index: -values[index])
+        assert [one.candidate for one in ranked] == [candidates[one.index] for one in ranked]
+        assert [one.value for one in ranked] == pytest.approx(sorted(values, reverse=True), abs=1e-5)
+        with pytest.raises(bertscope.InvalidArgument, match="at least one"):
+            client.rank_candidates(query, [], model="rater")
+        with pytest.raises(bertscope.InvalidArgument, match="query"):
+            client.rank_candidates(3, candidates, model="rater")  # type: ignore[arg-type]
+        assert client.classify("a", model="topics")[0].multi_label
+        assert client.predict_values(("a", "b"), model="rater")[0].text_pair == "b"
