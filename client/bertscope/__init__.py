@@ -17,6 +17,7 @@ from bertscope.aio import AsyncClient
 from bertscope.aio.ablation import AsyncHeadSweep
 from bertscope.aio.benchmark import AsyncStudyBenchmark
 from bertscope.aio.inspection import AsyncInspectionStream
+from bertscope.answers import AnsweredQuestion, AnsweredQuestions, AnswerSpan
 from bertscope.attention.best_heads import BestHead, BestHeads
 from bertscope.attention.comparison import AttentionComparison
 from bertscope.attention.description import AttentionDescription, PatternSums
@@ -111,12 +112,14 @@ from bertscope.files import (
     LABELLED,
     PAIRS,
     PROMPTS,
+    QUESTIONS,
     TEXTS,
     ItemKind,
     read_inputs,
     read_labelled,
     read_pairs,
     read_prompts,
+    read_questions,
     read_texts,
 )
 from bertscope.fillings import FilledSpan, Filling
@@ -197,11 +200,15 @@ __all__ = [
     "LABELLED",
     "PAIRS",
     "PROMPTS",
+    "QUESTIONS",
     "TEXTS",
     "Agreement",
     "AlignedWords",
     "AlignmentScores",
     "AlreadyExists",
+    "AnswerSpan",
+    "AnsweredQuestion",
+    "AnsweredQuestions",
     "AppliedLayer",
     "AppliedProbe",
     "AppliedStep",
@@ -453,6 +460,7 @@ __all__ = [
     "read_probe_texts",
     "read_prompts",
     "read_propbank",
+    "read_questions",
     "read_relation_texts",
     "read_sets",
     "read_span_texts",

@@ -91,6 +91,11 @@ def read_labelled(
     return _read(path, LABELLED, columns, limit)
 
 
+def read_questions(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
+    """Reads questions and their passages, for `answer_questions`: columns "question" and "passage"."""
+    return _read(path, QUESTIONS, columns, limit)
+
+
 def _read(path: File, kind: ItemKind[T], columns: Columns, limit: SupportsIndex | None) -> Items[T]:
     return read_items(path, kind.required, kind.optional, columns, limit, kind.item)
 
@@ -201,6 +206,8 @@ INPUTS = ItemKind(("text",), ("text_pair",), _input)
 """A text or a pair of texts: column "text", and "text_pair" if there is one."""
 PAIRS = ItemKind(("good", "bad"), (), lambda row: (_text(row, "good"), _text(row, "bad")))
 """A minimal pair: columns "good" and "bad"."""
+QUESTIONS = ItemKind(("question", "passage"), (), lambda row: (_text(row, "question"), _text(row, "passage")))
+"""A question and its passage: columns "question" and "passage"."""
 TRANSLATIONS = ItemKind(("source", "target"), (), lambda row: (_text(row, "source"), _text(row, "target")))
 """A sentence and its translation: columns "source" and "target"."""
 LABELLED = ItemKind(("text", "label"), ("text_pair",), lambda row: (_input(row), _label(row["label"])))

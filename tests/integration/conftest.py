@@ -88,7 +88,7 @@ def host(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
 @pytest.fixture(scope="session")
 def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders by model id: a classifier of three labels, one of two whose tokens have no segments, a regression, a
-    multi-label classifier, and a classifier of words."""
+    multi-label classifier, a classifier of words, and a model that answers questions."""
     root = tmp_path_factory.mktemp("sorters")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -98,6 +98,7 @@ def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "rater": write_checkpoint("bert", root / "rater", labels=1),
         "topics": write_checkpoint("bert", root / "topics", labels=3, problem="multi_label_classification"),
         "tagger": write_checkpoint("bert", root / "tagger", task="tokens", labels=len(TAGS), names=TAGS),
+        "answerer": write_checkpoint("bert", root / "answerer", task="answers", labels=2),
     }
     torch.set_num_threads(threads)
     return folders
@@ -106,7 +107,8 @@ def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def lab(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
     """Hosts models/bert (the default), models/roberta and models/headless, and models/sorter and models/distilled, which
-    classify, models/rater, which gives values, models/topics, which is multi-label, and models/tagger, which labels words."""
+    classify, models/rater, which gives values, models/topics, which is multi-label, models/tagger, which labels words, and
+    models/answerer, which answers questions."""
     with launched(loop, model=[f"{name}={folder}" for name, folder in (checkpoints | sorters).items()]) as running:
         yield running
 

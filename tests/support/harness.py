@@ -22,6 +22,7 @@ from bertscope.v1 import (
     inspection_pb2_grpc,
     model_pb2,
     model_pb2_grpc,
+    question_answering_pb2_grpc,
     representation_pb2_grpc,
 )
 from bertscope.v1 import attention_pb2 as attention
@@ -74,7 +75,7 @@ class Host:
         self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
         self.models = model_pb2_grpc.ModelServiceStub(self.channel)
         self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
-        self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
+        self.answering = question_answering_pb2_grpc.QuestionAnsweringServiceStub(self.channel)
         self.ablation = ablation_pb2_grpc.AblationServiceStub(self.channel)
 
     def connect(self) -> grpc.Channel:

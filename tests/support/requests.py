@@ -16,6 +16,7 @@ from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
+from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probe_application_pb2 as application
@@ -50,6 +51,7 @@ SET = scores.TextSet(texts=[SCORED, scores.ScoredInput(text=SAID)], groups=[WORD
 TWICE_SCORED = scores.ScoredInput(text=SAID, spans=[SPANS[0], SPANS[0]])
 ABOUT = facts.FactRelation(name=WORD, templates=[facts.FactTemplate(text=f"{WORD}: [X] is in the [Y].")])
 KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
+ASKED = answering.Question(question=SAID, passage=f"{WORD} sat. " * 40)
 LENS = lens.LensInput(text=SAID, text_pair=WORD)
 TAKEN_APART = lens.AttributedInput(text=SAID, answer="the", other_answer="cat")
 PROBED = probes.ProbeText(input=INPUT, spans=[probes.LabelledSpan(span=span, label=index) for index, span in enumerate(SPANS)])
@@ -81,8 +83,8 @@ def measure(**fields: Any) -> benchmark_pb2.BenchmarkModelsRequest:
 
 
 def good(folder: Path) -> dict[str, Message]:
-    """A request of each rpc that is answered, in this order, by a server of models/bert, models/sorter, models/tagger and
-    models/rater; `folder` is a model's. Some of them leave a model behind."""
+    """A request of each rpc that is answered, in this order, by a server of models/bert, models/sorter, models/tagger,
+    models/rater and models/answerer; `folder` is a model's. Some of them leave a model behind."""
     brief = benchmark_pb2.Measurement(texts=[SAID], **BRIEF)
     size = json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"]
     return {
@@ -116,6 +118,7 @@ def good(folder: Path) -> dict[str, Message]:
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "PredictValues": classification_pb2.PredictValuesRequest(model="models/rater", inputs=[INPUT]),
         "ClassifyTokens": classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=2),
+        "AnswerQuestions": answering.AnswerQuestionsRequest(model="models/answerer", inputs=[ASKED], best=2),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
         "PruneHeads": ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="pruned"),
@@ -210,6 +213,14 @@ REFUSED: Sequence[tuple[str, Message]] = [
         "ClassifyTokens",
         classification_pb2.ClassifyTokensRequest(
             model="models/tagger", inputs=[TAGGED, classification_pb2.TaggedInput(input=LONG)]
+        ),
+    ),
+    ("AnswerQuestions", answering.AnswerQuestionsRequest(inputs=[ASKED])),
+    ("AnswerQuestions", answering.AnswerQuestionsRequest(model="models/answerer", inputs=[ASKED], stride=1000)),
+    (
+        "AnswerQuestions",
+        answering.AnswerQuestionsRequest(
+            model="models/answerer", inputs=[ASKED, answering.Question(question=LONG.text, passage=WORD)]
         ),
     ),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),

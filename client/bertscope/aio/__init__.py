@@ -1,6 +1,7 @@
 """The client for asyncio. `bertscope.client`, the one for threads and scripts, is generated from this package."""
 
 from bertscope.aio.ablation import AsyncAblationCalls
+from bertscope.aio.answers import AsyncAnswerCalls
 from bertscope.aio.attention_comparison import AsyncAttentionComparisonCalls
 from bertscope.aio.attention_relations import AsyncRelationCalls
 from bertscope.aio.attention_trees import AsyncAttentionTreeCalls
@@ -41,6 +42,7 @@ class AsyncClient(
     AsyncStructuralProbeCalls,
     AsyncProbeApplicationCalls,
     AsyncClassificationCalls,
+    AsyncAnswerCalls,
     AsyncAblationCalls,
     AsyncCompressionCalls,
     AsyncBenchmarkCalls,

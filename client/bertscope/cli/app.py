@@ -10,6 +10,7 @@ import typer
 import bertscope
 from bertscope.cli.commands import (
     align,
+    answer,
     apply_probe,
     attention,
     benchmark,
@@ -67,6 +68,7 @@ app.command("align")(align.align)
 app.command("classify")(classify.classify)
 app.command("tag")(tag.tag)
 app.command("predict")(predict.predict)
+app.command("answer")(answer.answer)
 app.command("sweep")(sweep.sweep)
 app.command("rank")(rank.rank)
 app.command("prune")(prune.prune)

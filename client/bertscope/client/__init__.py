@@ -2,6 +2,7 @@
 """The client for threads and scripts."""
 
 from bertscope.client.ablation import AblationCalls
+from bertscope.client.answers import AnswerCalls
 from bertscope.client.attention_comparison import AttentionComparisonCalls
 from bertscope.client.attention_relations import RelationCalls
 from bertscope.client.attention_trees import AttentionTreeCalls
@@ -42,6 +43,7 @@ class Client(
     StructuralProbeCalls,
     ProbeApplicationCalls,
     ClassificationCalls,
+    AnswerCalls,
     AblationCalls,
     CompressionCalls,
     BenchmarkCalls,

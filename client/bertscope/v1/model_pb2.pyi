@@ -48,6 +48,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
     CAPABILITY_TOKEN_CLASSIFICATION: _Capability.ValueType  # 9
     """ClassificationService.ClassifyTokens: the model was fine-tuned to give every token a label."""
+    CAPABILITY_QUESTION_ANSWERING: _Capability.ValueType  # 10
+    """QuestionAnsweringService: the model was fine-tuned to find answers in passages."""
     CAPABILITY_MULTI_LABEL: _Capability.ValueType  # 11
     """ClassificationService.Classify gives each label a probability of its own: any number of labels may hold."""
     CAPABILITY_REGRESSION: _Capability.ValueType  # 12
@@ -76,6 +78,8 @@ CAPABILITY_HIDDEN_STATES: Capability.ValueType  # 8
 """RepresentationService.ExtractHiddenStates: the hidden states of all tokens can be read."""
 CAPABILITY_TOKEN_CLASSIFICATION: Capability.ValueType  # 9
 """ClassificationService.ClassifyTokens: the model was fine-tuned to give every token a label."""
+CAPABILITY_QUESTION_ANSWERING: Capability.ValueType  # 10
+"""QuestionAnsweringService: the model was fine-tuned to find answers in passages."""
 CAPABILITY_MULTI_LABEL: Capability.ValueType  # 11
 """ClassificationService.Classify gives each label a probability of its own: any number of labels may hold."""
 CAPABILITY_REGRESSION: Capability.ValueType  # 12

@@ -41,6 +41,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
         model_pb2.CAPABILITY_TOKEN_CLASSIFICATION: has.token_classification and not has.drops_tokens,
         model_pb2.CAPABILITY_MULTI_LABEL: has.multi_label,
         model_pb2.CAPABILITY_REGRESSION: has.regression,
+        model_pb2.CAPABILITY_QUESTION_ANSWERING: has.question_answering and not has.drops_tokens,
     }
     capabilities = [capability for capability, there in found.items() if there]
     ready_time = Timestamp()

@@ -72,6 +72,15 @@ def require_token_classification(model: LoadedModel) -> None:
         raise Unsupported(message, "NO_TOKEN_CLASSIFICATION_HEAD", model=model.name)
 
 
+def require_question_answering(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that can't find answers."""
+    capabilities = model.encoder.capabilities
+    if not capabilities.question_answering or capabilities.drops_tokens:
+        why = "drops tokens" if capabilities.question_answering else "has no question answering head"
+        message = f"{model.name} {why}, so it can't find answers; load a checkpoint that has such a head, with runtime torch"
+        raise Unsupported(message, "NO_QUESTION_ANSWERING_HEAD", model=model.name)
+
+
 def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
     """Raises Unsupported for a model without the head that an objective needs."""
     if isinstance(query, LabelledQuery):

@@ -20,6 +20,7 @@ from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx.parts import weights_of
 from bertscope_service.encoders.onnx.sessions import SessionSettings, unreadable
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.heads import Head, named_head
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
@@ -28,6 +29,9 @@ from bertscope_service.models.export_cache import NAME, exported
 from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices, only
 
 logger = logging.getLogger(__name__)
+
+UNEXPORTED_HEADS = (Head.TOKENS, Head.ANSWERS)
+"""Heads that only torch runs."""
 
 Check = Callable[[], None]
 """Raises if nobody waits for the model any more."""
@@ -147,7 +151,9 @@ def _why_not_exported(source: Source, asked: Asked) -> str:
     ):
         if key in config:
             return what
-    return ""
+    names = config.get("architectures")
+    head = named_head(names if isinstance(names, list) else ())
+    return f"graphs don't hold the head of {head}" if head in UNEXPORTED_HEADS else ""
 
 
 def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check) -> Encoder:

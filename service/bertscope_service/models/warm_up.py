@@ -12,6 +12,7 @@ from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.next_sentence import next_sentence_rows
+from bertscope_service.analyses.observers.answers import AnswerProbe
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -78,6 +79,9 @@ def _inputs(model: LoadedModel) -> Inputs:
         inputs += ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer).rows
     if capabilities.sequence_head:
         inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, ()).rows
+    if capabilities.question_answering and not capabilities.drops_tokens:
+        asked = tokenizer.encode_all([(text, text) for text in texts], truncate=True)
+        inputs += [(tokenized.sequence, AnswerProbe()) for tokenized in asked]
     if capabilities.next_sentence:
         inputs += next_sentence_rows(tokenizer.encode_all([(text, text) for text in texts], truncate=True))
     if capabilities.observable:

@@ -14,6 +14,7 @@ from bertscope_service.api.cloze import ClozeServicer
 from bertscope_service.api.inference import InferenceServicer
 from bertscope_service.api.inspection import InspectionServicer
 from bertscope_service.api.models import ModelServicer
+from bertscope_service.api.question_answering import QuestionAnsweringServicer
 from bertscope_service.api.representation import RepresentationServicer
 from bertscope_service.contract import METHODS
 from bertscope_service.probing.states import StateSpace
@@ -33,6 +34,7 @@ def make_servicers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, 
         ),
         "bertscope.v1.ClozeService": ClozeServicer(backend),
         "bertscope.v1.ClassificationService": ClassificationServicer(backend),
+        "bertscope.v1.QuestionAnsweringService": QuestionAnsweringServicer(backend),
         "bertscope.v1.AblationService": AblationServicer(backend, settings.sweep_memory_bytes),
         "bertscope.v1.BenchmarkService": BenchmarkServicer(Resources(backend, settings, hosting.read)),
         "inference.GRPCInferenceService": InferenceServicer(backend, ready),

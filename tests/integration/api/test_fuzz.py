@@ -19,6 +19,7 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probe_application_pb2 as application
@@ -70,7 +71,7 @@ ODD_TEXTS = st.sampled_from(
 )
 # What can't be written as UTF-8 can't be in a request at all; the mutated bytes below cover it.
 TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-HOSTED = ("bert", "roberta", "headless", "sorter", "distilled", "tagger", "rater", "topics")
+HOSTED = ("bert", "roberta", "headless", "sorter", "distilled", "tagger", "rater", "topics", "answerer")
 GOOD_NAMES = tuple(f"models/{name}" for name in HOSTED)
 MODELS = st.sampled_from(["", *GOOD_NAMES, "models/bert", "models/", "x", "models/😀"]) | TEXTS
 
@@ -155,6 +156,18 @@ def some(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[l
     return mostly(st.lists(strategy, min_size=1, max_size=most), st.just([]))
 
 
+ANSWERINGS = st.builds(
+    answering.AnswerQuestionsRequest,
+    model=mostly(st.just("models/answerer"), MODELS),
+    inputs=some(
+        st.builds(answering.Question, question=TEXTS | st.just("Who sat?"), passage=TEXTS | st.just("The cat sat. " * 30))
+    ),
+    best=maybe(NUMBERS),
+    max_answer_tokens=maybe(NUMBERS),
+    stride=maybe(NUMBERS),
+    interventions=st.just([]) | INTERVENTIONS,
+    reference_texts=REFERENCES,
+)
 CLASSIFIES = st.builds(
     classification.ClassifyRequest,
     model=mostly(st.sampled_from(["models/sorter", "models/distilled", "models/topics"]), MODELS),
@@ -768,6 +781,7 @@ RICH = {
     "Classify": CLASSIFIES,
     "ClassifyTokens": TAGS,
     "PredictValues": VALUES,
+    "AnswerQuestions": ANSWERINGS,
     "SweepHeads": SWEEPS,
     "RankHeads": RANKS,
     "PruneHeads": PRUNES,

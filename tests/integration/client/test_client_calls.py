@@ -295,6 +295,7 @@ def test_health_of_each_service(server):
         "bertscope.v1.ClozeService": "NOT_SERVING",
         "bertscope.v1.InspectionService": "SERVICE_UNKNOWN",
         "bertscope.v1.ModelService": "SERVICE_UNKNOWN",
+        "bertscope.v1.QuestionAnsweringService": "SERVICE_UNKNOWN",
         "bertscope.v1.RepresentationService": "SERVICE_UNKNOWN",
     }
     assert not health.serving

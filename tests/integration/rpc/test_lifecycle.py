@@ -22,7 +22,17 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, read_maps, refused, wait_until
 
 Status = health_pb2.HealthCheckResponse
-NAMES = ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Inspection", "Model", "Representation")
+NAMES = (
+    "Ablation",
+    "Attention",
+    "Benchmark",
+    "Classification",
+    "Cloze",
+    "Inspection",
+    "Model",
+    "QuestionAnswering",
+    "Representation",
+)
 OURS = {f"bertscope.v1.{name}Service" for name in NAMES} | {"inference.GRPCInferenceService"}
 GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])
 

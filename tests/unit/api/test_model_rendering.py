@@ -48,6 +48,8 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
         ({"differentiable": True}, ["ATTENTION", "INTERVENTIONS", "RANKING"]),
         ({"hidden_states": True}, ["ATTENTION", "INTERVENTIONS", "HIDDEN_STATES"]),
         ({"hidden_states": True, "drops_tokens": True}, ["ATTENTION", "INTERVENTIONS"]),
+        ({"question_answering": True}, ["ATTENTION", "INTERVENTIONS", "QUESTION_ANSWERING"]),
+        ({"question_answering": True, "drops_tokens": True}, ["ATTENTION", "INTERVENTIONS"]),
     ],
 )
 def test_capabilities(has: dict[str, bool], capabilities: list[str]) -> None:

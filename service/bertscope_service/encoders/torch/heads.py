@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -37,7 +37,12 @@ OTHER_SUFFIXES: Mapping[Head, tuple[str, ...]] = {
 
 def head_of(config: Any) -> Head:
     """Returns the head that a config names; the masked-LM head if it names none that is known, which may then be missing."""
-    written = [str(name) for name in config.architectures or ()]
+    return named_head(config.architectures or ())
+
+
+def named_head(architectures: Iterable[object]) -> Head:
+    """Does the same as `head_of` for the names of transformers' classes in `architectures`."""
+    written = [str(name) for name in architectures]
     return next((head for head in Head if any(name.endswith(head.suffixes) for name in written)), Head.MASKED_LM)
 
 

@@ -1,0 +1,266 @@
+"""AnswerQuestions through gRPC gives what a search over all spans finds in transformers' own logits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import question_answering_pb2 as answering
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.sweeps import MEAN, REFERENCES, SCALE, UNIFORM, ZERO
+from tests.support.tiny import write_checkpoint
+
+Intervention = common.HeadIntervention
+NAMES = ("bert", "roberta", "albert")
+QUESTION = "Where is the café?"
+SHORT = "The café in Zürich serves a naïve soufflé for 3.50 €."
+EMOJI = "東京 is large 😀👩‍👩‍👧, and Αθήνα is old. E\u0301lodie saw the cat.\n\n  Paris!"
+LONG = " ".join((SHORT, EMOJI, "The dog sat on the table.")) * 3
+WINDOW = 64
+"""The tokens that the tiny models read."""
+Found = dict[tuple[int, int], float]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Here, transformers runs beside the server."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("answerers")
+    return {name: write_checkpoint(name, root / name, task="answers", labels=2) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
+    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
+        yield running
+
+
+def ask(host: Host, name: str, *passages: str, question: str = QUESTION, **fields: Any) -> list[answering.AnsweredQuestion]:
+    inputs = [answering.Question(question=question, passage=passage) for passage in passages]
+    request = answering.AnswerQuestionsRequest(model=f"models/{name}", inputs=inputs, **fields)
+    reply = host.answering.AnswerQuestions(request, timeout=CALL_SECONDS)
+    assert reply.provenance.weights_digest.startswith("sha256:")
+    return list(reply.results)
+
+
+@torch.no_grad()
+def search(folder: Path, passage: str, longest: int, stride: int | None) -> tuple[Found, float, list[float], int]:
+    """The best score of each span's characters, that of no answer, those of all spans, and how many windows there are, by
+    loops over everything."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    reference = AutoModelForQuestionAnswering.from_pretrained(folder, attn_implementation="eager").eval()
+    encoding = tokenizer(QUESTION, passage, return_offsets_mapping=True)
+    places = [place for place, which in enumerate(encoding.sequence_ids()) if which == 1]
+    around = len(encoding["input_ids"]) - len(places)
+    held = WINDOW - around
+    stride = stride or held // 2
+    windows, first = [], 0
+    while True:
+        windows.append(range(first, min(first + held, len(places))))
+        if first + held >= len(places):
+            break
+        first += stride
+    owner = {
+        token: max(
+            (number for number, window in enumerate(windows) if token in window),
+            # The first of equals, as max() has it.
+            key=lambda number: min(token - windows[number][0], windows[number][-1] - token) + 0.01 * len(windows[number]),
+        )
+        for token in range(len(places))
+    }
+    found: Found = {}
+    nothing, everything = [], []
+    for number, window in enumerate(windows):
+        rows = {
+            name: encoding[name][: places[0]]
+            + [encoding[name][places[token]] for token in window]
+            + encoding[name][places[-1] + 1 :]
+            for name in tokenizer.model_input_names
+        }
+        output = reference(**{name: torch.tensor([row]) for name, row in rows.items()})
+        begins, ends = output.start_logits[0].double().tolist(), output.end_logits[0].double().tolist()
+        nothing.append(begins[0] + ends[0])
+        for begin in window:
+            for end in range(begin, min(begin + longest, window[-1] + 1)):
+                spans = [characters(passage, *encoding["offset_mapping"][places[token]]) for token in (begin, end)]
+                if owner[begin] == number and all(start < stop for start, stop in spans):
+                    score = begins[places[0] + begin - window[0]] + ends[places[0] + end - window[0]]
+                    span = spans[0][0], spans[1][1]
+                    everything.append(score)
+                    found[span] = max(found.get(span, -np.inf), score)
+    return found, min(nothing), everything, len(windows)
+
+
+def characters(text: str, start: int, end: int) -> tuple[int, int]:
+    """A token's characters without the blanks around them."""
+    covered = text[start:end]
+    start += len(covered) - len(covered.lstrip())
+    return start, start + len(covered.strip())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("passage", "stride", "longest"), [(SHORT, None, 30), (EMOJI, None, 4), (LONG, None, 6), (LONG, 9, 500), (LONG, 1, 1)]
+)
+def test_the_best_spans_are_those_of_a_search(
+    zoo: Host, folders: dict[str, Path], name: str, passage: str, stride: int | None, longest: int
+) -> None:
+    found, nothing, everything, windows = search(folders[name], passage, longest, stride)
+    answer, _ = ask(zoo, name, passage, SHORT, best=9, max_answer_tokens=longest, **({"stride": stride} if stride else {}))
+    assert answer.windows == windows
+    assert (windows > 1) == (passage == LONG)
+    expected = sorted(found.values(), reverse=True)[:9]
+    np.testing.assert_allclose([span.score for span in answer.spans], expected, atol=2e-5)
+    np.testing.assert_allclose([span.score for span in answer.spans], [found[s.start, s.end] for s in answer.spans], atol=2e-5)
+    total = np.logaddexp.reduce([*everything, nothing])
+    np.testing.assert_allclose([span.probability for span in answer.spans], np.exp(np.array(expected) - total), atol=1e-5)
+    assert answer.no_answer_score == pytest.approx(nothing - expected[0], abs=5e-5)
+    assert answer.no_answer_probability == pytest.approx(np.exp(nothing - total), abs=1e-5)
+    assert len({(span.start, span.end) for span in answer.spans}) == len(answer.spans)
+    # At least for some the best span is no accident of the order.
+    assert np.ptp([span.score for span in answer.spans]) > 1e-3
+    tokenizer = AutoTokenizer.from_pretrained(folders[name])
+    assert answer.tokens == len(tokenizer(QUESTION, passage)["input_ids"])
+
+
+def test_questions_together_are_questions_alone(zoo: Host) -> None:
+    passages = (SHORT, LONG, "a", EMOJI)
+    together = ask(zoo, "bert", *passages, best=5)
+    for passage, answer in zip(passages, together, strict=True):
+        (alone,) = ask(zoo, "bert", passage, best=5)
+        assert [(span.start, span.end) for span in alone.spans] == [(span.start, span.end) for span in answer.spans]
+        np.testing.assert_allclose([s.score for s in alone.spans], [s.score for s in answer.spans], atol=2e-5)
+    assert [(span.start, span.end) for span in together[2].spans] == [(0, 1)]
+
+
+def test_interventions_change_answers(zoo: Host) -> None:
+    seen = [ask(zoo, "bert", LONG)[0]]
+    one = ask(zoo, "bert", LONG, interventions=[Intervention(layer=0, mode=SCALE, scale=1.0)])[0]
+    assert one.spans[0].score == pytest.approx(seen[0].spans[0].score, abs=2e-5)
+    for mode in (ZERO, UNIFORM, MEAN):
+        texts = {"reference_texts": REFERENCES} if mode == MEAN else {}
+        found = ask(zoo, "bert", LONG, interventions=[Intervention(layer=1, mode=mode)], **texts)[0]
+        assert all(abs(found.no_answer_score - other.no_answer_score) > 1e-3 for other in seen)
+        seen.append(found)
+
+
+def test_a_model_says_that_it_answers_and_is_run_by_torch(zoo: Host) -> None:
+    found = zoo.models.GetModel(model.GetModelRequest(name="models/bert"), timeout=CALL_SECONDS).model
+    assert model.CAPABILITY_QUESTION_ANSWERING in found.capabilities
+    assert not {model.CAPABILITY_CLOZE, model.CAPABILITY_CLASSIFICATION} & set(found.capabilities)
+    assert not found.labels
+
+
+def test_graphs_have_no_such_head(zoo: Host, folders: dict[str, Path], loop: LoopThread) -> None:
+    request = model.LoadModelRequest(model_id="graphs", source=str(folders["bert"]), runtime=common.RUNTIME_ONNX)
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        list(zoo.models.LoadModel(request, timeout=CALL_SECONDS))
+    assert failures[0].info.reason == "RUNTIME_UNSUPPORTED"
+    request.runtime = common.RUNTIME_AUTO
+    *_, last = zoo.models.LoadModel(request, timeout=CALL_SECONDS)
+    assert (last.model.runtime, "ForQuestionAnswering" in last.model.runtime_choice.reason) == (common.RUNTIME_TORCH, True)
+    zoo.models.UnloadModel(model.UnloadModelRequest(name="models/graphs"), timeout=CALL_SECONDS)
+
+
+def test_the_client_reads_answers_in_the_passage(zoo: Host) -> None:
+    with bertscope.Client(zoo.target) as client:
+        first, second = client.answer_questions([(QUESTION, EMOJI), (QUESTION, LONG)], model="bert", best=4, stride=5)
+    for answer, passage in ((first, EMOJI), (second, LONG)):
+        assert [span.text for span in answer.spans] == [passage[span.start : span.end] for span in answer.spans]
+        assert all(span.text == span.text.strip() for span in answer.spans)
+    assert (first.windows, len(first.spans), first.answer) == (1, 4, first.spans[0].text)
+    assert second.windows > 1
+
+
+BAD: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "no question": ("inputs", "NO_TEXT", "at least one", {"inputs": []}),
+    "empty question": ("inputs[0].question", "EMPTY_TEXT", "", {"inputs": [answering.Question(passage="a")]}),
+    "blank passage": ("inputs[0].passage", "EMPTY_TEXT", "", {"inputs": [answering.Question(question="a", passage=" \n")]}),
+    "passage without a token": (
+        "inputs[0].passage",
+        "EMPTY_TEXT",
+        "write some text",
+        {"inputs": [answering.Question(question="a", passage="\0\u200b")]},
+    ),
+    "question without a token": (
+        "inputs[0].question",
+        "EMPTY_TEXT",
+        "write some text",
+        {"inputs": [answering.Question(question="\0", passage="a")]},
+    ),
+    "question too long": (
+        "inputs[1].question",
+        "TEXT_TOO_LONG",
+        "reads 64",
+        {"inputs": [answering.Question(question="a", passage="b"), answering.Question(question="cat " * 61, passage="b")]},
+    ),
+    "passage too large": (
+        "inputs[0].passage",
+        "TEXT_TOO_LARGE",
+        "shorten it",
+        {"inputs": [answering.Question(question="a", passage="x" * 100_001)]},
+    ),
+    "no span": ("best", "BEST_OUT_OF_RANGE", "1 to 100", {"best": 0}),
+    "too many spans": ("best", "BEST_OUT_OF_RANGE", "1 to 100", {"best": 101}),
+    "no token": ("max_answer_tokens", "ANSWER_TOKENS_OUT_OF_RANGE", "1 to 512", {"max_answer_tokens": 0}),
+    "too many tokens": ("max_answer_tokens", "ANSWER_TOKENS_OUT_OF_RANGE", "1 to 512", {"max_answer_tokens": 513}),
+    "no stride": ("stride", "STRIDE_OUT_OF_RANGE", "leave it out", {"stride": 0}),
+    "stride too large": (
+        "stride",
+        "STRIDE_OUT_OF_RANGE",
+        "use 1 to ",
+        {"stride": 64, "inputs": [answering.Question(question="a", passage=LONG)]},
+    ),
+    "too much work": (
+        "inputs[1]",
+        "TOO_MANY_TOKENS",
+        "larger stride",
+        {
+            "stride": 1,
+            "inputs": [
+                answering.Question(question="a", passage="b"),
+                *[answering.Question(question="a", passage="the cat " * 12_000)],
+            ],
+        },
+    ),
+    "layer": (
+        "interventions[0].layer",
+        "LAYER_OUT_OF_RANGE",
+        "",
+        {"interventions": [common.HeadIntervention(layer=9, mode=ZERO)]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("field", "reason", "words", "fields"), BAD.values(), ids=BAD)
+def test_what_can_not_be_answered(zoo: Host, field: str, reason: str, words: str, fields: dict[str, Any]) -> None:
+    question = answering.Question(question="Who sat?", passage="The cat sat.")
+    request = answering.AnswerQuestionsRequest(model="models/bert", **{"inputs": [question]} | fields)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        zoo.answering.AnswerQuestions(request, timeout=CALL_SECONDS)
+    assert failures[0].fields == [field]
+    assert failures[0].info.reason == reason
+    assert words in failures[0].message
+
+
+def test_other_models_do_not_answer(lab: Host) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        ask(lab, "bert", SHORT)
+    assert failures[0].info.reason == "NO_QUESTION_ANSWERING_HEAD"
