@@ -10,7 +10,15 @@ from bertscope._rpc.health import Health
 from bertscope._rpc.retries import Retries
 from bertscope._version import __version__
 from bertscope.ablation.effects import CurvePoint, HeadEffect, MetricEffect
-from bertscope.ablation.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs
+from bertscope.ablation.objectives import (
+    ClozePrompts,
+    Divergence,
+    Greedy,
+    LabelledTexts,
+    LabelledWords,
+    MaskedLmLoss,
+    MinimalPairs,
+)
 from bertscope.ablation.ranking import HeadRanking
 from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
 from bertscope.aio import AsyncClient
@@ -293,6 +301,7 @@ __all__ = [
     "KeptProbe",
     "LabelPrediction",
     "LabelledTexts",
+    "LabelledWords",
     "LayerCode",
     "LayerFit",
     "LayerMix",

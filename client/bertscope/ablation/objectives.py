@@ -7,9 +7,9 @@ InvalidArgument, naming the field, for arguments of the wrong type; the server c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from bertscope import _validation
 from bertscope._validation import TextOrPair
 from bertscope.choices import Metric, Order, Scoring
 from bertscope.errors import invalid_argument
+from bertscope.spans import Span, parts, span
 
+WORD_PARTS = "(label, start, end) or (label, start, end, segment)"
 SCORINGS, ORDERS, METRICS = get_args(Scoring), get_args(Order), get_args(Metric)
 
 
@@ -102,6 +104,41 @@ class LabelledTexts:
         _validation.flag("truncate", self.truncate)
 
 
+class HasLabels(Protocol):
+    """A text with labelled words, such as a `ProbeText`."""
+
+    @property
+    def text(self) -> TextOrPair:
+        """The text, or a pair."""
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """Its words: (label, start, end) or (label, start, end, segment), code points."""
+
+
+@dataclass(frozen=True)
+class LabelledWords:
+    """Scores of labelling words: "entity_f1" (if the labels are IOB1, IOB2, IOBES or BILOU), "token_accuracy", "loss". Needs a
+    token classification head."""
+
+    texts: Iterable[HasLabels]
+    """Texts with labelled words, as `read_probe_texts` reads them."""
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        texts = _validation.many("texts", self.texts, "ProbeTexts")
+        _keep(self, texts=tuple(_labelled_words(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        _validation.flag("truncate", self.truncate)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """A text with labelled words that were checked, in the order of the text."""
+
+    text: TextOrPair
+    labels: tuple[tuple[str, Span], ...]
+
+
 @dataclass(frozen=True)
 class Divergence:
     """Divergence of predictions from those of the untouched model: "divergence", nats. Needs no gold answers.
@@ -118,7 +155,7 @@ class Divergence:
         _validation.flag("truncate", self.truncate)
 
 
-Objective = MaskedLmLoss | ClozePrompts | MinimalPairs | LabelledTexts | Divergence
+Objective = MaskedLmLoss | ClozePrompts | MinimalPairs | LabelledTexts | LabelledWords | Divergence
 
 
 @dataclass(frozen=True)
@@ -163,6 +200,24 @@ def _minimal_pair(field: str, value: object) -> tuple[str, str]:
 def _labelled(field: str, value: object) -> tuple[TextOrPair, str | int]:
     text, label = _validation.pair(field, value, "(text, label)")
     return _validation.text_or_pair(f"{field}.input", text), _label(f"{field}.label", label)
+
+
+def _labelled_words(field: str, value: object) -> _Words:
+    if isinstance(value, _Words):
+        return value
+    text, labels = getattr(value, "text", None), getattr(value, "labels", None)
+    if text is None or labels is None:
+        raise invalid_argument(field, f"must be a ProbeText, not {type(value).__name__}")
+    words = []
+    for index, given in enumerate(_validation.many(f"{field}.labels", labels, "tuples")):
+        place = f"{field}.labels[{index}]"
+        if isinstance(given, tuple) and given[4:] == (None,):  # a ProbeText's label of a single word
+            given = given[:4]
+        name, *part = parts(place, given, (3, 4), WORD_PARTS)
+        words.append((_validation.text(f"{place}.label", name), span(place, tuple(part))))
+    return _Words(
+        _validation.text_or_pair(field, text), tuple(sorted(words, key=lambda word: (word[1].segment, word[1].start)))
+    )
 
 
 def _label(field: str, value: object) -> str | int:

@@ -8,7 +8,16 @@ from typing import Any, SupportsIndex
 from bertscope import _validation
 from bertscope._messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
 from bertscope._validation import Heads, TextOrPair
-from bertscope.ablation.objectives import ClozePrompts, Divergence, Greedy, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.ablation.objectives import (
+    ClozePrompts,
+    Divergence,
+    Greedy,
+    LabelledTexts,
+    LabelledWords,
+    MaskedLmLoss,
+    MinimalPairs,
+    Objective,
+)
 from bertscope.choices import Metric, Order
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
@@ -119,6 +128,22 @@ def _classification(objective: LabelledTexts) -> dict[str, Any]:
     return {"classification": ablation_pb2.LabelledTexts(texts=texts)}
 
 
+def _token_classification(objective: LabelledWords) -> dict[str, Any]:
+    texts = [
+        ablation_pb2.LabelledSentence(
+            input=text_input(given.text),
+            words=[
+                ablation_pb2.LabelledWord(
+                    span=common_pb2.CharacterSpan(start=place.start, end=place.end, segment=place.segment), label=label
+                )
+                for label, place in given.labels
+            ],
+        )
+        for given in objective.texts
+    ]
+    return {"token_classification": ablation_pb2.LabelledSentences(texts=texts)}
+
+
 def _labelled_text(text: TextOrPair, label: str | int) -> ablation_pb2.LabelledText:
     asked = text_input(text)
     if isinstance(label, str):
@@ -135,6 +160,7 @@ MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     ClozePrompts: _cloze,
     MinimalPairs: _minimal_pairs,
     LabelledTexts: _classification,
+    LabelledWords: _token_classification,
     Divergence: _divergence,
 }
 

@@ -141,7 +141,7 @@ class Score:
     __repr__ = short_repr
 
     metric: str
-    """"loss" (nats), "accuracy" or "reciprocal_rank" (0 to 1)."""
+    """"loss" (nats), "accuracy", "reciprocal_rank", "token_accuracy" or "entity_f1" (0 to 1)."""
     value: float
     """The mean over the items."""
     retained: Ratio | None

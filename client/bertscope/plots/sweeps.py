@@ -62,7 +62,8 @@ INCHES_PER_CELL = 0.42
 FAINT_SHARE = 0.25
 """The opacity of a cell whose interval contains 0, or that has none."""
 
-RANGES = {"accuracy": (0.0, 1.0), "reciprocal_rank": (0.0, 1.0), "loss": (0.0, math.inf), "divergence": (0.0, math.inf)}
+SHARES = ("accuracy", "reciprocal_rank", "token_accuracy", "entity_f1")
+RANGES = dict.fromkeys(SHARES, (0.0, 1.0)) | dict.fromkeys(("loss", "divergence"), (0.0, math.inf))
 """The possible scores."""
 NAME_CHARACTERS = 20
 """The most characters of a set of heads, below its bar."""

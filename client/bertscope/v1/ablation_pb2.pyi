@@ -30,27 +30,46 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     METRIC_UNSPECIFIED: _Metric.ValueType  # 0
     """Never sent in a reply; in a request, the objective's first metric."""
     METRIC_LOSS: _Metric.ValueType  # 1
-    """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), or of the label. Lower is better."""
+    """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, or of the words'
+    labels (their mean in each text). Lower is better.
+    """
     METRIC_ACCURACY: _Metric.ValueType  # 2
     """Share of items that are answered correctly, 0 to 1. Higher is better."""
     METRIC_RECIPROCAL_RANK: _Metric.ValueType  # 3
     """1 / rank of the gold answer among the whole vocabulary, 0 to 1. Higher is better."""
     METRIC_DIVERGENCE: _Metric.ValueType  # 4
     """Kullback-Leibler divergence KL(untouched || changed), nats, at least 0. Lower means that less has changed."""
+    METRIC_TOKEN_ACCURACY: _Metric.ValueType  # 5
+    """Share of the words of all texts whose label is right, 0 to 1. Higher is better."""
+    METRIC_ENTITY_F1: _Metric.ValueType  # 6
+    """F1 of the mentions of all texts (micro average), 0 to 1: a mention counts if its type, first and last word are right (Tjong Kim
+    Sang and De Meulder 2003), as seqeval computes it; 0 if there is none. Higher is better.
+    """
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper):
-    """A value that is measured on each item (text, prompt or pair) of an objective; its score is the mean over the items."""
+    """A value that is measured on each item (text, prompt or pair) of an objective; its score is the mean over the items, but for
+    METRIC_TOKEN_ACCURACY and METRIC_ENTITY_F1, which are of all words of all texts together. Their intervals are those of the mean of
+    the ratio's linearised values: each text weighs by its words or mentions (Deville 1999).
+    """
 
 METRIC_UNSPECIFIED: Metric.ValueType  # 0
 """Never sent in a reply; in a request, the objective's first metric."""
 METRIC_LOSS: Metric.ValueType  # 1
-"""Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), or of the label. Lower is better."""
+"""Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, or of the words'
+labels (their mean in each text). Lower is better.
+"""
 METRIC_ACCURACY: Metric.ValueType  # 2
 """Share of items that are answered correctly, 0 to 1. Higher is better."""
 METRIC_RECIPROCAL_RANK: Metric.ValueType  # 3
 """1 / rank of the gold answer among the whole vocabulary, 0 to 1. Higher is better."""
 METRIC_DIVERGENCE: Metric.ValueType  # 4
 """Kullback-Leibler divergence KL(untouched || changed), nats, at least 0. Lower means that less has changed."""
+METRIC_TOKEN_ACCURACY: Metric.ValueType  # 5
+"""Share of the words of all texts whose label is right, 0 to 1. Higher is better."""
+METRIC_ENTITY_F1: Metric.ValueType  # 6
+"""F1 of the mentions of all texts (micro average), 0 to 1: a mention counts if its type, first and last word are right (Tjong Kim
+Sang and De Meulder 2003), as seqeval computes it; 0 if there is none. Higher is better.
+"""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
 class _IntervalMethod:
@@ -140,6 +159,7 @@ class Objective(_message.Message):
     MINIMAL_PAIRS_FIELD_NUMBER: _builtins.int
     CLASSIFICATION_FIELD_NUMBER: _builtins.int
     DIVERGENCE_FIELD_NUMBER: _builtins.int
+    TOKEN_CLASSIFICATION_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads. False: such a text is an error."""
@@ -163,6 +183,12 @@ class Objective(_message.Message):
     def divergence(self) -> Global___Divergence:
         """How far predictions move from those of the untouched model: METRIC_DIVERGENCE. No gold answers are needed."""
 
+    @_builtins.property
+    def token_classification(self) -> Global___LabelledSentences:
+        """How often words get the right label: METRIC_ENTITY_F1 if the labels' names have a LabelScheme, METRIC_TOKEN_ACCURACY,
+        METRIC_LOSS. Needs a token classification head.
+        """
+
     def __init__(
         self,
         *,
@@ -171,13 +197,14 @@ class Objective(_message.Message):
         minimal_pairs: Global___MinimalPairs | None = ...,
         classification: Global___LabelledTexts | None = ...,
         divergence: Global___Divergence | None = ...,
+        token_classification: Global___LabelledSentences | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "token_classification", b"token_classification"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -388,6 +415,90 @@ class LabelledText(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_gold) -> _WhichOneofReturnType_gold | None: ...
 
 Global___LabelledText: _TypeAlias = LabelledText  # noqa: Y015
+
+@_typing.final
+class LabelledSentences(_message.Message):
+    """Texts with labelled words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelledSentence]:
+        """The texts."""
+
+    def __init__(
+        self,
+        *,
+        texts: _abc.Iterable[Global___LabelledSentence] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelledSentences: _TypeAlias = LabelledSentences  # noqa: Y015
+
+@_typing.final
+class LabelledSentence(_message.Message):
+    """One text with labelled words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def input(self) -> _common_pb2.TextInput:
+        """The text or pair."""
+
+    @_builtins.property
+    def words(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelledWord]:
+        """Its words, 1 to 10,000, in the order of the text, none overlapping another. A word that is cut away, or in which no piece begins,
+        is not measured; each text has one at least that is.
+        """
+
+    def __init__(
+        self,
+        *,
+        input: _common_pb2.TextInput | None = ...,
+        words: _abc.Iterable[Global___LabelledWord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input", b"input", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelledSentence: _TypeAlias = LabelledSentence  # noqa: Y015
+
+@_typing.final
+class LabelledWord(_message.Message):
+    """One word with its label."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPAN_FIELD_NUMBER: _builtins.int
+    LABEL_FIELD_NUMBER: _builtins.int
+    label: _builtins.str
+    """Name of the correct label, as Model.labels has it; required."""
+    @_builtins.property
+    def span(self) -> _common_pb2.CharacterSpan:
+        """The part of the text; the model's label is that of the piece that begins first in it."""
+
+    def __init__(
+        self,
+        *,
+        span: _common_pb2.CharacterSpan | None = ...,
+        label: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["span", b"span"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label", "span", b"span"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelledWord: _TypeAlias = LabelledWord  # noqa: Y015
 
 @_typing.final
 class Divergence(_message.Message):

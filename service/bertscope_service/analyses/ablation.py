@@ -29,11 +29,13 @@ class Metric(Enum):
     ACCURACY = "accuracy"
     RECIPROCAL_RANK = "reciprocal_rank"
     DIVERGENCE = "divergence"
+    TOKEN_ACCURACY = "token_accuracy"
+    ENTITY_F1 = "entity_f1"
 
     @property
     def gain(self) -> int:
         """+1 if higher is better, -1 if lower is."""
-        return 1 if self in (Metric.ACCURACY, Metric.RECIPROCAL_RANK) else -1
+        return -1 if self in (Metric.LOSS, Metric.DIVERGENCE) else 1
 
 
 class Order(Enum):

@@ -83,7 +83,7 @@ def log_sigmoid(scores: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
     return logs
 
 
-def log_softmax(scores: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
+def log_softmax(scores: Sequence[NDArray[np.float32]] | NDArray[np.float32]) -> NDArray[np.float64]:
     """Converts logits to log-probabilities [rows, labels]. Raises FailedPrecondition if they are not finite."""
     logits = np.array(scores, dtype=np.float64)
     check_finite([logits])

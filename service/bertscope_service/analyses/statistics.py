@@ -20,7 +20,8 @@ from bertscope_service.analyses.intervals import (
     studentized,
 )
 
-RANGES = {Metric.ACCURACY: (-1.0, 1.0), Metric.RECIPROCAL_RANK: (-1.0, 1.0), Metric.DIVERGENCE: (0.0, math.inf)}
+SHARES = (Metric.ACCURACY, Metric.RECIPROCAL_RANK, Metric.TOKEN_ACCURACY, Metric.ENTITY_F1)
+RANGES = dict.fromkeys(SHARES, (-1.0, 1.0)) | {Metric.DIVERGENCE: (0.0, math.inf)}
 """The range of a metric's difference, if it has bounds."""
 
 CHUNK_DRAWS = 128 * 1024

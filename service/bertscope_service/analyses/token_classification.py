@@ -111,7 +111,7 @@ class ClassifyTokensPlan:
         """Yields the labels of each text's words. scores: the logits [words, labels] of each of `rows`. Raises
         FailedPrecondition if they are not finite."""
         for text, logits in zip(self.texts, scores, strict=True):
-            logs = log_softmax([*logits]) if len(logits) else logits.astype(np.float64)
+            logs = log_softmax(logits)
             ranked = np.argsort(-logits, axis=1, kind="stable")[:, : self.query.top_k]
             chosen = np.take_along_axis(np.exp(logs), ranked, axis=1)
             own = np.take_along_axis(logits.astype(np.float64), ranked, axis=1)

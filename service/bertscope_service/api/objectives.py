@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from bertscope.v1 import ablation_pb2, benchmark_pb2
 
@@ -13,9 +14,11 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
+from bertscope_service.analyses.objectives.token_labels import LabelledSentence, TokenLabelsQuery
 from bertscope_service.api.checks import check_each, check_input, check_items, check_text
-from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, RequestLimits
+from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, MAX_SPANS, RequestLimits
 from bertscope_service.api.scoring import read_scoring
+from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -36,7 +39,9 @@ def parse_objective(
 
 def build(query: ObjectiveQuery, model: LoadedModel) -> Objective:
     """Tokenizes and checks all items, which takes seconds for many of them. Raises InvalidArgument."""
-    return build_objective(query, model.tokenizer, model.encoder.shape.labels, model.name)
+    shape = model.encoder.shape
+    labels = shape.head_labels if isinstance(query, TokenLabelsQuery) else shape.labels
+    return build_objective(query, model.tokenizer, labels, model.name)
 
 
 def _masked_lm(objective: ablation_pb2.Objective, limits: RequestLimits) -> MaskedLmQuery:
@@ -101,6 +106,31 @@ def _labelled_text(entry: ablation_pb2.LabelledText, field: str, limits: Request
     return LabelledText(text, pair, entry.label if kind == "label" else entry.label_index)
 
 
+def _token_labels(objective: ablation_pb2.Objective, limits: RequestLimits) -> TokenLabelsQuery:
+    field, given = "objective.token_classification.texts", objective.token_classification
+    check_items(given.texts, field)
+    texts = tuple(_labelled_sentence(text, f"{field}[{index}]", limits) for index, text in enumerate(given.texts))
+    return TokenLabelsQuery(texts, objective.truncate)
+
+
+def _labelled_sentence(entry: ablation_pb2.LabelledSentence, field: str, limits: RequestLimits) -> LabelledSentence:
+    texts = check_input(entry.input, f"{field}.input", limits)
+    if not entry.words:
+        raise InvalidArgument(f"{field}.words", f"{field} has no words; mark at least one with its label", "NO_SPAN")
+    check_count(entry.words, f"{field}.words", MAX_SPANS, "TOO_MANY_SPANS")
+    words = tuple(check_span(word.span, f"{field}.words[{at}].span", texts) for at, word in enumerate(entry.words))
+    for at, word in enumerate(entry.words):
+        if not word.label:
+            place = f"{field}.words[{at}].label"
+            raise InvalidArgument(place, f"{place} is empty; name the word's label", "LABEL_MISSING")
+    for at, (before, after) in enumerate(pairwise(words), start=1):
+        if (after.segment, after.start) < (before.segment, before.start):
+            message = f"{field}.words[{at}] comes before the word that is listed before it; list words in the order of the text"
+            raise InvalidArgument(f"{field}.words[{at}]", message, "SPANS_OVERLAP")
+    check_apart(words, f"{field}.words")
+    return LabelledSentence(texts, words, tuple(word.label for word in entry.words))
+
+
 def _divergence(objective: ablation_pb2.Objective, limits: RequestLimits) -> DivergenceQuery:
     field, given = "objective.divergence.inputs", objective.divergence
     check_items(given.inputs, field)
@@ -114,4 +144,5 @@ KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuer
     "minimal_pairs": _minimal_pairs,
     "classification": _labelled,
     "divergence": _divergence,
+    "token_classification": _token_labels,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
+from bertscope_service.analyses.objectives.token_labels import TokenLabelsQuery
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
 from bertscope_service.errors import Unsupported
@@ -85,6 +86,8 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
     """Raises Unsupported for a model without the head that an objective needs."""
     if isinstance(query, LabelledQuery):
         require_classification(model)
+    elif isinstance(query, TokenLabelsQuery):
+        require_token_classification(model)
     elif not (isinstance(query, DivergenceQuery) and model.encoder.capabilities.classification):
         require_cloze(model)
 

@@ -56,7 +56,7 @@ def parse_sweep(
 def check_rankable(objective: ObjectiveQuery) -> None:
     """Raises InvalidArgument for an objective without a loss to differentiate."""
     if not objective.has_loss:
-        message = "objective has no loss to differentiate; set masked_lm_loss, cloze or classification"
+        message = "objective has no loss to differentiate; set masked_lm_loss, cloze, classification or token_classification"
         raise InvalidArgument("objective", message, "OBJECTIVE_WITHOUT_LOSS")
 
 

@@ -511,6 +511,13 @@ ATTRIBUTIONS = st.builds(
 SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
 
 
+SENTENCES = st.builds(
+    ablation.LabelledSentence,
+    input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(TEXTS)),
+    words=mostly(WORDS_IN_ORDER, st.lists(SPANS, max_size=4)).map(
+        lambda spans: [ablation.LabelledWord(span=span, label="O" if at % 9 else "B-PER") for at, span in enumerate(spans)]
+    ),
+)
 LABELLED = st.builds(
     ablation.LabelledText,
     input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS)),
@@ -553,6 +560,7 @@ OBJECTIVES = st.one_of(
         truncate=st.booleans(),
     ),
     st.builds(ablation.Objective, classification=st.builds(ablation.LabelledTexts, texts=some(LABELLED))),
+    st.builds(ablation.Objective, token_classification=st.builds(ablation.LabelledSentences, texts=some(SENTENCES))),
     st.builds(
         ablation.Objective,
         divergence=st.builds(
@@ -568,7 +576,7 @@ LAYERS = st.builds(
 )
 SWEEPS = st.builds(
     ablation.SweepHeadsRequest,
-    model=mostly(st.sampled_from(["", "models/sorter"]), MODELS),
+    model=mostly(st.sampled_from(["", "models/sorter", "models/tagger"]), MODELS),
     objective=OBJECTIVES,
     scope=mostly(st.sampled_from([0, 0, 1, 2]), ENUMS),
     sets=st.just([]) | some(st.builds(ablation.HeadSet, layers=some(LAYERS)), 5),

@@ -1,7 +1,10 @@
 """Schemes of labels are recognised by their names, and mentions read as each scheme defines them."""
 
+import numpy as np
 import pytest
 from bertscope_service.analyses.label_schemes import Mention, Scheme, mentions_of, scheme_of
+from seqeval.metrics.sequence_labeling import get_entities
+from seqeval.scheme import BILOU, IOBES, Entities
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,29 @@ def test_a_scheme_is_recognised(labels: str, scheme: Scheme) -> None:
 )
 def test_mentions(labels: str, mentions: list[tuple[str, int, int]]) -> None:
     assert mentions_of([None if label == "-" else label for label in labels.split()]) == [Mention(*one) for one in mentions]
+
+
+def drawn(prefixes: str, count: int = 400) -> list[list[str]]:
+    """Any sequences of labels, most of them not as the scheme has it."""
+    generator = np.random.default_rng(0)
+    labels = ["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in ("PER", "LOC"))]
+    return [[labels[at] for at in generator.integers(len(labels), size=9)] for _ in range(count)]
+
+
+@pytest.mark.parametrize("prefixes", ["I", "BI", "BIES"])
+def test_mentions_of_any_labels_are_those_of_seqeval(prefixes: str) -> None:
+    for labels in drawn(prefixes):
+        expected = [(kind, start, last + 1) for kind, start, last in get_entities(labels)]
+        assert mentions_of(labels) == [Mention(*one) for one in expected]
+
+
+@pytest.mark.parametrize(("scheme", "last", "alone"), [(IOBES, "E", "S"), (BILOU, "L", "U")])
+def test_mentions_of_a_well_formed_sequence_are_those_of_seqeval_strictly(scheme: type, last: str, alone: str) -> None:
+    generator = np.random.default_rng(1)
+    for _ in range(100):
+        labels: list[str] = []
+        for size, kind in zip(generator.integers(4, size=6), generator.choice(["PER", "LOC"], size=6), strict=True):
+            middle = [f"B-{kind}", *[f"I-{kind}"] * (size - 2), f"{last}-{kind}"]
+            labels += ["O"] if size == 0 else [f"{alone}-{kind}"] if size == 1 else middle
+        (expected,) = Entities([labels], scheme).entities
+        assert mentions_of(labels) == [Mention(one.tag, one.start, one.end) for one in expected]

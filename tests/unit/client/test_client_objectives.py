@@ -3,6 +3,7 @@
 import dataclasses
 import doctest
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import bertscope
@@ -75,6 +76,23 @@ def test_labelled_texts():
         ("a", "b", True),
         ("c", "", False),
     ]
+
+
+def test_labelled_words():
+    given = bertscope.ProbeText(("a b", "c"), [("y", 0, 1, 1), ("z", 2, 3), ("x", 0, 1)])
+    objective = bertscope.LabelledWords([given])
+    (found,) = message(objective).token_classification.texts
+    assert (found.input.text, found.input.text_pair) == ("a b", "c")
+    assert [(word.label, word.span.start, word.span.end, word.span.segment) for word in found.words] == [
+        ("x", 0, 1, 0),
+        ("z", 2, 3, 0),
+        ("y", 0, 1, 1),
+    ]
+    assert message(bertscope.LabelledWords(objective.texts)) == message(objective)
+    pair = bertscope.ProbeText("a b", [("x", (0, 1), (2, 3))])
+    for bad in ("a", [("a", [])], [pair], [SimpleNamespace(text="a", labels=[3])]):
+        with pytest.raises(bertscope.InvalidArgument, match="texts"):
+            bertscope.LabelledWords(bad)
 
 
 @pytest.mark.parametrize(

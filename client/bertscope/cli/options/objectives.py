@@ -10,18 +10,39 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from bertscope import files
-from bertscope.ablation.objectives import ClozePrompts, Divergence, LabelledTexts, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.ablation.objectives import (
+    ClozePrompts,
+    Divergence,
+    LabelledTexts,
+    LabelledWords,
+    MaskedLmLoss,
+    MinimalPairs,
+    Objective,
+)
 from bertscope.cli import options
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.errors import InvalidArgument
+from bertscope.representations.probe_files import read_probe_texts
+
+
+def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> files.Items[Any]:
+    """Reads labelled words. Raises InvalidArgument for a sentence that can't be read."""
+    if columns:
+        raise UsageError("--columns does not go with --words")
+    found = read_probe_texts(path, limit=limit)
+    if found.problems:
+        raise found.problems[0]
+    return found
+
 
 READERS: dict[str, Callable[..., files.Items[Any]]] = {
     "prompts": files.read_prompts,
     "texts": files.read_texts,
     "pairs": files.read_pairs,
     "labelled": files.read_labelled,
+    "words": _read_words,
     "divergence": files.read_inputs,
 }
 ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pair)?\b|\.\w+(?=:)|\.(\w+))?")
@@ -49,6 +70,14 @@ class ObjectiveOptions:
     labelled: Annotated[
         Path | None,
         typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
+    ] = None
+    words: Annotated[
+        Path | None,
+        typer.Option(
+            "--words",
+            metavar="FILE",
+            help="Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans.",
+        ),
     ] = None
     divergence: Annotated[
         Path | None,
@@ -137,6 +166,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
         asked.items("pairs"), scoring=scorings.scoring_of(asked.scoring), truncate=asked.truncate
     ),
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
+    "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
     "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
 }
 
@@ -150,6 +180,7 @@ class ScoreOptions(ObjectiveOptions):
         "texts": "--loss",
         "pairs": "--pairs",
         "labelled": "--labelled",
+        "words": "--words",
     }
 
     texts: Annotated[

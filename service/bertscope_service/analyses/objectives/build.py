@@ -10,9 +10,12 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery, La
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObjective, MinimalPairsQuery
+from bertscope_service.analyses.objectives.token_labels import TokenLabelsObjective, TokenLabelsQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
-ObjectiveQuery: TypeAlias = MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | DivergenceQuery
+ObjectiveQuery: TypeAlias = (
+    MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | TokenLabelsQuery | DivergenceQuery
+)
 
 
 def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tuple[str, ...], model: str) -> Objective:
@@ -30,5 +33,7 @@ def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tup
             return MinimalPairsObjective(query, tokenizer)
         case LabelledQuery():
             return LabelledObjective(query, tokenizer, labels, model)
+        case TokenLabelsQuery():
+            return TokenLabelsObjective(query, tokenizer, labels, model)
         case DivergenceQuery():
             return (LabelDivergenceObjective if labels else MaskDivergenceObjective)(query, tokenizer)

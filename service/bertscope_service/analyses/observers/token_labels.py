@@ -16,12 +16,32 @@ from bertscope_service.encoders.state import State, to_device
 
 @dataclass(frozen=True, slots=True)
 class TokenLabelProbe(Observer):
-    """Reads the scores of all labels before the softmax at some positions P of a row, or at none: float32 [P, labels]."""
+    """Reads the scores of all labels before the softmax at some positions P of a row, or at none: float32 [P, labels].
+    `golds` are the right labels there, for the loss: the mean over the positions of -ln P, nats."""
 
     positions: tuple[int, ...]
+    golds: tuple[int, ...] = ()
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        scores, _ = cls._scores(encoder, state, gates, observers)
+        ends = np.cumsum([len(observer.positions) for observer in observers])[:-1]
+        return Readout((scores,), lambda arrays: np.split(arrays[0], ends))
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        scores, rows = cls._scores(encoder, state, gates, probes)
+        golds = np.array([gold for probe in probes for gold in probe.golds], dtype=np.int64)
+        counts = np.array([len(probe.golds) for probe in probes], dtype=np.float32)
+        gold, count = (to_device(torch.from_numpy(array), encoder.device) for array in (golds, counts))
+        each = torch.nn.functional.cross_entropy(scores, gold, reduction="none")
+        return torch.zeros_like(count).index_add(0, rows, each) / count
+
+    @staticmethod
+    def _scores(
+        encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[TokenLabelProbe]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Runs the remaining layers. Returns scores [n, labels] of all rows' positions, and the row of each, int64 [n]."""
         if not isinstance(encoder, ReadsPositions):
             raise TypeError(f"{type(encoder).__name__} has no token classification head")
         counts = [len(observer.positions) for observer in observers]
@@ -29,5 +49,4 @@ class TokenLabelProbe(Observer):
         places = np.array([place for observer in observers for place in observer.positions], dtype=np.int64)
         encoder.advance(state, encoder.shape.layers, gates)
         row, place = (to_device(torch.from_numpy(array), encoder.device) for array in (rows, places))
-        ends = np.cumsum(counts)[:-1]
-        return Readout((encoder.label_tokens(state)[row, place],), lambda arrays: np.split(arrays[0], ends))
+        return encoder.label_tokens(state)[row, place], row

@@ -8,7 +8,7 @@ const AXES = /** @type {Record<string, string>} */ ({layer: "layer (0: the embed
 /** Effects of layers, which a metric is of, count no embeddings. */
 const EFFECTS = "layer";
 /** Shares, which can only lie between 0 and 1. */
-const SHARES = new Set(["accuracy", "share", "control", "first_answer", "reciprocal_rank"]);
+const SHARES = new Set(["accuracy", "share", "control", "first_answer", "reciprocal_rank", "token_accuracy", "entity_f1"]);
 
 /** @typedef {{across: string, measures: Record<string, {name: string, points: import("./curve.js").Point[]}[]>}} Found */
 

@@ -9,7 +9,7 @@ import {create as createStatus} from "../parts/status_line.js";
 import {resultOf} from "./benchmark.js";
 
 const MAX_BYTES = 750_000;
-const BETTER = new Set(["accuracy", "reciprocal_rank"]);
+const BETTER = new Set(["accuracy", "reciprocal_rank", "token_accuracy", "entity_f1"]);
 const ENDS = ".json,.jsonl,.csv,.tsv,.parquet";
 
 /** The file that is shown, which outlives a look at another view. @type {{name: string, events: any} | null} */

@@ -1,0 +1,162 @@
+"""Entity F1, token accuracy and loss of labelled words are those of seqeval and transformers, in sweeps and rankings too."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import common_pb2 as common
+from bertscope_service.analyses.objectives.token_labels import linearised
+from seqeval.metrics import accuracy_score, f1_score
+from transformers import AutoModelForTokenClassification, AutoTokenizer
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.tiny import SENTENCES, TAGS
+
+ZEROED = {0: [1], 2: [0, 3]}
+
+
+def words_of(text: str) -> list[tuple[int, int]]:
+    """Returns the places of the words between blanks."""
+    starts = [at for at in range(len(text)) if not text[at].isspace() and (at == 0 or text[at - 1].isspace())]
+    return [(start, start + len(text[start:].split()[0])) for start in starts]
+
+
+TEXTS = [*SENTENCES[:9], "The cat sat in Paris."]
+GOLD = [
+    [TAGS[at] for at in np.random.default_rng(number).integers(len(TAGS), size=len(words_of(text)))]
+    for number, text in enumerate(TEXTS)
+]
+LABELLED = [
+    bertscope.ProbeText(text, [(label, *place) for label, place in zip(labels, words_of(text), strict=True)])
+    for text, labels in zip(TEXTS, GOLD, strict=True)
+]
+
+
+@pytest.fixture
+def client(lab: Host) -> Iterator[bertscope.Client]:
+    with bertscope.Client(lab.target) as client:
+        yield client
+
+
+def expected(client: bertscope.Client, **options: Any) -> tuple[float, float]:
+    """Returns seqeval's F1 and accuracy of the labels that the server gives."""
+    found = client.classify_tokens(LABELLED, model="tagger", **options)
+    predicted = [[word.label for word in text.words] for text in found]
+    return f1_score(GOLD, predicted), accuracy_score(GOLD, predicted)
+
+
+def test_a_sweep(client: bertscope.Client) -> None:
+    objective = bertscope.LabelledWords(LABELLED)
+    table = client.sweep_heads(objective, model="tagger", mode="zero", sets=[ZEROED]).table()
+    baseline = table.start.baseline
+    assert list(baseline) == ["entity_f1", "token_accuracy", "loss"]
+    assert (baseline["entity_f1"], baseline["token_accuracy"]) == pytest.approx(expected(client))
+    (effect,) = table.effects
+    changed = expected(client, interventions=[bertscope.zero(layer, heads) for layer, heads in ZEROED.items()])
+    assert changed != expected(client)
+    assert [effect.metrics[name].score for name in ("entity_f1", "token_accuracy")] == pytest.approx(changed)
+    for metric in effect.metrics.values():
+        assert metric.low is not None
+        assert metric.low <= metric.difference <= metric.high
+
+
+def test_the_loss_is_that_of_transformers(client: bertscope.Client, sorters: dict[str, Path]) -> None:
+    model = AutoModelForTokenClassification.from_pretrained(sorters["tagger"]).eval()
+    tokenizer = AutoTokenizer.from_pretrained(sorters["tagger"])
+    losses = []
+    for text, labels in zip(TEXTS, GOLD, strict=True):
+        encoded = tokenizer(text.split(), is_split_into_words=True, return_tensors="pt")
+        numbers = encoded.word_ids()
+        first = [numbers.index(word) for word in range(len(labels))]
+        with torch.inference_mode():
+            logs = model(**encoded).logits[0].double().log_softmax(dim=-1).numpy()
+        losses.append(-logs[first, [TAGS.index(label) for label in labels]].mean())
+    ranking = client.rank_heads(bertscope.LabelledWords(LABELLED), model="tagger")
+    assert ranking.loss == pytest.approx(np.mean(losses), abs=1e-4)
+
+
+def test_importance_is_the_derivative_of_the_loss(client: bertscope.Client) -> None:
+    """By central differences, of one text, as the absolute value is taken for each."""
+    objective, step = bertscope.LabelledWords(LABELLED[:1]), 0.02
+    ranking = client.rank_heads(objective, model="tagger")
+    ends = []
+    for factor in (1 + step, 1 - step):
+        table = client.sweep_heads(objective, model="tagger", mode="scale", factor=factor).table()
+        found = {tuple(effect.heads.items()): effect.metrics["loss"].score for effect in table.effects}
+        ends.append([found[(layer, (head,)),] for layer in range(4) for head in range(4)])
+    slopes = np.abs(np.subtract(*ends) / (2 * step)).reshape(4, 4)
+    np.testing.assert_allclose(ranking.gradient, slopes, atol=0.02 * slopes.max())
+
+
+def test_labels_without_mentions_have_no_f1(client: bertscope.Client) -> None:
+    outside = [bertscope.ProbeText(text, [("O", *place) for place in words_of(text)]) for text in TEXTS]
+    sweep = client.sweep_heads(bertscope.LabelledWords(outside), model="tagger", mode="zero", sets=[ZEROED])
+    assert list(sweep.table().start.baseline) == ["token_accuracy", "loss"]
+
+
+def sentence(text: str, *words: tuple[int, int, str], **fields: Any) -> ablation.LabelledSentence:
+    marked = [ablation.LabelledWord(span=common.CharacterSpan(start=a, end=b), label=label) for a, b, label in words]
+    return ablation.LabelledSentence(input=common.TextInput(text=text, **fields), words=marked)
+
+
+GOOD = sentence("The cat sat.", (0, 3, "O"))
+BAD: dict[str, tuple[str, str, ablation.LabelledSentence]] = {
+    "no word": ("words", "NO_SPAN", sentence("The cat sat.")),
+    "no label": ("words[0].label", "LABEL_MISSING", sentence("The cat sat.", (0, 3, ""))),
+    "unknown label": ("words[1].label", "UNKNOWN_LABEL", sentence("The cat sat.", (0, 3, "O"), (4, 7, "B-ORG"))),
+    "order": ("words[1]", "SPANS_OVERLAP", sentence("The cat sat.", (4, 7, "O"), (0, 3, "O"))),
+    "overlap": ("words[1]", "SPANS_OVERLAP", sentence("The cat sat.", (0, 3, "O"), (2, 7, "O"))),
+    "place": ("words[0].span.end", "SPAN_OUT_OF_RANGE", sentence("The cat sat.", (0, 33, "O"))),
+    "no piece": ("words", "NO_SPAN", sentence("The cat sat.", (3, 4, "O"))),
+    "long": ("input", "TEXT_TOO_LONG", sentence("cat " * 100, (0, 3, "O"))),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_sentences_name_the_field(lab: Host, name: str) -> None:
+    field, reason, bad = BAD[name]
+    objective = ablation.Objective(token_classification=ablation.LabelledSentences(texts=[GOOD, bad]))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        lab.ablation.RankHeads(ablation.RankHeadsRequest(model="models/tagger", objective=objective), timeout=CALL_SECONDS)
+    assert failures[0].fields == [f"objective.token_classification.texts[1].{field}"]
+    assert failures[0].info.reason == reason
+
+
+def test_a_model_without_the_head_refuses_by_name(client: bertscope.Client) -> None:
+    with pytest.raises(bertscope.Unimplemented, match="no token classification head"):
+        client.rank_heads(bertscope.LabelledWords(LABELLED), model="sorter")
+
+
+def test_words_that_are_cut_away_are_not_measured(client: bertscope.Client) -> None:
+    """Then only the first word of the long text counts, as it would alone."""
+    labels = [("O", 0, 3), ("B-PER", 396, 399)]
+    long = bertscope.ProbeText("cat " * 100, labels)
+    cut = client.sweep_heads(bertscope.LabelledWords([long], truncate=True), model="tagger", mode="zero", sets=[ZEROED])
+    start = cut.table().start
+    (found,) = client.classify_tokens(long, model="tagger", truncate=True)
+    assert start.truncated_texts == 1
+    assert [word.label is None for word in found.words] == [False, True]
+    assert start.baseline["token_accuracy"] == (found.words[0].label == "O")
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "ratio"), [([1, 0, 3], [2, 4, 4], 0.4), ([0, 0], [0, 0], 0.0), ([2], [2], 1.0), ([0, 2], [0, 3], 2 / 3)]
+)
+def test_linearised_values_have_the_mean_and_the_spread_of_the_ratio(
+    above: Sequence[int], below: Sequence[int], ratio: float
+) -> None:
+    """The spread is compared with that of the ratio without each text (jackknife), which is equal in the first order."""
+    values = linearised(np.array(above), np.array(below))
+    assert values.mean() == pytest.approx(ratio)
+    generator = np.random.default_rng(0)
+    many = generator.integers(1, 9, size=2000)
+    some = generator.binomial(many, 0.7)
+    left_out = (some.sum() - some) / (many.sum() - many)
+    spread = linearised(some, many).std() / np.sqrt(len(many))
+    assert spread == pytest.approx(np.sqrt(((left_out - left_out.mean()) ** 2).sum()), rel=1e-2)
