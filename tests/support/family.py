@@ -43,6 +43,24 @@ CHARACTERS = {
     "shape_vocab_size": 14,
     "shape_embed_dim": 6,
 }
+DISTANCES = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "max_relative_positions": 24,
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+}
+BUCKETS = {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "conv_kernel_size": 3, "share_att_key": True}
+CONVOLUTIONS = {"num_attention_heads": 8, "embedding_size": 16, "head_ratio": 2, "conv_kernel_size": 5}
+ENTITIES = {"entity_vocab_size": 7, "entity_emb_size": 8, "type_vocab_size": 2}
+XLM = {
+    "n_layers": 4,
+    "emb_dim": 32,
+    "n_heads": 4,
+    "max_position_embeddings": MAX_TOKENS,
+    "pad_index": 1,
+    "sinusoidal_embeddings": False,
+}
 PROTEINS = SIZES | {
     "max_position_embeddings": MAX_TOKENS + 2,
     "position_embedding_type": "rotary",
@@ -60,15 +78,28 @@ FAMILY: dict[str, Member] = {
     "mobilebert": Member("wordpiece", "MobileBertTokenizer", MOBILEBERT, norm=0.8),
     "modernbert": Member("modernbert", ANY, SHAPE | WINDOWS, segments=False, vocabulary_multiple=64),
     "camembert": Member("xlm-roberta", ANY, ROBERTA, segments=False),
+    "convbert": Member("wordpiece", ANY, SHAPE | CONVOLUTIONS),
+    "deberta": Member("roberta", ANY, SHAPE | DISTANCES, segments=False),
+    "deberta-v2": Member(
+        "xlm-roberta", ANY, SHAPE | DISTANCES | {"position_buckets": 8, "norm_rel_ebd": "layer_norm"}, segments=False
+    ),
     "ernie": Member("wordpiece", ANY, SHAPE | {"use_task_id": True, "task_type_vocab_size": 3}),
     "esm": Member("xlm-roberta", ANY, PROTEINS, segments=False, ids=("pad_token_id", "mask_token_id")),
     "esmc": Member("xlm-roberta", ANY, SHAPE, segments=False),
     "eurobert": Member("modernbert", ANY, SHAPE | {"num_key_value_heads": 2, "classifier_pooling": "late"}, segments=False),
+    "flaubert": Member("xlm-roberta", ANY, XLM, segments=False, ids=("pad_token_id",)),
     "gte": Member("xlm-roberta", ANY, SHAPE | {"type_vocab_size": 1}, segments=False),
     "jina_embeddings_v3": Member("xlm-roberta", ANY, SHAPE | {"type_vocab_size": 1}, segments=False),
+    "luke": Member("roberta", ANY, ROBERTA | ENTITIES),
+    "megatron-bert": Member("wordpiece", ANY, SHAPE),
+    "mpnet": Member("xlm-roberta", ANY, ROBERTA | {"relative_attention_num_buckets": 32}, segments=False),
     "nomic_bert": Member("wordpiece", ANY, SHAPE),
+    "rembert": Member("xlm-roberta", ANY, SHAPE | {"input_embedding_size": 16, "output_embedding_size": 40}),
+    "roformer": Member("wordpiece", ANY, SHAPE | {"embedding_size": 16}),
     "roberta-prelayernorm": Member("roberta", ANY, ROBERTA, segments=False),
     "roc_bert": Member("wordpiece", ANY, SHAPE | CHARACTERS),
+    "squeezebert": Member("wordpiece", ANY, SHAPE | {"embedding_size": 32}),
+    "xlm": Member("xlm-roberta", ANY, XLM, segments=False, ids=("pad_token_id",)),
     "xlm-roberta-xl": Member("xlm-roberta", ANY, ROBERTA, segments=False),
     "xmod": Member("xlm-roberta", ANY, ROBERTA | LANGUAGES, segments=False),
 }

@@ -1,8 +1,7 @@
 """transformers itself, run eagerly in fp32: what the encoder is compared with; and the encoder, run for the comparison."""
 
-import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from transformers import AttentionInterface, AttentionMaskInterface, AutoModelForMaskedLM
-from transformers.masking_utils import eager_mask
+from torch.overrides import TorchFunctionMode
+from transformers import AutoModelForMaskedLM
 
+from tests.support.family import FAMILY
 from tests.support.tiny import SENTENCES
 
-EDITED = "edited_for_tests"
 Edits = Mapping[tuple[int, int], tuple[float, float]]
 """(layer, head) to (keep, uniform): the head's map A becomes keep * A + uniform / L."""
 
@@ -53,42 +52,28 @@ class Outputs:
         return [*(hidden[index, :length] for hidden in self.hidden), *maps, self.logits[index, :length]]
 
 
-@dataclass
-class _Editing:
-    """Edits on their way through a forward pass. Layers are counted by their calls, since ALBERT's has no number."""
+class _Editing(TorchFunctionMode):
+    """Edits the attention maps of one unpadded row on their way through a forward pass, whatever the architecture: they are
+    what a softmax over [rows, heads, n, n] gives. Layers are counted by their calls, since ALBERT's has no number."""
 
-    edits: Edits
-    layer: int = 0
-    maps: list[torch.Tensor] = field(default_factory=list)
+    def __init__(self, edits: Edits) -> None:
+        super().__init__()
+        self.edits = edits
+        self.maps: list[torch.Tensor] = []
 
-
-def _edited_attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    *,
-    editing: _Editing,
-    **_: Any,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eager attention of one unpadded row that edits the map itself, not what comes of it."""
-    shared = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(shared, dim=1), value.repeat_interleave(shared, dim=1)
-    scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
-    maps = (scores if attention_mask is None else scores + attention_mask).softmax(dim=-1)
-    editing.maps.append(maps)
-    edited = maps.clone()
-    for (layer, head), (keep, uniform) in editing.edits.items():
-        if layer == editing.layer:
-            edited[:, head] = keep * maps[:, head] + uniform / maps.shape[-1]
-    editing.layer += 1
-    return (edited @ value).transpose(1, 2).contiguous(), maps
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func not in SOFTMAX or found.ndim != 4 or found.shape[-1] != found.shape[-2]:
+            return found
+        edited = found.clone()
+        for (layer, head), (keep, uniform) in self.edits.items():
+            if layer == len(self.maps):
+                edited[:, head] = keep * found[:, head] + uniform / found.shape[-1]
+        self.maps.append(found)
+        return edited
 
 
-AttentionInterface.register(EDITED, _edited_attention)
-AttentionMaskInterface.register(EDITED, eager_mask)
+SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
 
 
 class Reference:
@@ -99,7 +84,8 @@ class Reference:
         # Where a file is mapped, weights lie wherever they do in it, and the last bit of some products depends on that.
         for tensor in (*self.model.parameters(), *self.model.buffers()):
             tensor.data = tensor.data.clone()  # aligned as those of the service, not as they lie in the file
-        self.takes_segments = "token_type_ids" in inspect.signature(self.model.forward).parameters
+        # XLM would add the embedding of token 0 for segment 0.
+        self.takes_segments = FAMILY[self.model.config.model_type].segments
         self.padding = self.model.config.pad_token_id
 
     def inputs(self, batch: Sequence[TokenSequence]) -> dict[str, torch.Tensor]:
@@ -121,17 +107,16 @@ class Reference:
     def run(self, batch: Sequence[TokenSequence]) -> Outputs:
         output = self.model(**self.inputs(batch), output_attentions=True, output_hidden_states=True)
         lengths = tuple(map(len, batch))
-        return Outputs(lengths, list(output.hidden_states), list(output.attentions), output.logits)
+        maps = list(output.attentions)
+        if self.model.config.model_type == "squeezebert":
+            maps = [scores.softmax(dim=-1) for scores in maps]  # the maps it returns are not normalised
+        return Outputs(lengths, list(output.hidden_states), maps, output.logits)
 
     @torch.inference_mode()
     def run_edited(self, sequence: TokenSequence, edits: Edits) -> Outputs:
         """One text whose heads are edited; the maps are those before the edits."""
-        editing = _Editing(edits)
-        self.model.set_attn_implementation(EDITED)
-        try:
-            output = self.model(**self.inputs([sequence]), output_hidden_states=True, editing=editing)
-        finally:
-            self.model.set_attn_implementation("eager")
+        with _Editing(edits) as editing:
+            output = self.model(**self.inputs([sequence]), output_hidden_states=True)
         return Outputs((len(sequence),), list(output.hidden_states), editing.maps, output.logits)
 
 

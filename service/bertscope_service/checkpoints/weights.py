@@ -84,9 +84,9 @@ def _check_layers(
 ) -> None:
     """Raises FailedPrecondition if there are weights of more layers than the config has."""
     layer = re.compile(rf"({re.escape(base)}.+?\.)(\d{{1,9}})\.")
-    (prefix,) = {match[1] for name in shapes if (match := layer.match(name))}
-    numbers = {int(match[2]) for name in named if (match := layer.match(name)) and match[1] == prefix}
-    key = "num_hidden_groups" if ARCHITECTURES[architecture].layer_list is None else "num_hidden_layers"
+    prefixes = {match[1] for name in shapes if (match := layer.match(name))}
+    numbers = {int(match[2]) for name in named if (match := layer.match(name)) and match[1] in prefixes}
+    key = "num_hidden_groups" if hasattr(config, "num_hidden_groups") else "num_hidden_layers"
     count = int(getattr(config, key))
     if numbers and max(numbers) >= count:
         raise refused(path, key, count, f"there are weights of {max(numbers) + 1}; correct it, or save the model with fewer")

@@ -92,6 +92,7 @@ def plan(steps: Sequence[Step], subject: Subject) -> Plan:
             case RemoveHeads():
                 _check_heads(step, field, len(left), subject)
             case RemoveFeedForward():
+                _check_network(subject)
                 _check_share(step.share, f"{field}.share")
                 if step.criterion is Criterion.IMPORTANCE:
                     _check_masked_lm(subject)
@@ -167,8 +168,9 @@ def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
 
 def _check_layers(step: KeepLayers, field: str, layers: int, subject: Subject) -> None:
     architecture = subject.shape.architecture
-    if ARCHITECTURES[architecture].layer_list is None:
-        message = f"layers of {subject.name} can't be removed: they are runs of one set of weights; use another architecture"
+    why = ARCHITECTURES[architecture].fixed_layers
+    if why is not None:
+        message = f"layers of {subject.name} can't be removed: {why}; use another architecture"
         raise Unsupported(message, "LAYERS_UNSUPPORTED", architecture=architecture)
     field = f"{field}.layers"
     for index, layer in enumerate(step.kept):
@@ -185,6 +187,13 @@ def _check_layer(layer: int, field: str, layers: int, subject: Subject) -> None:
     if not 0 <= layer < layers:
         message = f"layer {layer} is out of range: {subject.name} has layers 0 to {layers - 1} there"
         raise InvalidArgument(field, message, "LAYER_OUT_OF_RANGE", model=subject.name)
+
+
+def _check_network(subject: Subject) -> None:
+    why = ARCHITECTURES[subject.shape.architecture].fixed_network
+    if why is not None:
+        message = f"feed-forward units of {subject.name} can't be removed: {why}; use another step"
+        raise Unsupported(message, "FEED_FORWARD_UNSUPPORTED", architecture=subject.shape.architecture)
 
 
 def _check_heads(step: RemoveHeads, field: str, layers: int, subject: Subject) -> None:

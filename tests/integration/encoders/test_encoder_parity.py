@@ -3,7 +3,9 @@
 import pytest
 import torch
 from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
+from tests.support.family import FAMILY
 from tests.support.reference import Subject, assert_close, assert_equal
 from tests.support.subjects import everywhere
 
@@ -16,11 +18,11 @@ def test_text_alone_equals_eager_to_the_bit(subject: Subject) -> None:
 
 
 def test_padded_batch_equals_eager_to_the_bit(subject: Subject) -> None:
-    """transformers lets MobileBERT's last real token see the padding after it, whose embedding is not zero, so that a text's
-    numbers depend on its company. Here they don't: MobileBERT is compared with transformers running each text alone.
+    """transformers lets the last real tokens of MobileBERT and ConvBERT see the padding after them, which is not zero, so that
+    a text's numbers depend on its company. Here they don't: these are compared with transformers running each text alone.
     """
     found, reference = subject.run(subject.sequences), subject.reference
-    if subject.architecture != "mobilebert":
+    if not ARCHITECTURES[subject.architecture].sees_padding:
         expected = reference.run(subject.sequences)
         for index in range(len(subject.sequences)):
             assert_equal(found.row(index), expected.row(index))
@@ -68,7 +70,7 @@ def test_segments_count_where_the_model_has_them(subject: Subject) -> None:
     one = subject.sequences[1]
     other = TokenSequence(one.ids, [1] * len(one))
     differs = not torch.equal(subject.run([one]).logits, subject.run([other]).logits)
-    assert differs == (subject.architecture in {"bert", "albert", "electra", "ernie", "mobilebert", "nomic_bert", "roc_bert"})
+    assert differs == FAMILY[subject.architecture].segments
 
 
 @torch.inference_mode()
@@ -88,7 +90,8 @@ def test_logits_at_chosen_positions(subject: Subject) -> None:
 def test_shape_is_the_checkpoints(subject: Subject) -> None:
     shape, model = subject.encoder.shape, subject.reference.model
     assert shape.architecture == subject.architecture == model.config.model_type
-    assert (shape.layers, shape.heads) == (model.config.num_hidden_layers, model.config.num_attention_heads)
+    assert shape.layers == model.config.num_hidden_layers
+    assert shape.heads == subject.reference.run(subject.sequences[:1]).maps[0].shape[1]
     assert (shape.hidden_size, shape.vocabulary_size) == (model.config.hidden_size, model.config.vocab_size)
     assert shape.parameters == model.num_parameters() == subject.load(pack=True).shape.parameters
     assert shape.max_tokens == 64

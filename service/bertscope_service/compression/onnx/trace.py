@@ -14,7 +14,8 @@ from transformers import AttentionInterface
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LABELS, LAST, LOGITS, MAPS, MEAN, NEXT_SENTENCE, OWN, at
 from bertscope_service.encoders.torch.architecture import Architecture
-from bertscope_service.encoders.torch.attention import attention_maps, for_each_head
+from bertscope_service.encoders.torch.attention import attention_maps, factor_of, for_each_head, masked
+from bertscope_service.encoders.torch.own_attention import Heads
 
 NAME = "bertscope_onnx"
 
@@ -33,6 +34,17 @@ class TracedLayer:
     average: torch.Tensor
     left: dict[str, torch.Tensor] = field(default_factory=dict)
 
+    def attend(self, heads: Heads, mask: torch.Tensor) -> torch.Tensor:
+        """Computes gated contexts. The maps are a branch of their own, which is removed if nobody observes them."""
+        query, value = heads.query, heads.value
+        scaling = factor_of(query, heads.scaling, heads.divisor)
+        own = fused_attention(query, heads.key, value, mask, scaling, heads.bias)
+        mean = (value * self.average).sum(dim=2)
+        gated = own * self.keep[:, None, :, None] + (mean * self.uniform[:, :, None] + self.constant)[:, None]
+        maps = attention_maps(query, heads.key, mask, scaling, bias=heads.bias)
+        self.left = {OWN: own, MEAN: mean, GATED: gated, MAPS: maps}
+        return gated
+
 
 def _traced_attention(
     module: torch.nn.Module,
@@ -45,30 +57,36 @@ def _traced_attention(
     run: TracedLayer,
     **_: object,
 ) -> tuple[torch.Tensor, None]:
-    """Computes gated contexts. The maps are a branch of their own, which is removed if nobody observes them."""
-    key, value = for_each_head(query, key, value)
-    own = fused_attention(query, key, value, attention_mask, scaling)
-    mean = (value * run.average).sum(dim=2)
-    gated = own * run.keep[:, None, :, None] + (mean * run.uniform[:, :, None] + run.constant)[:, None]
-    run.left = {OWN: own, MEAN: mean, GATED: gated, MAPS: attention_maps(query, key, attention_mask, scaling)}
-    return gated, None
+    """Adapts a layer's `attend` to the form in which transformers' layers call it."""
+    return run.attend(Heads(query, *for_each_head(query, key, value), scaling), attention_mask), None
 
 
 AttentionInterface.register(NAME, _traced_attention)
 
 
 def fused_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, scaling: float | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor,
+    scaling: float | None,
+    added: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Runs ONNX Runtime's MultiHeadAttention of query, key, value [rows, heads, n, head_size]: [rows, n, heads, head_size]."""
+    """Runs ONNX Runtime's MultiHeadAttention of query, key, value [rows, heads, n, head_size]: [rows, n, heads, head_size].
+
+    added: to the scores before the softmax, broadcastable to [rows, heads, n, n].
+    """
     rows, heads, count, size = query.shape
     flat = [part.transpose(1, 2).reshape(rows, part.shape[2], heads * size) for part in (query, key, value)]
     lowest = torch.finfo(query.dtype).min
-    bias = torch.where(mask, 0.0, lowest).to(query.dtype).expand(rows, 1, count, key.shape[2])
+    if added is None:
+        bias = torch.where(mask, 0.0, lowest).to(query.dtype).expand(rows, 1, count, key.shape[2])
+    else:
+        bias = masked(added, mask).expand(rows, heads, count, key.shape[2])
     context: torch.Tensor = torch.onnx.ops.symbolic(
         "com.microsoft::MultiHeadAttention",
         [*flat, None, None, bias],
-        {"num_heads": heads, "scale": scaling or size**-0.5},
+        {"num_heads": heads, "scale": size**-0.5 if scaling is None else scaling},
         dtype=query.dtype,
         shape=flat[0].shape,
         version=1,
@@ -157,7 +175,7 @@ def example(architecture: Architecture) -> tuple[torch.Tensor, ...]:
     ids = torch.arange(14, dtype=torch.int64, device="cpu").reshape(2, 7) % config.vocab_size
     valid = torch.ones((2, 7), dtype=torch.bool, device="cpu")
     valid[1, 5:] = False
-    gates = torch.ones((2, len(architecture.layers), config.num_attention_heads), dtype=dtype, device="cpu")
+    gates = torch.ones((2, len(architecture.layers), architecture.heads), dtype=dtype, device="cpu")
     constant = gates.new_zeros((*gates.shape, architecture.head_size))
     return (
         ids,

@@ -18,7 +18,7 @@ def watching_activations(architecture: Architecture, layer: int, watcher: Activa
     layers are one module."""
 
     def show(_: torch.nn.Module, read: tuple[Any, ...]) -> None:
-        watcher(read[0])
+        watcher(architecture.activations(read[0]))
 
     hook = architecture.second_matrix(layer).register_forward_pre_hook(show)
     try:

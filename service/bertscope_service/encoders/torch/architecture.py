@@ -57,12 +57,14 @@ class Architecture:
     network reads, if the network itself does not hold it.
 
     `in_parts` is true if `projections` and `finish` exist, so that a layer can be run in two parts; `in_stream` if
-    `feed_forward` and `head_modules` do. `unprunable` says why heads can't be removed from the weights, None if they can.
-    `first_layer_differs` is true if layer 0 must stay. `kept` names the remaining heads of layers that lost some.
-    `pooler` is the class of the pooler below a next-sentence head, for architectures that are pre-trained with one; `unread`
-    are paths of parts below the base that nothing here reads, so that a checkpoint may lack them. `former_names` are patterns
-    of names that other libraries saved parameters under, with today's; `former_parts` are modules of theirs, by their names
-    after that, with the modules of today that they hold one after another.
+    `feed_forward` and `head_modules` do. `unprunable` says why heads can't be removed from the weights, None if they can;
+    `fixed_layers` and `fixed_network` likewise of whole layers and of units of feed-forward networks. `beside_heads` names
+    what else the output projection reads. `sees_padding` is true if transformers' own layers read padding.
+    `first_layer_differs` is true if layer 0 must stay. `kept` names the remaining heads of layers that lost some. `pooler` is
+    the class of the pooler below a next-sentence head, for architectures that are pre-trained with one; `unread` are paths of
+    parts below the base that nothing here reads, so that a checkpoint may lack them. `former_names` are patterns of names that
+    other libraries saved parameters under, with today's; `former_parts` are modules of theirs, by their names after that, with
+    the modules of today that they hold one after another.
     """
 
     masked_lm: Any = transformers.BertForMaskedLM
@@ -86,6 +88,10 @@ class Architecture:
     network = Network()
     more_networks: str | None = None
     unprunable: str | None = None
+    fixed_layers: str | None = None
+    fixed_network: str | None = None
+    beside_heads: str | None = None
+    sees_padding = False
     first_layer_differs = False
     pooler: type[Any] | None = None
     unread: tuple[str, ...] = ("pooler",)
@@ -207,6 +213,11 @@ class Architecture:
         return found if isinstance(found, torch.nn.LayerNorm) else None
 
     @property
+    def heads(self) -> int:
+        """The number of heads of a layer."""
+        return int(self.model.config.num_attention_heads)
+
+    @property
     def head_size(self) -> int:
         """The length of a head's context."""
         config = self.model.config
@@ -221,6 +232,10 @@ class Architecture:
         """Returns the module that reads the activations of a layer's feed-forward block, of the last one if it has several."""
         found: torch.nn.Module = self.layers[index].get_submodule(self.network.out)
         return found
+
+    def activations(self, read: torch.Tensor) -> torch.Tensor:
+        """Returns what `second_matrix` reads as [rows, length, activation_size]."""
+        return read
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the masked-LM head: [n, hidden_size] -> [n, vocabulary_size]."""

@@ -47,11 +47,13 @@ def gated_attention(
     scaling: float | None = None,
     *,
     run: LayerRun,
+    divisor: float | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns the gated context of every head: [rows, n, heads, head_size].
 
     query: [rows, heads, n, head_size]; key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may
-    be attended to, broadcastable to the maps; None if all may.
+    be attended to, broadcastable to the maps; None if all may. divisor, bias: see `own_attention.Heads`.
     """
     if run.given is not None:
         return run.given
@@ -59,12 +61,14 @@ def gated_attention(
         run.on_values(value)
     if run.exact:
         if run.on_maps is not None:
-            run.on_maps(attention_maps(query, key, attention_mask, scaling, run.memory))
-        context = exact_attention(query, key, value, attention_mask, scaling)
+            run.on_maps(attention_maps(query, key, attention_mask, scaling, run.memory, divisor=divisor, bias=bias))
+        context = exact_attention(query, key, value, attention_mask, factor_of(query, scaling, divisor), bias)
     elif run.on_maps is None:
-        context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
+        mask = attention_mask if bias is None else masked(bias.to(query.dtype), attention_mask)
+        scaling = None if scaling is None and divisor is None else factor_of(query, scaling, divisor)
+        context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
     else:
-        maps = attention_maps(query, key, attention_mask, scaling, run.memory)
+        maps = attention_maps(query, key, attention_mask, scaling, run.memory, divisor=divisor, bias=bias)
         run.on_maps(maps)
         context = torch.matmul(maps.to(value.dtype), value)
         del maps
@@ -80,15 +84,22 @@ def attention_maps(
     attention_mask: torch.Tensor | None,
     scaling: float | None,
     memory: MapMemory | None = None,
+    *,
+    divisor: float | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns softmax(Q K^T * scaling), float32 whatever the model computes in, so that rows sum closely to 1.
+    """Returns softmax(Q K^T * scaling + bias), float32 whatever the model computes in, so that rows sum closely to 1.
 
-    They are in `memory`, if that is given and gets them faster.
+    They are in `memory`, if that is given and gets them faster. A division by `divisor` replaces the product with `scaling`,
+    for architectures that divide: the last bits differ.
     """
-    factor = query.shape[-1] ** -0.5 if scaling is None else scaling
+    factor = factor_of(query, scaling, divisor)
     if memory is not None and query.device.type == "cpu" and query.dtype is torch.float32 and not torch.is_grad_enabled():
         maps = memory.take((*query.shape[:3], key.shape[2]))
-        torch.matmul(query, key.transpose(2, 3), out=maps).mul_(factor)
+        torch.matmul(query, key.transpose(2, 3), out=maps)
+        maps = maps.mul_(factor) if divisor is None else maps.div_(divisor)
+        if bias is not None:
+            maps += bias
         if attention_mask is not None:
             maps.masked_fill_(~attention_mask, torch.finfo(maps.dtype).min)
         return torch.softmax(maps, dim=-1, out=maps)
@@ -96,10 +107,25 @@ def attention_maps(
         # Scaled before the product, or a long dot product would leave the range of fp16.
         scores = torch.matmul(query * factor, key.transpose(2, 3))
     else:
-        scores = torch.matmul(query, key.transpose(2, 3)).mul_(factor)
+        scores = torch.matmul(query, key.transpose(2, 3))
+        scores = scores.mul_(factor) if divisor is None else scores.div_(divisor)
+    if bias is not None:
+        scores = scores + bias
     if attention_mask is not None:
         scores.masked_fill_(~attention_mask, torch.finfo(scores.dtype).min)
     return torch.softmax(scores, dim=-1, dtype=torch.float32)
+
+
+def factor_of(query: torch.Tensor, scaling: float | None, divisor: float | None) -> float:
+    """Returns the number that products of queries and keys are multiplied by."""
+    if divisor is not None:
+        return 1 / divisor
+    return float(query.shape[-1] ** -0.5) if scaling is None else scaling
+
+
+def masked(bias: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Returns the bias of scores, as low as possible where the mask is False."""
+    return bias if mask is None else torch.where(mask, bias, torch.finfo(bias.dtype).min)
 
 
 AttentionInterface.register(NAME, _layer_attention)

@@ -34,6 +34,9 @@ class TorchDecomposition:
         self._architecture = encoder.architecture
 
     def refusal(self, part: Part) -> str | None:
+        if part is Part.CONTRIBUTIONS and self._architecture.beside_heads is not None:
+            name, other = self._encoder.shape.architecture, self._architecture.beside_heads
+            return f"layers of {name} models add {other} to their heads; sweep heads"
         if part is Part.NORMALISATION and self._architecture.norm is None:
             return f"{self._encoder.shape.architecture} models don't normalise x + attention(x); ask for layer norms"
         if part is Part.RERUN and self._encoder.precision not in ("fp32", "weight_only"):

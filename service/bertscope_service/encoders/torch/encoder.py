@@ -85,7 +85,7 @@ class TorchEncoder:
         self.shape = Shape(
             architecture=name,
             layers=len(architecture.layers),
-            heads=config.num_attention_heads,
+            heads=architecture.heads,
             hidden_size=config.hidden_size,
             vocabulary_size=config.vocab_size,
             max_tokens=architecture.max_tokens(),

@@ -22,10 +22,16 @@ LONGEST = 128
 
 
 def exact_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scaling: float | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    scaling: float | None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Returns contexts [rows, heads, n, head_size]; query likewise, key and value [rows, heads, length, head_size].
 
+    bias: added to the scores, broadcastable to [rows, heads, n, length]; None if there is none.
     mask: bool, broadcastable to [rows, heads, n, length], True where a key may be attended to; None if all may.
     """
     count, length = query.shape[2], key.shape[2]
@@ -39,6 +45,8 @@ def exact_attention(
     value = pad(torch.cat((value, torch.ones_like(value[..., :1])), dim=-1), (0, 0, 0, more))
     query, key = pad(query, (0, 0, 0, queries)), pad(key, (0, 0, 0, more))
     scores = torch.matmul(query, key.transpose(2, 3)).mul_(query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if bias is not None:
+        scores = scores + pad(bias, (0, more, 0, queries))
     scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
     weights = scores.sub_(scores.amax(dim=-1, keepdim=True)).exp_()
     parts = zip(weights.split(LONGEST, dim=-1), value.split(LONGEST, dim=2), strict=True)

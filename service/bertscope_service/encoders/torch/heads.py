@@ -21,7 +21,7 @@ class Head(StrEnum):
     @property
     def suffixes(self) -> tuple[str, ...]:
         """Suffixes of transformers' classes with this head; XLM and FlauBERT have names of their own."""
-        return (self.value, *OTHER_SUFFIXES.get(self, ()))
+        return (*OTHER_SUFFIXES.get(self, ()), self.value)
 
     @property
     def names_labels(self) -> bool:

@@ -78,6 +78,7 @@ class Albert(Architecture):
     base = "albert"
     head = "predictions"
     layer_list = None
+    fixed_layers = "they are runs of one set of weights"
     attention = "attention"
     output = "attention.dense"
     norm = "attention.LayerNorm"
@@ -149,6 +150,7 @@ class MobileBert(Architecture):
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
     in_parts = False
     in_stream = False
+    sees_padding = True
     norm = None
     more_networks = "ffn"
 
