@@ -13,7 +13,7 @@ import json
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -244,12 +244,13 @@ def write_checkpoint(
     task: str = "sequence",
     problem: str | None = None,
     names: Sequence[str] = LABELS,
+    settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a checkpoint with random weights into `folder`, which is made, and return it.
 
     With `head` false the base model is saved, without the masked-LM head; with `labels` a classifier of so many of `names`:
     of texts, of tokens if `task` is "tokens", or with "answers" and two labels a model that answers questions, `problem` being
-    the `problem_type` in the config;
+    the `problem_type` in the config, and `settings` others of its entries;
     with `relates` a pre-training checkpoint, which has a next-sentence head too, or without `head` that alone.
     The same arguments write the same bytes.
     """
@@ -264,7 +265,8 @@ def write_checkpoint(
     }
     named = {"id2label": (by_id := dict(enumerate(names[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
     extra: dict[str, Any] = (named | ({"problem_type": problem} if problem else {})) if labels else {}
-    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **spec.config, **extra)
+    extra |= settings or {}
+    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **(spec.config | extra))
     kind = TASKS[task] if labels else AutoModelForMaskedLM if head else AutoModel
     if relates:
         kind = AutoModelForPreTraining if head else AutoModelForNextSentencePrediction

@@ -26,7 +26,7 @@ from bertscope_service.embedded import EMBEDDED, EMBEDDED_FOLDER
 from bertscope_service.encoders.onnx.foreign import foreign_files
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, WEIGHTS
 from bertscope_service.encoders.refusals import unreadable
-from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES, NO_MAPS
 from bertscope_service.encoders.weight_files import weight_files
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, ServiceError
 
@@ -242,8 +242,8 @@ def _architecture(path: Path, config: dict[str, Any]) -> str:
     """Returns the model_type of a config, if it is a supported one."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
-        known = ", ".join(sorted(ARCHITECTURES))
-        message = f"{path} says model_type {kind!r}; bertscope hosts {known}"
+        known, why = ", ".join(sorted(ARCHITECTURES)), NO_MAPS.get(str(kind))
+        message = f"{path} says model_type {kind!r}{f', which is not hosted: {why}' if why else ''}; bertscope hosts {known}"
         raise FailedPrecondition(message, "ARCHITECTURE_UNSUPPORTED", model_type=kind, source=path.parent)
     if config.get("is_decoder"):
         message = f"{path} says is_decoder: true; bertscope hosts encoders"

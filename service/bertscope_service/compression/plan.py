@@ -161,6 +161,10 @@ def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
         if not onnx and isinstance(step, Int8):
             check_int8(torch.device(subject.device))
     drops = "tokens" in subject.steps or any(isinstance(step, EliminateTokens) for step in steps)
+    why = ARCHITECTURES[subject.shape.architecture].unexportable({}) if onnx else ""
+    if why:
+        message = f"{subject.name} can't be exported: {why}; leave onnx out"
+        raise Unsupported(message, "EXPORT_UNSUPPORTED", architecture=subject.shape.architecture)
     if onnx and drops:
         message = "tokens drops tokens while the model runs, which exported graphs can't; leave onnx or tokens out"
         raise Unsupported(message, "TOKENS_ONNX_UNSUPPORTED", model=subject.name)

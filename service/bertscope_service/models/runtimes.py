@@ -19,6 +19,7 @@ from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx.parts import weights_of
 from bertscope_service.encoders.onnx.sessions import SessionSettings, unreadable
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.heads import Head, named_head
 from bertscope_service.encoders.torch.pruning import prunable
@@ -153,7 +154,9 @@ def _why_not_exported(source: Source, asked: Asked) -> str:
             return what
     names = config.get("architectures")
     head = named_head(names if isinstance(names, list) else ())
-    return f"graphs don't hold the head of {head}" if head in UNEXPORTED_HEADS else ""
+    if head in UNEXPORTED_HEADS:
+        return f"graphs don't hold the head of {head}"
+    return ARCHITECTURES[source.architecture].unexportable(config)
 
 
 def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check) -> Encoder:

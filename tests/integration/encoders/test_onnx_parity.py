@@ -9,18 +9,20 @@ import torch
 from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.state import State
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject, all_logits, assert_close
 from tests.support.tiny import FAMILY
 
+EXPORTABLE = [name for name, member in FAMILY.items() if not ARCHITECTURES[name].unexportable(member.config)]
 LIKE_OTHERS = FAMILY.keys() - {"bert", "albert", "mobilebert", "modernbert"}
 """Architectures whose layers are traced from the same operations as others'; an export takes seconds."""
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in FAMILY],
+    params=[pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in EXPORTABLE],
 )
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
     return Subject(request.param, checkpoint(request.param))

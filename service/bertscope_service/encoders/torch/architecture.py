@@ -17,6 +17,7 @@ SENTENCE_SCORES = "cls.seq_relationship"
 MAX_LAYERS = 512
 """The most layers of a model."""
 
+CONVOLUTIONS = "its convolutions read all positions, and graphs are cut into parts that read some"
 SHARED_WEIGHTS = "their layers share weights"
 
 
@@ -124,6 +125,12 @@ class Architecture:
                 yield Fault("max_position_embeddings", config.max_position_embeddings, f"it must be over {padding + 1}")
         if cls.reads_segments and config.type_vocab_size < 1:
             yield Fault("type_vocab_size", config.type_vocab_size, "allowed are whole numbers from 1")
+
+    @classmethod
+    def unexportable(cls, settings: Mapping[str, Any]) -> str:
+        """Returns why a model can't be exported as ONNX graphs, "" if it can. `settings` are the entries of its config.json, as
+        far as they are known."""
+        return ""
 
     @classmethod
     def optional(cls, name: str) -> bool:

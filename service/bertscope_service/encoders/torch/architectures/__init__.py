@@ -84,5 +84,14 @@ ARCHITECTURES: dict[str, type[Architecture]] = {
 }
 """Architectures by `model_type` in a checkpoint's config.json; without those that the installed transformers does not know."""
 
+NO_MAPS = {
+    "big_bird": "its attention is sparse and random, so that no layer has a whole map",
+    "fnet": "it has no attention: Fourier transforms mix its tokens",
+    "longformer": "its attention is sparse, and computed in windows that have no map of the whole text",
+    "nystromformer": "it computes attention by way of some landmarks, and never has its maps",
+    "reformer": "its attention is hashed, and computed in chunks that have no map of the whole text",
+}
+"""Reasons why some encoders that people know are not hosted, by `model_type`."""
+
 PRE_NORM = frozenset(name for name, kind in ARCHITECTURES.items() if kind.last_norm is not None)
 """Architectures whose layers end without a normalisation; one follows behind the last."""

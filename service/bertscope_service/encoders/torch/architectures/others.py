@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import transformers
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertPooler
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import Fault, Network
+from bertscope_service.encoders.torch.architecture import CONVOLUTIONS, Fault, Network
 from bertscope_service.encoders.torch.own_attention import Heads, OwnAttention, parts
 
 
@@ -77,6 +77,10 @@ class ConvBert(OwnAttention):
     fixed_network = "they may be grouped"
     beside_heads = "convolutions"
     sees_padding = True
+
+    @classmethod
+    def unexportable(cls, settings: Mapping[str, Any]) -> str:
+        return CONVOLUTIONS
 
     @property
     def heads(self) -> int:

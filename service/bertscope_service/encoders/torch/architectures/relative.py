@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ import transformers
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import Fault
+from bertscope_service.encoders.torch.architecture import CONVOLUTIONS, Fault
 from bertscope_service.encoders.torch.own_attention import Heads, OwnAttention, distances
 
 BUCKETS = 32
@@ -71,6 +71,10 @@ class DebertaV2(OwnAttention):
     def faults(cls, config: Any) -> Iterator[Fault]:
         # Most have no segments.
         return (fault for fault in super().faults(config) if fault.key != "type_vocab_size")
+
+    @classmethod
+    def unexportable(cls, settings: Mapping[str, Any]) -> str:
+        return CONVOLUTIONS if settings.get("conv_kernel_size") else ""
 
     @property
     def in_stream(self) -> bool:  # type: ignore[override]
