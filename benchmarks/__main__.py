@@ -12,7 +12,7 @@ from benchmarks.host import command as host
 from benchmarks.lib.measure import Claim, machine, print_table
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
-from benchmarks.micro import int8, intervals, quantities, runtimes
+from benchmarks.micro import family, int8, intervals, quantities, runtimes
 from benchmarks.peers import command as peers
 from benchmarks.processes import command as processes
 from benchmarks.ray_serve import command as ray_serve
@@ -53,6 +53,7 @@ SCRIPTS = {
     "overload": overload,
     "pruning": pruning,
     "runtimes": runtimes,
+    "family": family,
     "int8": int8,
     "quantities": quantities,
     "onnx": onnx_serving,
