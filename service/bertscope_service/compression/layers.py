@@ -21,6 +21,7 @@ def keep_layers(copy: WorkingCopy, step: KeepLayers) -> Applied:
     if path is None:
         raise ValueError(f"{copy.architecture} has no list of layers")
     parent, _, name = path.rpartition(".")
+    copy.parts.drop_layers(step.kept)
     owner, before = model.get_submodule(parent), len(model.get_submodule(path))
     setattr(owner, name, torch.nn.ModuleList(getattr(owner, name)[layer] for layer in step.kept))
     pruned = copy.pruned

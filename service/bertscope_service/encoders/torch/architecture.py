@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -142,6 +142,9 @@ class Architecture:
         if self.layer_list is None:
             raise NotImplementedError
         return list(self.encoder.get_submodule(self.layer_list))
+
+    def drop_layers(self, kept: Sequence[int]) -> None:
+        """Fits parts outside the layers that have weights for each of them to the remaining ones."""
 
     def max_tokens(self) -> int:
         """The longest sequence that the position embeddings allow."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -249,6 +249,7 @@ class Esmc(GatedRotary):
     end_norm = None
     last_norm = "norm"
     unprunable = "queries and keys are normalised over all heads together"
+    fixed_layers = "what each of them adds is divided by a constant of their number"
 
     def label_tokens(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.score(hidden)
@@ -291,6 +292,12 @@ class Esm(Rotary):
     def head_modules(self) -> tuple[Any, Any, Any, Any]:
         head = self.model.lm_head
         return head.dense, torch.nn.functional.gelu, head.layer_norm, head.decoder
+
+    def drop_layers(self, kept: Sequence[int]) -> None:
+        contacts = self.encoder.contact_head.regression
+        weight = contacts.weight.detach().unflatten(1, (-1, self.heads))[:, list(kept)].flatten(1)
+        contacts.weight = torch.nn.Parameter(weight, requires_grad=False)
+        contacts.in_features = weight.shape[1]
 
     def decoder_bias(self) -> torch.Tensor:
         bias: torch.Tensor = self.model.lm_head.bias

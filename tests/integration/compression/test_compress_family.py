@@ -1,0 +1,90 @@
+"""Layers, feed-forward units and single weights are removed from every architecture that allows it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.steps import Criterion, KeepLayers, PruneMagnitude, RemoveFeedForward, Step
+from bertscope_service.compression.compress import compress
+from bertscope_service.compression.plan import Subject as Planned
+from bertscope_service.compression.plan import plan
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES as KINDS
+from bertscope_service.errors import Unsupported
+
+from tests.support.family import FAMILY
+from tests.support.reference import Subject, assert_close
+from tests.support.tiny import ARCHITECTURES, write_checkpoint
+
+OTHERS = [name for name in FAMILY if name not in ARCHITECTURES]
+"""Those that the tests of single steps don't run on."""
+
+GONE = 12
+
+
+@pytest.fixture(params=OTHERS)
+def whole(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
+    return Subject(request.param, write_checkpoint(request.param, tmp_path / "whole"))
+
+
+def compressed(whole: Subject, target: Path, step: Step) -> Subject:
+    """The result of one step, which this service and transformers both read."""
+    source = inspect(whole.folder)
+    compress(source, (step,), target, lambda _: None, source.digest(lambda _: None))
+    return Subject(whole.architecture, target)
+
+
+def assert_same(found: Subject, expected: Subject) -> None:
+    """Ours on the result is transformers on the result, and transformers on the other model."""
+    for sequence in expected.sequences[:4]:
+        logits = expected.reference.run([sequence]).logits
+        assert_close([found.reference.run([sequence]).logits], [logits])
+        assert_close([found.run([sequence]).logits], [logits])
+
+
+def refused(whole: Subject, step: Step) -> bool:
+    """True if a step is refused when it is planned."""
+    encoder = whole.encoder
+    subject = Planned("models/one", encoder.shape, encoder.capabilities, "cpu", has_mask=True)
+    try:
+        plan((step,), subject)
+    except Unsupported:
+        return True
+    return False
+
+
+def test_layers(whole: Subject, tmp_path: Path) -> None:
+    kind, step = KINDS[whole.architecture], KeepLayers((0, 2, 3))
+    assert refused(whole, step) == (kind.fixed_layers is not None)
+    if kind.fixed_layers is not None:
+        return
+    found = compressed(whole, tmp_path / "made", step)
+    owner, _, name = f"{kind.base}.{kind.layer_list}".rpartition(".")
+    holder = whole.reference.model.get_submodule(owner)
+    setattr(holder, name, torch.nn.ModuleList(layer for index, layer in enumerate(getattr(holder, name)) if index != 1))
+    whole.reference.model.config.num_hidden_layers = 3
+    assert_same(found, whole)
+
+
+def test_feed_forward_units(whole: Subject, tmp_path: Path) -> None:
+    """Those of the smallest product of norms are gone, as if what reads them were zero."""
+    kind, step = KINDS[whole.architecture], RemoveFeedForward(0.25, Criterion.MAGNITUDE, ())
+    assert refused(whole, step) == (kind.fixed_network is not None)
+    if kind.fixed_network is not None:
+        return
+    found = compressed(whole, tmp_path / "made", step)
+    for layer in kind(whole.reference.model).layers:
+        out = layer.get_submodule(kind.network.out)
+        into = torch.cat([layer.get_submodule(path).weight for path in kind.network.into], dim=1)
+        out.weight.data[:, (into.norm(dim=1) * out.weight.norm(dim=0)).argsort()[:GONE]] = 0
+    assert_same(found, whole)
+
+
+def test_single_weights(whole: Subject, tmp_path: Path) -> None:
+    found = compressed(whole, tmp_path / "made", PruneMagnitude(0.3))
+    layers = KINDS[whole.architecture](found.reference.model).layers
+    matrices = [values for layer in layers for values in layer.parameters() if values.ndim > 1 and values.numel() > 64]
+    zeros = sum(int((values == 0).sum()) for values in matrices) / sum(values.numel() for values in matrices)
+    assert 0.2 < zeros <= 0.3
+    for sequence in found.sequences[:2]:
+        assert_close([found.run([sequence]).logits], [found.reference.run([sequence]).logits])
