@@ -25,7 +25,7 @@ RELATIVE = {
     "max_position_embeddings": 512,
     "max_relative_positions": -1,
 }
-"""Those of DeBERTa v3 base (He et al. 2021)."""
+"""Settings of DeBERTa v3 base (He et al. 2021)."""
 
 PROTEINS = {
     "vocab_size": 33,

@@ -16,7 +16,7 @@ from bertscope_service.encoders.torch.attention import gated_attention
 
 
 class Heads(NamedTuple):
-    """What the heads of a layer read: query, key, value are [rows, heads, length, head_size].
+    """The input of a layer's heads: query, key, value are [rows, heads, length, head_size].
 
     Scores are the products of queries and keys, multiplied by `scaling`, or divided by `divisor` if that is given, plus `bias`,
     broadcastable to [rows, heads, length, length].
