@@ -18,6 +18,7 @@ from bertscope.ablation.objectives import (
     LabelledWords,
     MaskedLmLoss,
     MinimalPairs,
+    RatedTexts,
 )
 from bertscope.ablation.ranking import HeadRanking
 from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
@@ -121,6 +122,7 @@ from bertscope.files import (
     PAIRS,
     PROMPTS,
     QUESTIONS,
+    RATED,
     TEXTS,
     ItemKind,
     read_inputs,
@@ -128,6 +130,7 @@ from bertscope.files import (
     read_pairs,
     read_prompts,
     read_questions,
+    read_rated,
     read_texts,
 )
 from bertscope.fillings import FilledSpan, Filling
@@ -209,6 +212,7 @@ __all__ = [
     "PAIRS",
     "PROMPTS",
     "QUESTIONS",
+    "RATED",
     "TEXTS",
     "Agreement",
     "AlignedWords",
@@ -355,6 +359,7 @@ __all__ = [
     "Quantity",
     "RankedCandidate",
     "RankedCandidates",
+    "RatedTexts",
     "Ratio",
     "RelationKnowledge",
     "RelationScore",
@@ -470,6 +475,7 @@ __all__ = [
     "read_prompts",
     "read_propbank",
     "read_questions",
+    "read_rated",
     "read_relation_texts",
     "read_sets",
     "read_span_texts",

@@ -1,4 +1,4 @@
-"""Reads the items of a sweep from files: prompts, texts, pairs of sentences, labelled texts.
+"""Reads the items of a sweep from files: prompts, texts, pairs of sentences, texts with labels or values.
 
 The suffix of a file's name determines its format: .tsv (tabs, no quoting, as in GLUE), .csv (commas, quoting), .jsonl or
 .ndjson (a JSON object per line), .parquet (needs pyarrow); texts may also be .txt (a text per line). TSV and CSV begin with a
@@ -94,6 +94,11 @@ def read_labelled(
 def read_questions(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
     """Reads questions and their passages, for `answer_questions`: columns "question" and "passage"."""
     return _read(path, QUESTIONS, columns, limit)
+
+
+def read_rated(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[TextOrPair, float]]:
+    """Reads texts with gold values, for `RatedTexts`: columns "text" and "value", and "text_pair" if there is one."""
+    return _read(path, RATED, columns, limit)
 
 
 def _read(path: File, kind: ItemKind[T], columns: Columns, limit: SupportsIndex | None) -> Items[T]:
@@ -194,6 +199,15 @@ def _label(value: object) -> str | int:
     return value if isinstance(value, int) else _text({"label": value}, "label")
 
 
+def _value(value: object) -> float:
+    if isinstance(value, Cell):
+        try:
+            value = float(value)
+        except ValueError:
+            raise invalid_argument("value", "must be a number") from None
+    return _validation.finite_number("value", value)
+
+
 PROMPTS = ItemKind(("text", "answer"), (), lambda row: (_text(row, "text"), _several("answer", row["answer"])))
 """A prompt and its gold answers: columns "text" and "answer"."""
 TEXTS = ItemKind(("text",), (), lambda row: _text(row, "text"))
@@ -212,3 +226,5 @@ TRANSLATIONS = ItemKind(("source", "target"), (), lambda row: (_text(row, "sourc
 """A sentence and its translation: columns "source" and "target"."""
 LABELLED = ItemKind(("text", "label"), ("text_pair",), lambda row: (_input(row), _label(row["label"])))
 """A labelled text: columns "text" and "label", and "text_pair" if there is one."""
+RATED = ItemKind(("text", "value"), ("text_pair",), lambda row: (_input(row), _value(row["value"])))
+"""A text with its gold value: columns "text" and "value", and "text_pair" if there is one."""

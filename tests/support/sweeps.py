@@ -14,6 +14,7 @@ from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from numpy.typing import NDArray
+from scipy import stats
 from transformers import AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host
@@ -37,6 +38,13 @@ PROMPTS = (
 )
 MASKED = ("Paris is the capital of [MASK].", "The [MASK] sat on the [MASK].", "[MASK] said that she was late.")
 LABELLED = (("The cat sat.", None, 0), ("Berlin is the capital.", "Isn't it?", 1), ("Nobody waited for the waiter.", None, 1))
+RATED = (
+    ("The cat sat.", None, 4.5),
+    ("Berlin is the capital.", "Isn't it?", 0.0),
+    ("Nobody waited for the waiter.", "The cat sat.", 2.25),
+    ("The old house.", None, 2.25),
+    ("They were old.", "a", -1.0),
+)
 PAIRS = (
     ("The cat sat.", "Cat the sat."),
     ("The unplayable song.", "The song unplayable."),
@@ -66,6 +74,11 @@ def labelled(texts: Iterable[tuple[str, str | None, int | str]] = LABELLED) -> a
         return ablation.LabelledText(input=given, label_index=gold)
 
     return ablation.Objective(classification=ablation.LabelledTexts(texts=[entry(*text) for text in texts]))
+
+
+def rated(texts: Iterable[tuple[str, str | None, float]] = RATED) -> ablation.Objective:
+    entries = [ablation.RatedText(input=text_input(text, pair), value=value) for text, pair, value in texts]
+    return ablation.Objective(regression=ablation.RatedTexts(texts=entries))
 
 
 def divergence(texts: Iterable[str] = MASKED) -> ablation.Objective:
@@ -217,6 +230,8 @@ class Measurer:
                 return self._cloze(objective.cloze, changes)
             case "classification":
                 return self._labelled(objective.classification, changes)
+            case "regression":
+                return self._rated(objective.regression, changes)
             case "divergence":
                 return self._divergence(objective.divergence, changes, base)
             case "masked_lm_loss":
@@ -239,6 +254,15 @@ class Measurer:
         logs = self.label_logs([text.input for text in texts.texts], changes)
         golds = [text.label_index for text in texts.texts]
         return np.stack([logs.argmax(axis=1) == golds, -logs[np.arange(len(golds)), golds]])
+
+    def _rated(self, texts: ablation.RatedTexts, changes: Changes) -> NDArray[np.float64]:
+        """Correlations by scipy, the same for each item."""
+        request = classification.PredictValuesRequest(inputs=[text.input for text in texts.texts], **self.fields(changes))
+        reply = self.host.classification.PredictValues(request, timeout=CALL_SECONDS)
+        found, golds = np.array([result.value for result in reply.results]), np.array([text.value for text in texts.texts])
+        constant = np.ptp(found) <= 1e-6 * np.abs(found).max()  # as with all heads at zero: [CLS] sees nothing else
+        correlations = (0.0 if constant else compare(found, golds).statistic for compare in (stats.pearsonr, stats.spearmanr))
+        return np.stack([*(np.full(len(golds), one) for one in correlations), (found - golds) ** 2])
 
     def _divergence(self, given: ablation.Divergence, changes: Changes, base: Changes) -> NDArray[np.float64]:
         loaded = self.host.server.registry.find(self.model).loaded

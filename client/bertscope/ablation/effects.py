@@ -13,7 +13,15 @@ from bertscope._display import short_repr
 HeadSet = Mapping[int, tuple[int, ...]]
 """Heads by layer."""
 
-BETTER = {"accuracy": 1, "reciprocal_rank": 1, "token_accuracy": 1, "entity_f1": 1, "loss": -1}
+BETTER = {
+    "accuracy": 1,
+    "reciprocal_rank": 1,
+    "token_accuracy": 1,
+    "entity_f1": 1,
+    "pearson": 1,
+    "spearman": 1,
+    "loss": -1,
+}
 """1 if a higher score of a metric is better, -1 if a lower one is; a divergence is neither."""
 UNITS = {"loss": "nats", "divergence": "nats"}
 """Unit of a metric; the others are shares from 0 to 1."""
@@ -26,8 +34,8 @@ class MetricEffect:
     __repr__ = short_repr
 
     metric: str
-    """"loss" (negative log-likelihood, nats), "accuracy", "reciprocal_rank", "token_accuracy",
-    "entity_f1" (0 to 1) or "divergence" (nats)."""
+    """"loss" (negative log-likelihood, nats; of a value its squared difference from the gold one), "accuracy", "reciprocal_rank",
+    "token_accuracy", "entity_f1" (0 to 1), "divergence" (nats), "pearson" or "spearman" (-1 to 1)."""
     score: float
     """Its mean over the items with the heads changed."""
     difference: float

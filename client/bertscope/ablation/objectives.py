@@ -155,7 +155,21 @@ class Divergence:
         _validation.flag("truncate", self.truncate)
 
 
-Objective = MaskedLmLoss | ClozePrompts | MinimalPairs | LabelledTexts | LabelledWords | Divergence
+@dataclass(frozen=True)
+class RatedTexts:
+    """Scores of predicting values: "pearson", "spearman", "loss" (squared difference). Needs a regression head."""
+
+    texts: Iterable[tuple[TextOrPair, float]]
+    """(text or pair of texts, gold value); not all values are equal."""
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        texts = _validation.many("texts", self.texts, "tuples (text, value)")
+        _keep(self, texts=tuple(_rated(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        _validation.flag("truncate", self.truncate)
+
+
+Objective = MaskedLmLoss | ClozePrompts | MinimalPairs | LabelledTexts | LabelledWords | Divergence | RatedTexts
 
 
 @dataclass(frozen=True)
@@ -218,6 +232,11 @@ def _labelled_words(field: str, value: object) -> _Words:
     return _Words(
         _validation.text_or_pair(field, text), tuple(sorted(words, key=lambda word: (word[1].segment, word[1].start)))
     )
+
+
+def _rated(field: str, value: object) -> tuple[TextOrPair, float]:
+    text, gold = _validation.pair(field, value, "(text, value)")
+    return _validation.text_or_pair(f"{field}.input", text), _validation.finite_number(f"{field}.value", gold)
 
 
 def _label(field: str, value: object) -> str | int:

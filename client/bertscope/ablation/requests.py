@@ -17,6 +17,7 @@ from bertscope.ablation.objectives import (
     MaskedLmLoss,
     MinimalPairs,
     Objective,
+    RatedTexts,
 )
 from bertscope.choices import Metric, Order
 from bertscope.errors import invalid_argument
@@ -155,6 +156,11 @@ def _divergence(objective: Divergence) -> dict[str, Any]:
     return {"divergence": ablation_pb2.Divergence(inputs=map(text_input, objective.inputs))}
 
 
+def _regression(objective: RatedTexts) -> dict[str, Any]:
+    texts = [ablation_pb2.RatedText(input=text_input(text), value=value) for text, value in objective.texts]
+    return {"regression": ablation_pb2.RatedTexts(texts=texts)}
+
+
 MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     MaskedLmLoss: _masked_lm_loss,
     ClozePrompts: _cloze,
@@ -162,6 +168,7 @@ MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     LabelledTexts: _classification,
     LabelledWords: _token_classification,
     Divergence: _divergence,
+    RatedTexts: _regression,
 }
 
 

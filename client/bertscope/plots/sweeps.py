@@ -63,7 +63,11 @@ FAINT_SHARE = 0.25
 """The opacity of a cell whose interval contains 0, or that has none."""
 
 SHARES = ("accuracy", "reciprocal_rank", "token_accuracy", "entity_f1")
-RANGES = dict.fromkeys(SHARES, (0.0, 1.0)) | dict.fromkeys(("loss", "divergence"), (0.0, math.inf))
+RANGES = (
+    dict.fromkeys(SHARES, (0.0, 1.0))
+    | dict.fromkeys(("loss", "divergence"), (0.0, math.inf))
+    | dict.fromkeys(("pearson", "spearman"), (-1.0, 1.0))
+)
 """The possible scores."""
 NAME_CHARACTERS = 20
 """The most characters of a set of heads, below its bar."""

@@ -31,7 +31,7 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """Never sent in a reply; in a request, the objective's first metric."""
     METRIC_LOSS: _Metric.ValueType  # 1
     """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, or of the words'
-    labels (their mean in each text). Lower is better.
+    labels (their mean in each text). Of a value: its squared difference from the gold one. Lower is better.
     """
     METRIC_ACCURACY: _Metric.ValueType  # 2
     """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -45,6 +45,12 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """F1 of the mentions of all texts (micro average), 0 to 1: a mention counts if its type, first and last word are right (Tjong Kim
     Sang and De Meulder 2003), as seqeval computes it; 0 if there is none. Higher is better.
     """
+    METRIC_PEARSON: _Metric.ValueType  # 9
+    """Pearson's correlation of the values with the gold ones, -1 to 1; 0 if all values are equal. Higher is better."""
+    METRIC_SPEARMAN: _Metric.ValueType  # 10
+    """Spearman's rank correlation of the values with the gold ones, -1 to 1, equal values having their mean rank; 0 if all values are
+    equal. Higher is better.
+    """
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper):
     """A value that is measured on each item (text, prompt or pair) of an objective; its score is the mean over the items, but for
@@ -56,7 +62,7 @@ METRIC_UNSPECIFIED: Metric.ValueType  # 0
 """Never sent in a reply; in a request, the objective's first metric."""
 METRIC_LOSS: Metric.ValueType  # 1
 """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, or of the words'
-labels (their mean in each text). Lower is better.
+labels (their mean in each text). Of a value: its squared difference from the gold one. Lower is better.
 """
 METRIC_ACCURACY: Metric.ValueType  # 2
 """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -69,6 +75,12 @@ METRIC_TOKEN_ACCURACY: Metric.ValueType  # 5
 METRIC_ENTITY_F1: Metric.ValueType  # 6
 """F1 of the mentions of all texts (micro average), 0 to 1: a mention counts if its type, first and last word are right (Tjong Kim
 Sang and De Meulder 2003), as seqeval computes it; 0 if there is none. Higher is better.
+"""
+METRIC_PEARSON: Metric.ValueType  # 9
+"""Pearson's correlation of the values with the gold ones, -1 to 1; 0 if all values are equal. Higher is better."""
+METRIC_SPEARMAN: Metric.ValueType  # 10
+"""Spearman's rank correlation of the values with the gold ones, -1 to 1, equal values having their mean rank; 0 if all values are
+equal. Higher is better.
 """
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
@@ -160,6 +172,7 @@ class Objective(_message.Message):
     CLASSIFICATION_FIELD_NUMBER: _builtins.int
     DIVERGENCE_FIELD_NUMBER: _builtins.int
     TOKEN_CLASSIFICATION_FIELD_NUMBER: _builtins.int
+    REGRESSION_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads. False: such a text is an error."""
@@ -189,6 +202,10 @@ class Objective(_message.Message):
         METRIC_LOSS. Needs a token classification head.
         """
 
+    @_builtins.property
+    def regression(self) -> Global___RatedTexts:
+        """How well values are predicted: METRIC_PEARSON, METRIC_SPEARMAN, METRIC_LOSS. Needs a regression head."""
+
     def __init__(
         self,
         *,
@@ -198,13 +215,14 @@ class Objective(_message.Message):
         classification: Global___LabelledTexts | None = ...,
         divergence: Global___Divergence | None = ...,
         token_classification: Global___LabelledSentences | None = ...,
+        regression: Global___RatedTexts | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "token_classification", b"token_classification"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "regression", b"regression", "token_classification", b"token_classification"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "regression", b"regression", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "regression"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -499,6 +517,58 @@ class LabelledWord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LabelledWord: _TypeAlias = LabelledWord  # noqa: Y015
+
+@_typing.final
+class RatedTexts(_message.Message):
+    """Texts or pairs with gold values, not all of them equal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___RatedText]:
+        """The texts."""
+
+    def __init__(
+        self,
+        *,
+        texts: _abc.Iterable[Global___RatedText] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RatedTexts: _TypeAlias = RatedTexts  # noqa: Y015
+
+@_typing.final
+class RatedText(_message.Message):
+    """One text or pair with its gold value."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    value: _builtins.float
+    """The gold value; any finite number, in the unit of the model's values."""
+    @_builtins.property
+    def input(self) -> _common_pb2.TextInput:
+        """The text or pair."""
+
+    def __init__(
+        self,
+        *,
+        input: _common_pb2.TextInput | None = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input", b"input", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RatedText: _TypeAlias = RatedText  # noqa: Y015
 
 @_typing.final
 class Divergence(_message.Message):

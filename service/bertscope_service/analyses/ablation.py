@@ -31,6 +31,8 @@ class Metric(Enum):
     DIVERGENCE = "divergence"
     TOKEN_ACCURACY = "token_accuracy"
     ENTITY_F1 = "entity_f1"
+    PEARSON = "pearson"
+    SPEARMAN = "spearman"
 
     @property
     def gain(self) -> int:

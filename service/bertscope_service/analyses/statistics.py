@@ -21,7 +21,8 @@ from bertscope_service.analyses.intervals import (
 )
 
 SHARES = (Metric.ACCURACY, Metric.RECIPROCAL_RANK, Metric.TOKEN_ACCURACY, Metric.ENTITY_F1)
-RANGES = dict.fromkeys(SHARES, (-1.0, 1.0)) | {Metric.DIVERGENCE: (0.0, math.inf)}
+CORRELATIONS = (Metric.PEARSON, Metric.SPEARMAN)
+RANGES = dict.fromkeys(SHARES, (-1.0, 1.0)) | dict.fromkeys(CORRELATIONS, (-2.0, 2.0)) | {Metric.DIVERGENCE: (0.0, math.inf)}
 """The range of a metric's difference, if it has bounds."""
 
 CHUNK_DRAWS = 128 * 1024

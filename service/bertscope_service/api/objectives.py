@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
+from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
 from bertscope_service.analyses.objectives.token_labels import LabelledSentence, TokenLabelsQuery
 from bertscope_service.api.checks import check_each, check_input, check_items, check_text
 from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, MAX_SPANS, RequestLimits
@@ -131,6 +133,22 @@ def _labelled_sentence(entry: ablation_pb2.LabelledSentence, field: str, limits:
     return LabelledSentence(texts, words, tuple(word.label for word in entry.words))
 
 
+def _rated(objective: ablation_pb2.Objective, limits: RequestLimits) -> RatedQuery:
+    field, given = "objective.regression.texts", objective.regression
+    check_items(given.texts, field)
+    texts = []
+    for index, entry in enumerate(given.texts):
+        text, pair = check_input(entry.input, f"{field}[{index}].input", limits)
+        if not math.isfinite(entry.value):
+            message = f"{field}[{index}].value is {entry.value}; give a finite number"
+            raise InvalidArgument(f"{field}[{index}].value", message, "VALUE_NOT_FINITE")
+        texts.append(RatedText(text, pair, entry.value))
+    if len({entry.value for entry in texts}) == 1:
+        message = f"{field} have one value, so that nothing correlates with them; give texts of different values"
+        raise InvalidArgument(field, message, "VALUES_EQUAL")
+    return RatedQuery(tuple(texts), objective.truncate)
+
+
 def _divergence(objective: ablation_pb2.Objective, limits: RequestLimits) -> DivergenceQuery:
     field, given = "objective.divergence.inputs", objective.divergence
     check_items(given.inputs, field)
@@ -145,4 +163,5 @@ KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuer
     "classification": _labelled,
     "divergence": _divergence,
     "token_classification": _token_labels,
+    "regression": _rated,
 }

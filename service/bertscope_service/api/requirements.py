@@ -5,6 +5,7 @@ from __future__ import annotations
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
+from bertscope_service.analyses.objectives.rated import RatedQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsQuery
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
@@ -88,6 +89,8 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
         require_classification(model)
     elif isinstance(query, TokenLabelsQuery):
         require_token_classification(model)
+    elif isinstance(query, RatedQuery):
+        require_regression(model)
     elif not (isinstance(query, DivergenceQuery) and model.encoder.capabilities.classification):
         require_cloze(model)
 

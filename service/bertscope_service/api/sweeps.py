@@ -56,7 +56,8 @@ def parse_sweep(
 def check_rankable(objective: ObjectiveQuery) -> None:
     """Raises InvalidArgument for an objective without a loss to differentiate."""
     if not objective.has_loss:
-        message = "objective has no loss to differentiate; set masked_lm_loss, cloze, classification or token_classification"
+        kinds = "masked_lm_loss, cloze, classification, token_classification or regression"
+        message = f"objective has no loss to differentiate; set {kinds}"
         raise InvalidArgument("objective", message, "OBJECTIVE_WITHOUT_LOSS")
 
 

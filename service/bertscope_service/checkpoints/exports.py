@@ -54,18 +54,19 @@ def check_export(path: Path, details: Mapping[str, Any]) -> list[Stored]:
         raise refused(path, "details.head_size", details.get("head_size"), f"allowed are {BOUNDS['hidden_size']}")
     if not isinstance(details.get("capabilities", {}), Mapping):
         raise refused(path, "details.capabilities", details["capabilities"], "it must be an object; export the model again")
-    _check_labels(path, shape.get("labels"))
+    _check_labels(path, "labels", shape.get("labels"))
+    _check_labels(path, "head_labels", shape.get("head_labels", []))
     _check_pruned(path, shape)
     graphs = {name: read_graph(path.parent, name) for name in (FAST, ANALYSIS)}
     _check_graphs(path, details, graphs)
     return [stored for name, graph in graphs.items() for stored in _stored(path.parent / name, graph)]
 
 
-def _check_labels(path: Path, labels: object) -> None:
+def _check_labels(path: Path, key: str, labels: object) -> None:
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise refused(path, "details.shape.labels", labels, "it must be a list of names")
+        raise refused(path, f"details.shape.{key}", labels, "it must be a list of names")
     if len(labels) > MAX_LABELS or sum(len(label.encode("utf-8", "replace")) for label in labels) > MAX_LABEL_BYTES:
-        raise refused(path, "the number of details.shape.labels", len(labels), f"allowed are up to {MAX_LABELS}")
+        raise refused(path, f"the number of details.shape.{key}", len(labels), f"allowed are up to {MAX_LABELS}")
 
 
 def _check_pruned(path: Path, shape: Mapping[str, Any]) -> None:
@@ -93,7 +94,9 @@ def _check_graphs(path: Path, details: Mapping[str, Any], graphs: Mapping[str, o
     if hidden - {at(HIDDEN, 0)} != {at(HIDDEN, layer) for layer in range(1, shape["layers"] + 1)}:
         raise refused(path, "details.shape.layers", shape["layers"], f"{ANALYSIS} has {len(hidden - {at(HIDDEN, 0)})} layers")
     widths = {LAST: ("hidden_size", shape["hidden_size"]), LOGITS: ("vocabulary_size", shape["vocabulary_size"])}
-    widths[LABELS] = ("labels", len(shape["labels"]))
+    several = bool(capabilities.get("multi_label"))
+    names, value = "head_labels" if several else "labels", bool(capabilities.get("regression"))
+    widths[LABELS] = (names, 1 if value else len(shape.get(names, [])))
     outputs = {value.name: value for value in graphs[FAST].graph.output}
     for name, (key, width) in widths.items():
         dimensions = outputs[name].type.tensor_type.shape.dim if name in outputs else ()
@@ -102,8 +105,8 @@ def _check_graphs(path: Path, details: Mapping[str, Any], graphs: Mapping[str, o
     masked_lm = "capabilities.masked_lm" if "capabilities" in details else "shape.has_masked_lm_head"
     claims = (
         (masked_lm, capabilities.get("masked_lm"), LOGITS),
-        ("shape.labels", shape["labels"], LABELS),
-        ("capabilities.classification", capabilities.get("classification"), LABELS),
+        (f"shape.{names}", shape.get(names) or value, LABELS),
+        ("capabilities.classification", capabilities.get("classification") or several or value, LABELS),
         ("capabilities.next_sentence", capabilities.get("next_sentence"), NEXT_SENTENCE),
     )
     for key, claim, name in claims:

@@ -46,10 +46,12 @@ from tests.support.sweeps import (
     matrix,
     minimal_pairs,
     rank,
+    rated,
     sweep,
 )
 
 LOSS, ACCURACY = ablation.METRIC_LOSS, ablation.METRIC_ACCURACY
+PEARSON, SPEARMAN = ablation.METRIC_PEARSON, ablation.METRIC_SPEARMAN
 RECIPROCAL_RANK, DIVERGENCE = ablation.METRIC_RECIPROCAL_RANK, ablation.METRIC_DIVERGENCE
 Greedy = ablation.Greedy
 TEXTS = ("The cat sat.", "The unplayable song.", "Berlin is the capital of Germany, isn't it?")
@@ -61,6 +63,7 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "minimal pairs": ("bert", minimal_pairs(), [ACCURACY]),
     "labelled": ("sorter", labelled(), [ACCURACY, LOSS]),
     "labelled distilbert": ("distilled", labelled(), [ACCURACY, LOSS]),
+    "rated": ("rater", rated(), [PEARSON, SPEARMAN, LOSS]),
     "divergence of masks": ("bert", divergence(), [DIVERGENCE]),
     "divergence roberta": ("roberta", divergence(), [DIVERGENCE]),
     "divergence of labels": ("sorter", divergence(), [DIVERGENCE]),

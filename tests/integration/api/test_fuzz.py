@@ -569,6 +569,20 @@ OBJECTIVES = st.one_of(
         ),
         truncate=st.booleans(),
     ),
+    st.builds(
+        ablation.Objective,
+        regression=st.builds(
+            ablation.RatedTexts,
+            texts=some(
+                st.builds(
+                    ablation.RatedText,
+                    input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(PLAIN)),
+                    value=st.floats(),
+                )
+            ),
+        ),
+        truncate=st.booleans(),
+    ),
     st.just(ablation.Objective()),
 )
 LAYERS = st.builds(
@@ -576,7 +590,7 @@ LAYERS = st.builds(
 )
 SWEEPS = st.builds(
     ablation.SweepHeadsRequest,
-    model=mostly(st.sampled_from(["", "models/sorter", "models/tagger"]), MODELS),
+    model=mostly(st.sampled_from(["", "models/sorter", "models/tagger", "models/rater"]), MODELS),
     objective=OBJECTIVES,
     scope=mostly(st.sampled_from([0, 0, 1, 2]), ENUMS),
     sets=st.just([]) | some(st.builds(ablation.HeadSet, layers=some(LAYERS)), 5),
@@ -599,7 +613,7 @@ SWEEPS = st.builds(
 )
 RANKS = st.builds(
     ablation.RankHeadsRequest,
-    model=mostly(st.sampled_from(["", "models/sorter"]), MODELS),
+    model=mostly(st.sampled_from(["", "models/sorter", "models/rater"]), MODELS),
     objective=OBJECTIVES,
     interventions=mostly(st.just([]), INTERVENTIONS),
     reference_texts=mostly(st.just([]), REFERENCES),

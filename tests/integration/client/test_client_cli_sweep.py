@@ -87,6 +87,7 @@ def test_every_option_of_a_sweep(command, server, texts):
         ("--pairs", "good\tbad\na\tb\n", "minimal_pairs"),
         ("--labelled", "text\tlabel\na\t1\n", "classification"),
         ("--words", "The\tO\ncat\tB-PER\n", "token_classification"),
+        ("--rated", "text\tvalue\na\t1.5\n", "regression"),
         ("--divergence", "text\na\n", "divergence"),
         ("--texts", "text\na\n", "masked_lm_loss"),
     ],

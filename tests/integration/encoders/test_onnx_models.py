@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from bertscope_service.checkpoints.steps import KeepLayers
+from bertscope_service.checkpoints.check import check_source
+from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.steps import KeepLayers, OnnxExport
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.torch.encoder import TorchEncoder
@@ -97,6 +99,7 @@ def test_a_mean_over_real_tokens(averaging: Pair) -> None:
 @torch.inference_mode()
 def test_values_and_labels_of_their_own(labels: int, problem: str | None, tmp_path: Path, export_cache: Path) -> None:
     folder = write_checkpoint("bert", tmp_path / "model", labels=labels, problem=problem)
+    check_source(inspect(made(folder, tmp_path / "graphs", OnnxExport())))
     onnx, whole = load_exported(folder, export_cache), load("bert", folder)
     assert (onnx.capabilities.regression, onnx.capabilities.multi_label) == (labels == 1, labels == 3)
     assert onnx.shape == whole.shape

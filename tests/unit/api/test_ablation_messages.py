@@ -29,6 +29,7 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
+from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
 from bertscope_service.api.ablation import (
     parse_prune,
     render_effect,
@@ -101,6 +102,9 @@ def test_objectives() -> None:
     )
     labelled = LabelledQuery((LabelledText("a", None, 0), LabelledText("a", "b", "")), truncate=False)
     assert objective(classification=given) == labelled
+    given = ablation.RatedTexts(texts=[ablation.RatedText(input=TEXT, value=value) for value in (1, -0.5)])
+    rated = RatedQuery((RatedText("a", None, 1.0), RatedText("a", None, -0.5)), truncate=False)
+    assert objective(regression=given) == rated
     given = ablation.Divergence(inputs=[TEXT, common_pb2.TextInput(text="a", text_pair="b")])
     assert objective(divergence=given) == DivergenceQuery((("a", None), ("a", "b")), truncate=False)
 
@@ -122,6 +126,13 @@ def test_every_kind_is_known() -> None:
     [
         ({}, "objective", "set one of masked_lm_loss, cloze"),
         ({"truncate": True}, "objective", "set one of"),
+        ({"regression": {}}, "objective.regression.texts", "give at least one"),
+        ({"regression": {"texts": [{"input": {"text": "a"}}] * 2}}, "objective.regression.texts", "of different values"),
+        (
+            {"regression": {"texts": [{"input": {"text": "a"}, "value": math.nan}]}},
+            "objective.regression.texts[0].value",
+            "a finite number",
+        ),
         ({"masked_lm_loss": {}}, "objective.masked_lm_loss.texts", "give at least one"),
         ({"masked_lm_loss": {"texts": ["a"] * MANY}}, "objective.masked_lm_loss.texts", "takes 10000"),
         ({"masked_lm_loss": {"texts": ["a", " "]}}, "objective.masked_lm_loss.texts[1]", "write some text"),

@@ -54,6 +54,17 @@ def test_plain_text_is_a_text_per_line(write):
             read(write("t.txt", "a\n"))
 
 
+def test_rated_texts(write):
+    assert bertscope.read_rated(write("r.tsv", "text\ttext_pair\tvalue\na\tb\t4.25\nc\td\t-1\n")) == [
+        (("a", "b"), 4.25),
+        (("c", "d"), -1.0),
+    ]
+    assert bertscope.read_rated(write("r.jsonl", '{"text": "a", "value": 2}\n')) == [("a", 2.0)]
+    for name, content in (("bad.tsv", "text\tvalue\na\tmuch\n"), ("nan.tsv", "text\tvalue\na\tnan\n")):
+        with pytest.raises(bertscope.InvalidArgument, match=r"line 2.*value"):
+            bertscope.read_rated(write(name, content))
+
+
 def test_texts_are_plain_strings(write):
     (text,) = bertscope.read_texts(write("t.tsv", "text\n12\n"))
     assert type(text) is str

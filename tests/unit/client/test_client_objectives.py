@@ -67,6 +67,11 @@ def test_minimal_pairs():
     assert default.scoring == common_pb2.PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD
 
 
+def test_rated_texts():
+    found = message(bertscope.RatedTexts([("a", 1), (("a", "b"), np.float32(0.5))])).regression.texts
+    assert [(each.input.text, each.input.text_pair, each.value) for each in found] == [("a", "", 1.0), ("a", "b", 0.5)]
+
+
 def test_labelled_texts():
     found = message(bertscope.LabelledTexts([("a", "yes"), (("a", "b"), np.int64(0)), ("c", "1")])).classification.texts
     assert [each.WhichOneof("gold") for each in found] == ["label", "label_index", "label"]
@@ -201,6 +206,8 @@ def prune(heads: Any, model_id: Any = "x") -> Any:
         ("pairs[0].bad", lambda: bertscope.MinimalPairs([("a", None)])),
         ("scoring", lambda: bertscope.MinimalPairs([], scoring="newest")),
         ("texts[0]", lambda: bertscope.LabelledTexts(["a"])),
+        ("texts[1].value", lambda: bertscope.RatedTexts([("a", 1), ("a", "1")])),
+        ("texts[0].value", lambda: bertscope.RatedTexts([("a", float("nan"))])),
         ("texts[0].label", lambda: bertscope.LabelledTexts([("a", True)])),
         ("texts[0].label", lambda: bertscope.LabelledTexts([("a", 1.0)])),
         ("texts[0].label", lambda: bertscope.LabelledTexts([("a", -1)])),

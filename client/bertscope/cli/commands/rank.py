@@ -28,7 +28,7 @@ def rank(
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled)."""
+    """Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled, rated)."""
     output_files.require_plot(plot)
     with objective.lines_named(), server.connect(timeout) as client, waiting("ranking"):
         ranking = client.rank_heads(

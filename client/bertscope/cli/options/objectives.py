@@ -18,6 +18,7 @@ from bertscope.ablation.objectives import (
     MaskedLmLoss,
     MinimalPairs,
     Objective,
+    RatedTexts,
 )
 from bertscope.cli import options
 from bertscope.cli.options import scoring as scorings
@@ -43,6 +44,7 @@ READERS: dict[str, Callable[..., files.Items[Any]]] = {
     "pairs": files.read_pairs,
     "labelled": files.read_labelled,
     "words": _read_words,
+    "rated": files.read_rated,
     "divergence": files.read_inputs,
 }
 ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pair)?\b|\.\w+(?=:)|\.(\w+))?")
@@ -78,6 +80,10 @@ class ObjectiveOptions:
             metavar="FILE",
             help="Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans.",
         ),
+    ] = None
+    rated: Annotated[
+        Path | None,
+        typer.Option("--rated", metavar="FILE", help='Measure values: columns "text", "value" and maybe "text_pair".'),
     ] = None
     divergence: Annotated[
         Path | None,
@@ -167,6 +173,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
     ),
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
     "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
+    "rated": lambda asked: RatedTexts(asked.items("rated"), truncate=asked.truncate),
     "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
 }
 
@@ -181,6 +188,7 @@ class ScoreOptions(ObjectiveOptions):
         "pairs": "--pairs",
         "labelled": "--labelled",
         "words": "--words",
+        "rated": "--rated",
     }
 
     texts: Annotated[

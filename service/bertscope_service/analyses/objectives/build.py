@@ -10,11 +10,12 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery, La
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObjective, MinimalPairsQuery
+from bertscope_service.analyses.objectives.rated import RatedObjective, RatedQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsObjective, TokenLabelsQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
 ObjectiveQuery: TypeAlias = (
-    MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | TokenLabelsQuery | DivergenceQuery
+    MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | TokenLabelsQuery | DivergenceQuery | RatedQuery
 )
 
 
@@ -37,3 +38,5 @@ def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tup
             return TokenLabelsObjective(query, tokenizer, labels, model)
         case DivergenceQuery():
             return (LabelDivergenceObjective if labels else MaskDivergenceObjective)(query, tokenizer)
+        case RatedQuery():
+            return RatedObjective(query, tokenizer)

@@ -93,20 +93,37 @@ class LabelProbe(Observer):
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        return Readout((cls._logits(encoder, state, gates),), lambda arrays: list(arrays[0]))
+        return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
 
     @classmethod
     def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
         gold = to_device(torch.tensor([probe.gold for probe in probes], dtype=torch.int64, device="cpu"), encoder.device)
-        return torch.nn.functional.cross_entropy(cls._logits(encoder, state, gates), gold, reduction="none")
+        return torch.nn.functional.cross_entropy(sequence_scores(encoder, state, gates), gold, reduction="none")
 
-    @staticmethod
-    def _logits(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
-        first = None
-        if encoder.reads_first:
-            first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
-        encoder.advance(state, encoder.shape.layers, gates, only=first)
-        return encoder.classify(state)
+
+@dataclass(frozen=True, slots=True)
+class ValueProbe(Observer):
+    """Reads the value of a regression head: float32 [1]. `gold` is the right one, for the loss: the squared difference."""
+
+    gold: float = 0.0
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        gold = to_device(torch.tensor([probe.gold for probe in probes], dtype=torch.float32, device="cpu"), encoder.device)
+        return torch.nn.functional.mse_loss(sequence_scores(encoder, state, gates)[:, 0], gold, reduction="none")
+
+
+def sequence_scores(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
+    """Runs all layers and the sequence head: [rows, labels], or [rows, 1] of a regression head."""
+    first = None
+    if encoder.reads_first:
+        first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
+    encoder.advance(state, encoder.shape.layers, gates, only=first)
+    return encoder.classify(state)
 
 
 @dataclass(frozen=True, slots=True)
