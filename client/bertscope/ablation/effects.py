@@ -34,8 +34,8 @@ class MetricEffect:
     __repr__ = short_repr
 
     metric: str
-    """"loss" (negative log-likelihood, nats; of a value its squared difference from the gold one), "accuracy", "reciprocal_rank",
-    "token_accuracy", "entity_f1" (0 to 1), "divergence" (nats), "pearson" or "spearman" (-1 to 1)."""
+    """"loss" (negative log-likelihood, nats; of a value its squared difference from the gold one), "accuracy",
+    "reciprocal_rank", "token_accuracy", "entity_f1" (0 to 1), "divergence" (nats), "pearson" or "spearman" (-1 to 1)."""
     score: float
     """Its mean over the items with the heads changed."""
     difference: float

@@ -143,3 +143,14 @@ def test_the_client_ranks_candidates(lab: Host) -> None:
             client.rank_candidates(3, candidates, model="rater")  # type: ignore[arg-type]
         assert client.classify("a", model="topics")[0].multi_label
         assert client.predict_values(("a", "b"), model="rater")[0].text_pair == "b"
+
+
+def test_heads_are_ranked_by_the_squared_difference(lab: Host) -> None:
+    golds = {text: float(number) for number, text in enumerate(SENTENCES[:6])}
+    with bertscope.Client(lab.target) as client:
+        values = [one.value for one in client.predict_values(list(golds), model="rater")]
+        ranking = client.rank_heads(bertscope.RatedTexts(golds.items()), model="rater")
+        assert ranking.loss == pytest.approx(np.mean(np.square(np.subtract(values, list(golds.values())))), rel=1e-5)
+        assert np.all(ranking.importance >= 0) and np.ptp(ranking.importance) > 0
+        with pytest.raises(bertscope.Unimplemented, match="regression head"):
+            client.rank_heads(bertscope.RatedTexts(golds.items()), model="bert")
