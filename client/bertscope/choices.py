@@ -11,7 +11,9 @@ Mode = Literal["zero", "uniform", "mean", "scale"]
 """The contribution of changed heads."""
 Scope = Literal["heads", "layers"]
 """The unit that a sweep changes at once."""
-Metric = Literal["loss", "accuracy", "reciprocal_rank", "divergence", "token_accuracy", "entity_f1", "pearson", "spearman"]
+Metric = Literal[
+    "loss", "accuracy", "reciprocal_rank", "divergence", "token_accuracy", "entity_f1", "answer_f1", "pearson", "spearman"
+]
 """The metric of a sweep."""
 Order = Literal["effect", "importance", "best_remaining"]
 """The order in which a greedy sweep removes heads."""

@@ -101,6 +101,16 @@ def read_rated(path: File, *, columns: Columns = None, limit: SupportsIndex | No
     return _read(path, RATED, columns, limit)
 
 
+def read_answered(
+    path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
+) -> Items[tuple[str, str, tuple[str, ...]]]:
+    """Reads questions with their gold answers, for `LabelledQuestions`: columns "question", "passage" and "answer".
+
+    Several answers have "|" between them; in JSON they may be a list. An empty list: the passage does not answer the question.
+    """
+    return _read(path, ANSWERED, columns, limit)
+
+
 def _read(path: File, kind: ItemKind[T], columns: Columns, limit: SupportsIndex | None) -> Items[T]:
     return read_items(path, kind.required, kind.optional, columns, limit, kind.item)
 
@@ -184,6 +194,14 @@ def _several(name: str, value: object) -> tuple[str, ...]:
     return tuple(each.strip() for each in found)
 
 
+def _answered(row: Row) -> tuple[str, str, tuple[str, ...]]:
+    question, passage, answer = _text(row, "question"), _text(row, "passage"), row["answer"]
+    answers = () if answer == [] else _several("answer", answer)
+    if any(each not in passage for each in answers):
+        raise invalid_argument("answer", "does not occur in the passage")
+    return question, passage, answers
+
+
 def _label(value: object) -> str | int:
     if isinstance(value, Cell):
         digits = value.strip().removeprefix("-")
@@ -222,6 +240,8 @@ PAIRS = ItemKind(("good", "bad"), (), lambda row: (_text(row, "good"), _text(row
 """A minimal pair: columns "good" and "bad"."""
 QUESTIONS = ItemKind(("question", "passage"), (), lambda row: (_text(row, "question"), _text(row, "passage")))
 """A question and its passage: columns "question" and "passage"."""
+ANSWERED = ItemKind(("question", "passage", "answer"), (), _answered)
+"""A question, its passage and its gold answers: columns "question", "passage" and "answer"."""
 TRANSLATIONS = ItemKind(("source", "target"), (), lambda row: (_text(row, "source"), _text(row, "target")))
 """A sentence and its translation: columns "source" and "target"."""
 LABELLED = ItemKind(("text", "label"), ("text_pair",), lambda row: (_input(row), _label(row["label"])))

@@ -18,6 +18,7 @@ BETTER = {
     "reciprocal_rank": 1,
     "token_accuracy": 1,
     "entity_f1": 1,
+    "answer_f1": 1,
     "pearson": 1,
     "spearman": 1,
     "loss": -1,
@@ -35,7 +36,8 @@ class MetricEffect:
 
     metric: str
     """"loss" (negative log-likelihood, nats; of a value its squared difference from the gold one), "accuracy",
-    "reciprocal_rank", "token_accuracy", "entity_f1" (0 to 1), "divergence" (nats), "pearson" or "spearman" (-1 to 1)."""
+    "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1), "divergence" (nats), "pearson" or "spearman" (-1 to
+    1)."""
     score: float
     """Its mean over the items with the heads changed."""
     difference: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, ClassVar, Protocol, get_args
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from bertscope._validation import TextOrPair
 from bertscope.choices import Metric, Order, Scoring
 from bertscope.errors import invalid_argument
 from bertscope.spans import Span, parts, span
+
+GoldAnswer = str | tuple[int, int]
+"""An answer in the words of the passage, or its code points (start, end)."""
 
 WORD_PARTS = "(label, start, end) or (label, start, end, segment)"
 SCORINGS, ORDERS, METRICS = get_args(Scoring), get_args(Order), get_args(Metric)
@@ -169,7 +172,48 @@ class RatedTexts:
         _validation.flag("truncate", self.truncate)
 
 
-Objective = MaskedLmLoss | ClozePrompts | MinimalPairs | LabelledTexts | LabelledWords | Divergence | RatedTexts
+@dataclass(frozen=True)
+class LabelledQuestions:
+    """Scores of answering questions as SQuAD's evaluation defines them: "accuracy" (exact match), "answer_f1", and "loss".
+
+    Needs a question answering head.
+
+    >>> LabelledQuestions([("Who sat?", "The cat sat.", "The cat")], max_answer_tokens=5).questions
+    (('Who sat?', 'The cat sat.', ((0, 7),)),)
+
+    Long passages are read in windows, as `answer_questions` reads them; the loss is the mean over a passage's windows.
+    """
+
+    questions: Iterable[tuple[str, str, GoldAnswer | Iterable[GoldAnswer]]]
+    """(question, passage, the gold answer or several, of which the best counts): a string, which stands for the place where it
+    first occurs in the passage, or the code points (start, end). An empty list: the passage does not answer it."""
+    max_answer_tokens: int | None = None
+    """Most tokens of an answer; None means 30."""
+    stride: int | None = None
+    """Tokens between the beginnings of two windows; None means 128, or half a window."""
+    no_answer_threshold: float | None = None
+    """Predicts no answer where `no_answer_score` is over it, 0 as a rule (SQuAD 2.0); None never does, and then a question
+    without an answer is an error."""
+    truncate: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        questions = _validation.many("questions", self.questions, "tuples (question, passage, answers)")
+        threshold = self.no_answer_threshold
+        _keep(
+            self,
+            questions=tuple(_question(f"questions[{index}]", question) for index, question in enumerate(questions)),
+            no_answer_threshold=None if threshold is None else _validation.finite_number("no_answer_threshold", threshold),
+            **{
+                name: _validation.positive(name, getattr(self, name))
+                for name in ("max_answer_tokens", "stride")
+                if getattr(self, name) is not None
+            },
+        )
+
+
+Objective = (
+    MaskedLmLoss | ClozePrompts | MinimalPairs | LabelledTexts | LabelledWords | LabelledQuestions | Divergence | RatedTexts
+)
 
 
 @dataclass(frozen=True)
@@ -209,6 +253,28 @@ def _prompt(field: str, value: object) -> tuple[str, tuple[str, ...]]:
 def _minimal_pair(field: str, value: object) -> tuple[str, str]:
     good, bad = _validation.pair(field, value, "(good, bad)")
     return _validation.text(f"{field}.good", good), _validation.text(f"{field}.bad", bad)
+
+
+def _question(field: str, value: object) -> tuple[str, str, tuple[tuple[int, int], ...]]:
+    if not isinstance(value, (tuple, list)) or len(value) != 3:
+        raise invalid_argument(field, "must be a tuple (question, passage, answers)")
+    question = _validation.text(f"{field}.question", value[0])
+    passage = _validation.text(f"{field}.passage", value[1])
+    given = value[2]
+    # A tuple of two numbers is one answer; of two strings or two tuples, it is two.
+    one = isinstance(given, str) or (isinstance(given, tuple) and any(hasattr(part, "__index__") for part in given))
+    answers = [given] if one else _validation.many(f"{field}.answers", given, "answers")
+    return question, passage, tuple(_gold(f"{field}.answers[{n}]", answer, passage) for n, answer in enumerate(answers))
+
+
+def _gold(field: str, answer: object, passage: str) -> tuple[int, int]:
+    if not isinstance(answer, str):
+        start, end = _validation.pair(field, answer, "(start, end), or a string")
+        return _validation.uint32(f"{field}.start", start), _validation.uint32(f"{field}.end", end)
+    start = passage.find(_validation.text(field, answer))
+    if start < 0 or not answer:
+        raise invalid_argument(field, "does not occur in the passage; write it as the passage does, or give (start, end)")
+    return start, start + len(answer)
 
 
 def _labelled(field: str, value: object) -> tuple[TextOrPair, str | int]:

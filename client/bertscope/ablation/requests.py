@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 from bertscope import _validation
 from bertscope._messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
@@ -12,6 +12,7 @@ from bertscope.ablation.objectives import (
     ClozePrompts,
     Divergence,
     Greedy,
+    LabelledQuestions,
     LabelledTexts,
     LabelledWords,
     MaskedLmLoss,
@@ -22,7 +23,7 @@ from bertscope.ablation.objectives import (
 from bertscope.choices import Metric, Order
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
-from bertscope.v1 import ablation_pb2, common_pb2
+from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2
 
 HeadsByLayer = Mapping[int, Heads]
 """A set of heads: {layer: head, heads or None for all}."""
@@ -161,6 +162,28 @@ def _regression(objective: RatedTexts) -> dict[str, Any]:
     return {"regression": ablation_pb2.RatedTexts(texts=texts)}
 
 
+def _question_answering(objective: LabelledQuestions) -> dict[str, Any]:
+    questions = [
+        ablation_pb2.LabelledQuestion(
+            input=question_answering_pb2.Question(question=question, passage=passage),
+            answers=[common_pb2.CharacterSpan(start=start, end=end) for start, end in answers],
+        )
+        for question, passage, answers in _placed(objective)
+    ]
+    message = ablation_pb2.LabelledQuestions(
+        questions=questions,
+        max_answer_tokens=objective.max_answer_tokens,
+        stride=objective.stride,
+        no_answer_threshold=objective.no_answer_threshold,
+    )
+    return {"question_answering": message}
+
+
+def _placed(objective: LabelledQuestions) -> Iterable[tuple[str, str, tuple[tuple[int, int], ...]]]:
+    """Returns the questions, whose answers were placed when the objective was made."""
+    return cast("Iterable[tuple[str, str, tuple[tuple[int, int], ...]]]", objective.questions)
+
+
 MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     MaskedLmLoss: _masked_lm_loss,
     ClozePrompts: _cloze,
@@ -169,6 +192,7 @@ MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     LabelledWords: _token_classification,
     Divergence: _divergence,
     RatedTexts: _regression,
+    LabelledQuestions: _question_answering,
 }
 
 

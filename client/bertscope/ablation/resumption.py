@@ -32,6 +32,7 @@ ITEMS = {
     "minimal_pairs": "pairs",
     "classification": "texts",
     "divergence": "inputs",
+    "question_answering": "questions",
 }
 """The field with the items of each kind of objective."""
 

@@ -5,6 +5,7 @@ The importance of heads: sweeps, rankings and pruning."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
 from bertscope.v1 import model_pb2 as _model_pb2
+from bertscope.v1 import question_answering_pb2 as _question_answering_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -30,8 +31,9 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     METRIC_UNSPECIFIED: _Metric.ValueType  # 0
     """Never sent in a reply; in a request, the objective's first metric."""
     METRIC_LOSS: _Metric.ValueType  # 1
-    """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, or of the words'
-    labels (their mean in each text). Of a value: its squared difference from the gold one. Lower is better.
+    """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, of the words'
+    labels (their mean in each text), or of the beginning and the end of an answer (their mean). Of a value: its squared difference
+    from the gold one. Lower is better.
     """
     METRIC_ACCURACY: _Metric.ValueType  # 2
     """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -45,6 +47,8 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """F1 of the mentions of all texts (micro average), 0 to 1: a mention counts if its type, first and last word are right (Tjong Kim
     Sang and De Meulder 2003), as seqeval computes it; 0 if there is none. Higher is better.
     """
+    METRIC_ANSWER_F1: _Metric.ValueType  # 7
+    """F1 of the words of an answer and of a gold answer, 0 to 1, as SQuAD defines it. Higher is better."""
     METRIC_PEARSON: _Metric.ValueType  # 9
     """Pearson's correlation of the values with the gold ones, -1 to 1; 0 if all values are equal. Higher is better."""
     METRIC_SPEARMAN: _Metric.ValueType  # 10
@@ -61,8 +65,9 @@ class Metric(_Metric, metaclass=_MetricEnumTypeWrapper):
 METRIC_UNSPECIFIED: Metric.ValueType  # 0
 """Never sent in a reply; in a request, the objective's first metric."""
 METRIC_LOSS: Metric.ValueType  # 1
-"""Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, or of the words'
-labels (their mean in each text). Of a value: its squared difference from the gold one. Lower is better.
+"""Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, of the words'
+labels (their mean in each text), or of the beginning and the end of an answer (their mean). Of a value: its squared difference
+from the gold one. Lower is better.
 """
 METRIC_ACCURACY: Metric.ValueType  # 2
 """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -76,6 +81,8 @@ METRIC_ENTITY_F1: Metric.ValueType  # 6
 """F1 of the mentions of all texts (micro average), 0 to 1: a mention counts if its type, first and last word are right (Tjong Kim
 Sang and De Meulder 2003), as seqeval computes it; 0 if there is none. Higher is better.
 """
+METRIC_ANSWER_F1: Metric.ValueType  # 7
+"""F1 of the words of an answer and of a gold answer, 0 to 1, as SQuAD defines it. Higher is better."""
 METRIC_PEARSON: Metric.ValueType  # 9
 """Pearson's correlation of the values with the gold ones, -1 to 1; 0 if all values are equal. Higher is better."""
 METRIC_SPEARMAN: Metric.ValueType  # 10
@@ -172,6 +179,7 @@ class Objective(_message.Message):
     CLASSIFICATION_FIELD_NUMBER: _builtins.int
     DIVERGENCE_FIELD_NUMBER: _builtins.int
     TOKEN_CLASSIFICATION_FIELD_NUMBER: _builtins.int
+    QUESTION_ANSWERING_FIELD_NUMBER: _builtins.int
     REGRESSION_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     truncate: _builtins.bool
@@ -203,6 +211,10 @@ class Objective(_message.Message):
         """
 
     @_builtins.property
+    def question_answering(self) -> Global___LabelledQuestions:
+        """How well questions are answered: METRIC_ACCURACY (exact match), METRIC_ANSWER_F1, METRIC_LOSS. Needs a question answering head."""
+
+    @_builtins.property
     def regression(self) -> Global___RatedTexts:
         """How well values are predicted: METRIC_PEARSON, METRIC_SPEARMAN, METRIC_LOSS. Needs a regression head."""
 
@@ -215,14 +227,15 @@ class Objective(_message.Message):
         classification: Global___LabelledTexts | None = ...,
         divergence: Global___Divergence | None = ...,
         token_classification: Global___LabelledSentences | None = ...,
+        question_answering: Global___LabelledQuestions | None = ...,
         regression: Global___RatedTexts | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "regression", b"regression", "token_classification", b"token_classification"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "regression", b"regression", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "regression"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "question_answering", "regression"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -517,6 +530,88 @@ class LabelledWord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LabelledWord: _TypeAlias = LabelledWord  # noqa: Y015
+
+@_typing.final
+class LabelledQuestions(_message.Message):
+    """Questions with their gold answers, measured as the evaluation of SQuAD measures them (Rajpurkar et al. 2016 and 2018): words are
+    compared without case, ASCII punctuation and articles, with the gold answer for which the measure is best. Long passages are read
+    in windows, whatever `truncate` is; the loss is the mean over a passage's windows.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    MAX_ANSWER_TOKENS_FIELD_NUMBER: _builtins.int
+    STRIDE_FIELD_NUMBER: _builtins.int
+    NO_ANSWER_THRESHOLD_FIELD_NUMBER: _builtins.int
+    max_answer_tokens: _builtins.int
+    """As in AnswerQuestionsRequest."""
+    stride: _builtins.int
+    """As in AnswerQuestionsRequest."""
+    no_answer_threshold: _builtins.float
+    """Set (0 is usual): no answer is predicted where AnsweredQuestion.no_answer_score is over it, and questions may be without an
+    answer (SQuAD 2.0). Unset: the best span is predicted, and a question without an answer is an error (SQuAD 1.1).
+    """
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelledQuestion]:
+        """The questions."""
+
+    def __init__(
+        self,
+        *,
+        questions: _abc.Iterable[Global___LabelledQuestion] | None = ...,
+        max_answer_tokens: _builtins.int | None = ...,
+        stride: _builtins.int | None = ...,
+        no_answer_threshold: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_answer_tokens", b"_max_answer_tokens", "_no_answer_threshold", b"_no_answer_threshold", "_stride", b"_stride", "max_answer_tokens", b"max_answer_tokens", "no_answer_threshold", b"no_answer_threshold", "stride", b"stride"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_answer_tokens", b"_max_answer_tokens", "_no_answer_threshold", b"_no_answer_threshold", "_stride", b"_stride", "max_answer_tokens", b"max_answer_tokens", "no_answer_threshold", b"no_answer_threshold", "questions", b"questions", "stride", b"stride"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_answer_tokens: _TypeAlias = _typing.Literal["max_answer_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_answer_tokens: _TypeAlias = _typing.Literal["_max_answer_tokens", b"_max_answer_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__no_answer_threshold: _TypeAlias = _typing.Literal["no_answer_threshold"]  # noqa: Y015
+    _WhichOneofArgType__no_answer_threshold: _TypeAlias = _typing.Literal["_no_answer_threshold", b"_no_answer_threshold"]  # noqa: Y015
+    _WhichOneofReturnType__stride: _TypeAlias = _typing.Literal["stride"]  # noqa: Y015
+    _WhichOneofArgType__stride: _TypeAlias = _typing.Literal["_stride", b"_stride"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_answer_tokens) -> _WhichOneofReturnType__max_answer_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__no_answer_threshold) -> _WhichOneofReturnType__no_answer_threshold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stride) -> _WhichOneofReturnType__stride | None: ...
+
+Global___LabelledQuestions: _TypeAlias = LabelledQuestions  # noqa: Y015
+
+@_typing.final
+class LabelledQuestion(_message.Message):
+    """One question with its gold answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def input(self) -> _question_answering_pb2.Question:
+        """The question and its passage."""
+
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
+        """The spans of the passage that answer it, at most 1000, segment 0; none if the passage does not."""
+
+    def __init__(
+        self,
+        *,
+        input: _question_answering_pb2.Question | None = ...,
+        answers: _abc.Iterable[_common_pb2.CharacterSpan] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "input", b"input"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelledQuestion: _TypeAlias = LabelledQuestion  # noqa: Y015
 
 @_typing.final
 class RatedTexts(_message.Message):

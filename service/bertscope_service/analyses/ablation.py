@@ -33,6 +33,7 @@ class Metric(Enum):
     ENTITY_F1 = "entity_f1"
     PEARSON = "pearson"
     SPEARMAN = "spearman"
+    ANSWER_F1 = "answer_f1"
 
     @property
     def gain(self) -> int:

@@ -58,17 +58,26 @@ class Passage:
 
 
 def read_passages(
-    tokenizer: TextTokenizer, asked: Sequence[Asked], stride: int | None, max_tokens: int, remedy: str
+    tokenizer: TextTokenizer,
+    asked: Sequence[Asked],
+    stride: int | None,
+    max_tokens: int,
+    remedy: str,
+    stride_field: str = "stride",
 ) -> Iterator[Passage]:
     """Tokenizes questions with their passages. stride: see bertscope.v1.AnswerQuestionsRequest; None is the usual one.
 
-    Raises InvalidArgument for a question that is too long, a text without a token, a stride that would leave tokens out, and,
-    with this remedy, for windows of more than `max_tokens` in all.
+    Raises InvalidArgument for a question that is too long, a text without a token, a stride (`stride_field`) that would leave
+    tokens out, and, with this remedy, for windows of more than `max_tokens` in all.
     """
     total = 0
     for one in asked:
         whole = tokenizer.encode(one.question, one.passage)
-        step, held = _step(whole, one, tokenizer.max_tokens, stride)
+        held = _held(whole, one, tokenizer.max_tokens)
+        step = min(STRIDE, max(1, held // 2)) if stride is None else stride
+        if _count(whole) > held < step:
+            message = f"{stride_field} is {step} and a window of {one.field} holds {held} passage tokens; use 1 to {held}"
+            raise InvalidArgument(stride_field, message, "STRIDE_OUT_OF_RANGE", limit=held)
         firsts = _firsts(_count(whole), held, step)
         total += len(whole) if len(firsts) == 1 else len(firsts) * tokenizer.max_tokens
         if total > max_tokens:
@@ -93,8 +102,8 @@ def _no_token(field: str) -> InvalidArgument:
     return InvalidArgument(field, f"{field} holds no token of this model's vocabulary; write some text", "EMPTY_TEXT")
 
 
-def _step(whole: TokenizedText, one: Asked, longest: int, stride: int | None) -> tuple[int, int]:
-    """Returns the stride, and the number of passage tokens that a window holds."""
+def _held(whole: TokenizedText, one: Asked, longest: int) -> int:
+    """Returns the number of passage tokens that a window holds."""
     count = _count(whole)
     if not count:
         raise _no_token(f"{one.field}.passage")
@@ -108,12 +117,7 @@ def _step(whole: TokenizedText, one: Asked, longest: int, stride: int | None) ->
             "shorten it"
         )
         raise InvalidArgument(f"{one.field}.question", message, "TEXT_TOO_LONG", tokens=around, max_tokens=longest)
-    if stride is None:
-        return min(STRIDE, max(1, held // 2)), held
-    if count > held < stride:
-        message = f"stride is {stride} and a window of {one.field} holds {held} tokens of the passage; use 1 to {held}"
-        raise InvalidArgument("stride", message, "STRIDE_OUT_OF_RANGE", limit=held)
-    return stride, held
+    return held
 
 
 def _firsts(count: int, held: int, step: int) -> range:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from bertscope.v1 import ablation_pb2, benchmark_pb2
 
+from bertscope_service.analyses.objectives.answered import AnsweredQuery, LabelledQuestion
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
@@ -19,6 +20,7 @@ from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
 from bertscope_service.analyses.objectives.token_labels import LabelledSentence, TokenLabelsQuery
 from bertscope_service.api.checks import check_each, check_input, check_items, check_text
 from bertscope_service.api.limits import MAX_ANSWERS, MAX_CANDIDATE_CHARACTERS, MAX_SPANS, RequestLimits
+from bertscope_service.api.question_answering import check_answer_tokens, check_question, check_stride
 from bertscope_service.api.scoring import read_scoring
 from bertscope_service.api.spans import check_apart, check_count, check_span
 from bertscope_service.errors import InvalidArgument
@@ -156,6 +158,35 @@ def _divergence(objective: ablation_pb2.Objective, limits: RequestLimits) -> Div
     return DivergenceQuery(inputs, objective.truncate)
 
 
+def _answered(objective: ablation_pb2.Objective, limits: RequestLimits) -> AnsweredQuery:
+    field, given = "objective.question_answering", objective.question_answering
+    check_items(given.questions, f"{field}.questions")
+    threshold = given.no_answer_threshold if given.HasField("no_answer_threshold") else None
+    if threshold is not None and not math.isfinite(threshold):
+        message = f"{field}.no_answer_threshold is {threshold}; use a finite number, such as 0"
+        raise InvalidArgument(f"{field}.no_answer_threshold", message, "THRESHOLD_OUT_OF_RANGE")
+    questions = tuple(
+        _labelled_question(one, f"{field}.questions[{index}]", limits, answered=threshold is None)
+        for index, one in enumerate(given.questions)
+    )
+    longest = check_answer_tokens(given, f"{field}.max_answer_tokens")
+    return AnsweredQuery(questions, longest, check_stride(given, f"{field}.stride"), threshold)
+
+
+def _labelled_question(
+    entry: ablation_pb2.LabelledQuestion, field: str, limits: RequestLimits, *, answered: bool
+) -> LabelledQuestion:
+    """Checks a question and its gold answers. `answered`: it must have one."""
+    asked = check_question(entry.input, f"{field}.input", limits)
+    if len(entry.answers) > MAX_ANSWERS or (answered and not entry.answers):
+        remedy = "; or set no_answer_threshold if the passage need not answer it" if answered else ""
+        message = f"{field}.answers has {len(entry.answers)} entries; give {int(answered)} to {MAX_ANSWERS}{remedy}"
+        raise InvalidArgument(f"{field}.answers", message, "ANSWERS_OUT_OF_RANGE", limit=MAX_ANSWERS)
+    for index, span in enumerate(entry.answers):
+        check_span(span, f"{field}.answers[{index}]", (asked.passage, None))
+    return LabelledQuestion(asked, tuple((span.start, span.end) for span in entry.answers), field)
+
+
 KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuery]] = {
     "masked_lm_loss": _masked_lm,
     "cloze": _cloze,
@@ -164,4 +195,5 @@ KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuer
     "divergence": _divergence,
     "token_classification": _token_labels,
     "regression": _rated,
+    "question_answering": _answered,
 }

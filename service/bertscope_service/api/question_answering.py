@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from bertscope.v1 import ablation_pb2, question_answering_pb2_grpc
 from bertscope.v1 import question_answering_pb2 as answering_pb2
-from bertscope.v1 import question_answering_pb2_grpc
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.passages import Asked
@@ -18,6 +18,9 @@ from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_question_answering
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
+
+SearchSettings = answering_pb2.AnswerQuestionsRequest | ablation_pb2.LabelledQuestions
+"""A message that says how spans are searched."""
 
 DEFAULT_BEST = 3
 DEFAULT_ANSWER_TOKENS = 30
@@ -59,7 +62,7 @@ def check_question(given: answering_pb2.Question, field: str, limits: RequestLim
     return Asked(question, check_text(given.passage, f"{field}.passage", limits), field)
 
 
-def check_answer_tokens(given: answering_pb2.AnswerQuestionsRequest, field: str) -> int:
+def check_answer_tokens(given: SearchSettings, field: str) -> int:
     """Returns the most tokens of a span, checked."""
     longest = given.max_answer_tokens if given.HasField("max_answer_tokens") else DEFAULT_ANSWER_TOKENS
     if not 1 <= longest <= MAX_ANSWER_TOKENS:
@@ -68,7 +71,7 @@ def check_answer_tokens(given: answering_pb2.AnswerQuestionsRequest, field: str)
     return longest
 
 
-def check_stride(given: answering_pb2.AnswerQuestionsRequest, field: str) -> int | None:
+def check_stride(given: SearchSettings, field: str) -> int | None:
     """Returns the stride, which each passage may restrict further; None for the usual one."""
     if not given.HasField("stride"):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bertscope_service.analyses.objectives.answered import AnsweredQuery
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
@@ -91,6 +92,8 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
         require_token_classification(model)
     elif isinstance(query, RatedQuery):
         require_regression(model)
+    elif isinstance(query, AnsweredQuery):
+        require_question_answering(model)
     elif not (isinstance(query, DivergenceQuery) and model.encoder.capabilities.classification):
         require_cloze(model)
 

@@ -563,6 +563,22 @@ OBJECTIVES = st.one_of(
     st.builds(ablation.Objective, token_classification=st.builds(ablation.LabelledSentences, texts=some(SENTENCES))),
     st.builds(
         ablation.Objective,
+        question_answering=st.builds(
+            ablation.LabelledQuestions,
+            questions=some(
+                st.builds(
+                    ablation.LabelledQuestion,
+                    input=st.builds(answering.Question, question=mostly(PLAIN, TEXTS), passage=mostly(PLAIN, TEXTS)),
+                    answers=lists(st.builds(common_pb2.CharacterSpan, start=mostly(st.just(0), NUMBERS), end=NUMBERS)),
+                )
+            ),
+            max_answer_tokens=maybe(NUMBERS),
+            stride=maybe(NUMBERS),
+            no_answer_threshold=mostly(st.just(0.0), SCALES),
+        ),
+    ),
+    st.builds(
+        ablation.Objective,
         divergence=st.builds(
             ablation.Divergence,
             inputs=some(st.builds(common_pb2.TextInput, text=mostly(MASKED, TEXTS), text_pair=maybe(PLAIN))),

@@ -74,6 +74,15 @@ def test_pairs_of_sentences(write):
     assert bertscope.read_pairs(write("p.tsv", "bad\tgood\nb\tg\n")) == [("g", "b")]
 
 
+def test_questions_and_their_answers(write):
+    assert bertscope.read_questions(write("q.tsv", "question\tpassage\na\tb c\n")) == [("a", "b c")]
+    assert bertscope.read_answered(write("a.tsv", "question\tpassage\tanswer\nwho\tb c\tb|c\n")) == [("who", "b c", ("b", "c"))]
+    none = '{"question": "what", "passage": "b c", "answer": []}'
+    assert bertscope.read_answered(write("a.jsonl", none)) == [("what", "b c", ())]
+    with pytest.raises(bertscope.InvalidArgument, match="answer: does not occur in the passage"):
+        bertscope.read_answered(write("n.tsv", "question\tpassage\tanswer\nwho\tb c\td\n"))
+
+
 def test_inputs(write):
     assert bertscope.read_inputs(write("i.tsv", "text\ttext_pair\na\tb\n")) == [("a", "b")]
     lines = '{"text": "a", "text_pair": null}\n{"text": "a", "text_pair": "b"}\n'

@@ -39,7 +39,7 @@ def message(objective: Any) -> ablation_pb2.Objective:
 
 def test_examples_in_docstrings():
     assert doctest.testmod(objectives).failed == 0
-    assert doctest.testmod(objectives).attempted == 2
+    assert doctest.testmod(objectives).attempted == 3
 
 
 def test_masked_lm_loss():
@@ -70,6 +70,19 @@ def test_minimal_pairs():
 def test_rated_texts():
     found = message(bertscope.RatedTexts([("a", 1), (("a", "b"), np.float32(0.5))])).regression.texts
     assert [(each.input.text, each.input.text_pair, each.value) for each in found] == [("a", "", 1.0), ("a", "b", 0.5)]
+
+
+def test_labelled_questions():
+    asked = [("Who?", "The cat sat.", "cat"), ("b", "東京 x 東京", ["東京", (5, 7), [3, 4]]), ("c", "d", [])]
+    found = message(bertscope.LabelledQuestions(asked, stride=3, no_answer_threshold=0)).question_answering
+    assert [[(span.start, span.end) for span in each.answers] for each in found.questions] == [
+        [(4, 7)],
+        [(0, 2), (5, 7), (3, 4)],
+        [],
+    ]
+    assert (found.questions[0].input.question, found.questions[0].input.passage) == ("Who?", "The cat sat.")
+    assert (found.stride, found.no_answer_threshold, found.HasField("max_answer_tokens")) == (3, 0.0, False)
+    assert not message(bertscope.LabelledQuestions([("a", "bc", (0, 1))])).question_answering.HasField("no_answer_threshold")
 
 
 def test_labelled_texts():
@@ -205,6 +218,12 @@ def prune(heads: Any, model_id: Any = "x") -> Any:
         ("pairs[0]", lambda: bertscope.MinimalPairs(["ab"])),
         ("pairs[0].bad", lambda: bertscope.MinimalPairs([("a", None)])),
         ("scoring", lambda: bertscope.MinimalPairs([], scoring="newest")),
+        ("questions[0]", lambda: bertscope.LabelledQuestions([("a", "b")])),
+        ("questions[0].answers[0]", lambda: bertscope.LabelledQuestions([("a", "b", "c")])),
+        ("questions[0].answers[0].start", lambda: bertscope.LabelledQuestions([("a", "b", (-1, 1))])),
+        ("questions[1].answers", lambda: bertscope.LabelledQuestions([("a", "b", "b"), ("a", "b", None)])),
+        ("no_answer_threshold", lambda: bertscope.LabelledQuestions([], no_answer_threshold=float("nan"))),
+        ("stride", lambda: bertscope.LabelledQuestions([], stride=0)),
         ("texts[0]", lambda: bertscope.LabelledTexts(["a"])),
         ("texts[1].value", lambda: bertscope.RatedTexts([("a", 1), ("a", "1")])),
         ("texts[0].value", lambda: bertscope.RatedTexts([("a", float("nan"))])),

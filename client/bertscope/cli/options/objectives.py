@@ -13,6 +13,7 @@ from bertscope import files
 from bertscope.ablation.objectives import (
     ClozePrompts,
     Divergence,
+    LabelledQuestions,
     LabelledTexts,
     LabelledWords,
     MaskedLmLoss,
@@ -46,6 +47,7 @@ READERS: dict[str, Callable[..., files.Items[Any]]] = {
     "words": _read_words,
     "rated": files.read_rated,
     "divergence": files.read_inputs,
+    "answered": files.read_answered,
 }
 ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pair)?\b|\.\w+(?=:)|\.(\w+))?")
 """The server's name of an item; a part is kept if the error is about it and not about the text itself."""
@@ -84,6 +86,10 @@ class ObjectiveOptions:
     rated: Annotated[
         Path | None,
         typer.Option("--rated", metavar="FILE", help='Measure values: columns "text", "value" and maybe "text_pair".'),
+    ] = None
+    answered: Annotated[
+        Path | None,
+        typer.Option("--answered", metavar="FILE", help='Measure answers: columns "question", "passage", "answer" (a|b).'),
     ] = None
     divergence: Annotated[
         Path | None,
@@ -161,6 +167,11 @@ class ObjectiveOptions:
         return f"{line}: {item[2]}" if item[2] else line
 
 
+def _answered(items: files.Items[Any]) -> LabelledQuestions:
+    """Returns the objective: as SQuAD 2.0 has it where a question has no answer, else as SQuAD 1.1."""
+    return LabelledQuestions(items, no_answer_threshold=None if all(answers for *_, answers in items) else 0.0)
+
+
 BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
     "prompts": lambda asked: ClozePrompts(
         asked.items("prompts"), skip_multi_piece=asked.skip_multi_piece, truncate=asked.truncate
@@ -174,6 +185,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
     "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
     "rated": lambda asked: RatedTexts(asked.items("rated"), truncate=asked.truncate),
+    "answered": lambda asked: _answered(asked.items("answered")),
     "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
 }
 
@@ -189,6 +201,7 @@ class ScoreOptions(ObjectiveOptions):
         "labelled": "--labelled",
         "words": "--words",
         "rated": "--rated",
+        "answered": "--answered",
     }
 
     texts: Annotated[

@@ -58,5 +58,5 @@ class Objective(Protocol):
 
     @property
     def losses(self) -> Sequence[LossProbe]:
-        """One probe for each row whose loss can be differentiated, with one row for each item; empty for an objective
-        without a loss."""
+        """One probe for each row whose loss can be differentiated; the losses of an item's rows add up to its loss. Empty for
+        an objective without a loss."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from bertscope_service.analyses.objectives.answered import AnsweredObjective, AnsweredQuery
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery, LabelDivergenceObjective, MaskDivergenceObjective
@@ -15,7 +16,14 @@ from bertscope_service.analyses.objectives.token_labels import TokenLabelsObject
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
 ObjectiveQuery: TypeAlias = (
-    MaskedLmQuery | ClozePromptsQuery | MinimalPairsQuery | LabelledQuery | TokenLabelsQuery | DivergenceQuery | RatedQuery
+    MaskedLmQuery
+    | ClozePromptsQuery
+    | MinimalPairsQuery
+    | LabelledQuery
+    | TokenLabelsQuery
+    | DivergenceQuery
+    | RatedQuery
+    | AnsweredQuery
 )
 
 
@@ -36,6 +44,8 @@ def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tup
             return LabelledObjective(query, tokenizer, labels, model)
         case TokenLabelsQuery():
             return TokenLabelsObjective(query, tokenizer, labels, model)
+        case AnsweredQuery():
+            return AnsweredObjective(query, tokenizer)
         case DivergenceQuery():
             return (LabelDivergenceObjective if labels else MaskDivergenceObjective)(query, tokenizer)
         case RatedQuery():

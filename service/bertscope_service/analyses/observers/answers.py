@@ -10,12 +10,19 @@ import torch
 
 from bertscope_service.encoders.base import BatchGates, Encoder, ReadsPositions
 from bertscope_service.encoders.observer import Observer, Readout
-from bertscope_service.encoders.state import State
+from bertscope_service.encoders.state import State, to_device
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerProbe(Observer):
-    """Reads the scores of a row's tokens before the softmax: float32 [tokens, 2], of the beginning and of the end."""
+    """Reads the scores of a row's tokens before the softmax: float32 [tokens, 2], of the beginning and of the end.
+
+    golds: positions of the first and the last token of gold answers, for the loss: the mean of -ln P of the beginning and of
+    the end, among the row's tokens, of the answer for which it is least, times `weight`.
+    """
+
+    golds: tuple[tuple[int, int], ...] = ((0, 0),)
+    weight: float = 1.0
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
@@ -24,6 +31,19 @@ class AnswerProbe(Observer):
             (answer_logits(encoder, state, gates),),
             lambda arrays: [scores[:length].copy() for scores, length in zip(arrays[0], lengths, strict=True)],
         )
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        logits = answer_logits(encoder, state, gates)
+        if state.valid is not None:
+            logits = logits.masked_fill(~state.valid[..., None], -torch.inf)
+        width = max(len(probe.golds) for probe in probes)
+        # Repeating a gold answer changes no minimum.
+        golds = [[*probe.golds, *[probe.golds[-1]] * (width - len(probe.golds))] for probe in probes]
+        placed = to_device(torch.tensor(golds, dtype=torch.int64, device="cpu"), encoder.device)
+        likeliest = logits.log_softmax(dim=1).gather(1, placed).mean(dim=2).max(dim=1).values
+        weights = torch.tensor([probe.weight for probe in probes], dtype=torch.float32, device="cpu")
+        return -likeliest * to_device(weights, encoder.device)
 
 
 def answer_logits(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:

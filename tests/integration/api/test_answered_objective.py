@@ -1,0 +1,135 @@
+"""Sweeps and rankings of answers give the numbers of AnswerQuestions under interventions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import pytest
+from bertscope.cli.app import run
+from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import question_answering_pb2 as answering
+from bertscope_service.analyses.answer_metrics import f1, words_of_answer
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.sweeps import ZERO
+
+QUESTION = "Where is the café?"
+PASSAGES = (
+    "The café in Zürich serves a naïve soufflé.",
+    "東京 is large 😀, and Αθήνα is old. The dog sat on the table. " * 4,
+    "The keys to the cabinet are on the table near the window.",
+)
+
+
+@pytest.fixture(scope="module")
+def objective(lab: Host) -> bertscope.LabelledQuestions:
+    """Gold answers that the untouched model gives, but for the last."""
+    with bertscope.Client(lab.target) as client:
+        found = client.answer_questions([(QUESTION, passage) for passage in PASSAGES], model="answerer")
+    best = [[(answer.spans[0].start, answer.spans[0].end)] for answer in found]
+    golds = [best[0], [*best[1], "Αθήνα"], "keys"]
+    return bertscope.LabelledQuestions([(QUESTION, passage, gold) for passage, gold in zip(PASSAGES, golds, strict=True)])
+
+
+def test_a_sweep_measures_what_answers_are_under_interventions(lab: Host, objective: bertscope.LabelledQuestions) -> None:
+    sets = [{0: [0]}, {1: None}, {0: [1], 2: [0, 3]}]
+    golds = [[words_of_answer(passage[start:end]) for start, end in given] for _, passage, given in objective.questions]
+    with bertscope.Client(lab.target) as client:
+        table = client.sweep_heads(objective, model="answerer", sets=sets).table()
+        assert list(table.baseline) == ["accuracy", "answer_f1", "loss"]
+        assert len(table.effects) == len(sets)
+        for effect in table.effects:
+            changes = [bertscope.zero(layer, heads) for layer, heads in effect.heads.items()]
+            found = client.answer_questions(
+                [(QUESTION, passage) for passage in PASSAGES], model="answerer", interventions=changes
+            )
+            said = [words_of_answer(answer.answer) for answer in found]
+            assert effect.metrics["accuracy"].score == pytest.approx(
+                sum(words in gold for words, gold in zip(said, golds, strict=True)) / 3
+            )
+            assert effect.metrics["answer_f1"].score == pytest.approx(
+                sum(max(f1(words, one) for one in gold) for words, gold in zip(said, golds, strict=True)) / 3
+            )
+            assert abs(effect.metrics["loss"].difference) > 1e-5
+        ranking = client.rank_heads(objective, model="answerer")
+    assert ranking.loss == pytest.approx(table.baseline["loss"], abs=1e-4)
+    assert (ranking.gradient > 0).all()
+
+
+def test_questions_without_an_answer(lab: Host) -> None:
+    with bertscope.Client(lab.target) as client:
+        (found,) = client.answer_questions((QUESTION, PASSAGES[0]), model="answerer")
+        for threshold, right in ((found.no_answer_score - 0.01, 1), (found.no_answer_score + 0.01, 0)):
+            asked = bertscope.LabelledQuestions([(QUESTION, PASSAGES[0], [])], no_answer_threshold=threshold)
+            baseline = client.sweep_heads(asked, model="answerer", sets=[{0: 0}]).table().baseline
+            assert baseline["accuracy"] == baseline["answer_f1"] == right
+
+
+def labelled(passage: str = "The cat sat.", *spans: dict[str, int], **fields: Any) -> ablation.Objective:
+    item = ablation.LabelledQuestion(
+        input=answering.Question(question="Who?", passage=passage), answers=[common.CharacterSpan(**span) for span in spans]
+    )
+    return ablation.Objective(question_answering=ablation.LabelledQuestions(questions=[item], **fields))
+
+
+BAD = {
+    "no answer": ("questions[0].answers", "ANSWERS_OUT_OF_RANGE", labelled()),
+    "too many": (
+        "questions[0].answers",
+        "ANSWERS_OUT_OF_RANGE",
+        labelled("a", *[{"end": 1}] * 1001, no_answer_threshold=0),
+    ),
+    "no questions": ("questions", "NO_ITEM", ablation.Objective(question_answering=ablation.LabelledQuestions())),
+    "no passage": ("questions[0].input.passage", "EMPTY_TEXT", labelled("", {"end": 1})),
+    "beyond the passage": ("questions[0].answers[1].end", "SPAN_OUT_OF_RANGE", labelled("ab", {"end": 1}, {"end": 3})),
+    "empty": ("questions[0].answers[0]", "EMPTY_SPAN", labelled("ab", {"start": 1, "end": 1})),
+    "of another text": ("questions[0].answers[0].segment", "SEGMENT_OUT_OF_RANGE", labelled("ab", {"end": 1, "segment": 1})),
+    "blank": ("questions[0].answers[0]", "NO_PIECE", labelled("a  b", {"start": 1, "end": 2})),
+    "threshold": ("no_answer_threshold", "THRESHOLD_OUT_OF_RANGE", labelled(no_answer_threshold=float("nan"))),
+    "stride": ("stride", "STRIDE_OUT_OF_RANGE", labelled("ab", {"end": 1}, stride=0)),
+    "stride too large": ("stride", "STRIDE_OUT_OF_RANGE", labelled("cat " * 70, {"end": 3}, stride=64)),
+    "tokens": ("max_answer_tokens", "ANSWER_TOKENS_OUT_OF_RANGE", labelled("ab", {"end": 1}, max_answer_tokens=513)),
+}
+
+
+@pytest.mark.parametrize(("field", "reason", "objective_"), BAD.values(), ids=BAD)
+def test_what_can_not_be_measured(
+    lab: Host, field: str, reason: str, objective_: ablation.Objective, check_alive: Callable[[Host], None]
+) -> None:
+    request = ablation.SweepHeadsRequest(model="models/answerer", objective=objective_, mode=ZERO)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        list(lab.ablation.SweepHeads(request, timeout=CALL_SECONDS))
+    assert failures[0].info.reason == reason
+    assert failures[0].fields == [f"objective.question_answering.{field}"]
+    check_alive(lab)
+
+
+def test_other_models_are_not_measured(lab: Host) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        request = ablation.SweepHeadsRequest(objective=labelled("ab", {"end": 1}), mode=ZERO)
+        list(lab.ablation.SweepHeads(request, timeout=CALL_SECONDS))
+    assert failures[0].info.reason == "NO_QUESTION_ANSWERING_HEAD"
+
+
+def test_the_command_measures_a_file(
+    lab: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTSCOPE_TARGET", lab.target)
+    file = tmp_path / "questions.jsonl"
+    items = [
+        {"question": QUESTION, "passage": PASSAGES[0], "answer": "Zürich|soufflé"},
+        {"question": QUESTION, "passage": PASSAGES[2], "answer": []},
+    ]
+    file.write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    assert run(["sweep", "--answered", str(file), "--model", "answerer", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "answer_f1" in json.dumps(document)
+    file.write_text(json.dumps(items[0] | {"answer": "Paris"}), encoding="utf-8")
+    assert run(["rank", "--answered", str(file), "--model", "answerer"]) == 1
+    assert "does not occur in the passage" in capsys.readouterr().err
