@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from examples import finetune
 
@@ -84,6 +84,26 @@ def test_pairs_and_labels_given_by_name(arguments: list[str], tmp_path: Path, ca
     )
     assert "50.0% are same" in capsys.readouterr().out
     assert (tmp_path / "tuned" / "model.safetensors").is_file()
+
+
+def test_words_learn_their_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sentences = "The\tO\ncat\tB-CAT\nsat\tO\n\nBerlin\tB-CITY\nis\t_\nlarge\tO\n\n"
+    (words := tmp_path / "words.tsv").write_text(sentences * 12, encoding="utf-8")
+    own = ["--words", "--train", str(words), "--dev", str(words)]
+    asked = [*own, *arguments[arguments.index("--model") :], "--epochs", "40"]
+    finetune.main(asked)
+    printed = capsys.readouterr().out
+    assert "24 texts to learn from; of 60 in" in printed and "60.0% are O" in printed
+    assert "dev accuracy 1.0000" in printed.splitlines()[-1]
+    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "tuned").eval()
+    assert model.config.id2label == {0: "B-CAT", 1: "B-CITY", 2: "O"}
+    encoded = AutoTokenizer.from_pretrained(tmp_path / "tuned")("Berlin is large", return_tensors="pt")
+    with torch.inference_mode():
+        assert model(**encoded).logits[0, encoded.char_to_token(0)].argmax() == 1
+    with pytest.raises(SystemExit, match="none of O, B-CAT; see --names"):
+        finetune.main([*asked, "--names", "O,B-CAT", "--output", str(tmp_path / "other")])
+    with pytest.raises(SystemExit, match="give --text, the column to learn from, or --words"):
+        finetune.main([*asked, "--text", "sentence"])
 
 
 @pytest.mark.parametrize(
