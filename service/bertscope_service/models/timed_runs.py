@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.cloze import NOTHING_ASKED
+from bertscope_service.analyses.observers.answers import AnswerProbe
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.analyses.observers.probes import LabelProbe
 from bertscope_service.encoders.base import Encoder, TokenSequence
@@ -66,10 +67,10 @@ def _padded_tokens(batch: Batch) -> int:
 
 
 def run(encoder: Encoder, batch: Batch) -> None:
-    """Runs the same work as a FillMask, Classify or PredictValues request.
+    """Runs the same work as a FillMask, Classify, PredictValues or AnswerQuestions request.
 
     These are all layers, then the masked-LM head at one position of each sequence with its likeliest pieces, or the
-    sequence head; the results are on the host at the end.
+    head over texts or over spans; the results are on the host at the end.
     """
     state, shape = encoder.begin(batch), encoder.shape
     tensors: tuple[torch.Tensor, ...] = ()
@@ -79,6 +80,8 @@ def run(encoder: Encoder, batch: Batch) -> None:
         tensors = MaskObserver.run(encoder, state, None, observers).tensors
     elif encoder.capabilities.sequence_head:
         tensors = LabelProbe.run(encoder, state, None, [LabelProbe()] * len(batch)).tensors
+    elif encoder.capabilities.question_answering and not encoder.capabilities.drops_tokens:
+        tensors = AnswerProbe.run(encoder, state, None, [AnswerProbe()] * len(batch)).tensors
     else:
         encoder.advance(state, shape.layers)
     for tensor in tensors:

@@ -133,3 +133,20 @@ def test_the_command_measures_a_file(
     file.write_text(json.dumps(items[0] | {"answer": "Paris"}), encoding="utf-8")
     assert run(["rank", "--answered", str(file), "--model", "answerer"]) == 1
     assert "does not occur in the passage" in capsys.readouterr().err
+
+
+def test_a_smaller_model_answers_and_is_measured_beside_the_first(lab: Host, objective: bertscope.LabelledQuestions) -> None:
+    before = lab.names()
+    with bertscope.Client(lab.target) as client:
+        made = client.compress_model("shallow", bertscope.keep_layers([0, 1]), model="answerer")
+        assert "question_answering" in made.capabilities
+        (found,) = client.answer_questions((QUESTION, PASSAGES[0]), model=made, best=1)
+        assert found.answer in PASSAGES[0]
+        report = client.benchmark_models(
+            ["answerer", "shallow"], objective=objective, lengths=[8], batch_sizes=[1], min_runs=3, min_seconds=0.0
+        )
+        baseline = client.sweep_heads(objective, model="answerer", sets=[{0: 0}]).table().baseline
+    lab.unload_all_but(before)
+    for model in report.models:
+        assert [score.metric for score in model.scores] == ["accuracy", "answer_f1", "loss"]
+    assert {score.metric: score.value for score in report.models[0].scores} == pytest.approx(baseline, abs=1e-4)

@@ -51,7 +51,17 @@ def sweep(
     step: Annotated[int | None, typer.Option("--step", min=1, help="With --greedy: how many between two points.")] = None,
     max_removed: Annotated[int | None, typer.Option("--max-removed", min=1, help="With --greedy: how many at the end.")] = None,
     metric: Annotated[
-        Literal["loss", "accuracy", "reciprocal-rank", "divergence", "token-accuracy", "entity-f1", "pearson", "spearman"]
+        Literal[
+            "loss",
+            "accuracy",
+            "reciprocal-rank",
+            "divergence",
+            "token-accuracy",
+            "entity-f1",
+            "answer-f1",
+            "pearson",
+            "spearman",
+        ]
         | None,
         typer.Option("--metric", help="The metric to show, and to remove by; the first one unless set."),
     ] = None,
