@@ -194,6 +194,6 @@ KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuer
     "classification": _labelled,
     "divergence": _divergence,
     "token_classification": _token_labels,
-    "regression": _rated,
     "question_answering": _answered,
+    "regression": _rated,
 }
