@@ -12,7 +12,16 @@ Mode = Literal["zero", "uniform", "mean", "scale"]
 Scope = Literal["heads", "layers"]
 """The unit that a sweep changes at once."""
 Metric = Literal[
-    "loss", "accuracy", "reciprocal_rank", "divergence", "token_accuracy", "entity_f1", "answer_f1", "pearson", "spearman"
+    "loss",
+    "accuracy",
+    "reciprocal_rank",
+    "divergence",
+    "token_accuracy",
+    "entity_f1",
+    "answer_f1",
+    "pearson",
+    "spearman",
+    "squared_error",
 ]
 """The metric of a sweep."""
 Order = Literal["effect", "importance", "best_remaining"]

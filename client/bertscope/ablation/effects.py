@@ -22,6 +22,7 @@ BETTER = {
     "pearson": 1,
     "spearman": 1,
     "loss": -1,
+    "squared_error": -1,
 }
 """1 if a higher score of a metric is better, -1 if a lower one is; a divergence is neither."""
 UNITS = {"loss": "nats", "divergence": "nats"}
@@ -35,9 +36,9 @@ class MetricEffect:
     __repr__ = short_repr
 
     metric: str
-    """"loss" (negative log-likelihood, nats; of a value its squared difference from the gold one), "accuracy",
-    "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1), "divergence" (nats), "pearson" or "spearman" (-1 to
-    1)."""
+    """"loss" (negative log-likelihood, nats), "accuracy",
+    "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1), "divergence" (nats), "pearson",
+    "spearman" (-1 to 1) or "squared_error"."""
     score: float
     """Its mean over the items with the heads changed."""
     difference: float

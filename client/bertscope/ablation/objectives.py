@@ -160,7 +160,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class RatedTexts:
-    """Scores of predicting values: "pearson", "spearman", "loss" (squared difference). Needs a regression head."""
+    """Scores of predicting values: "pearson", "spearman", "squared_error". Needs a regression head."""
 
     texts: Iterable[tuple[TextOrPair, float]]
     """(text or pair of texts, gold value); not all values are equal."""

@@ -30,13 +30,13 @@ class HeadRanking:
     importance: npt.NDArray[np.float32]
     """[layers, heads], at least 0, l2-normalised within each layer."""
     gradient: npt.NDArray[np.float32]
-    """[layers, heads], the same before normalisation: mean absolute derivative of the loss, nats."""
+    """[layers, heads], the same before normalisation: mean absolute derivative of the loss."""
     items: int
     """Number of items."""
     skipped_items: int
     """Number of prompts left out."""
     loss: float
-    """Mean loss, nats."""
+    """Mean loss: nats, or for `RatedTexts` the mean squared difference."""
     provenance: Provenance
     """Provenance of the numbers."""
 

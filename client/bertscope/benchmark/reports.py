@@ -141,8 +141,8 @@ class Score:
     __repr__ = short_repr
 
     metric: str
-    """"loss" (nats; of values, squared), "accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1),
-    "pearson" or "spearman" (-1 to 1)."""
+    """"loss" (nats), "accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1),
+    "pearson", "spearman" (-1 to 1) or "squared_error"."""
     value: float
     """The mean over the items."""
     retained: Ratio | None

@@ -65,7 +65,7 @@ FAINT_SHARE = 0.25
 SHARES = ("accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1")
 RANGES = (
     dict.fromkeys(SHARES, (0.0, 1.0))
-    | dict.fromkeys(("loss", "divergence"), (0.0, math.inf))
+    | dict.fromkeys(("loss", "divergence", "squared_error"), (0.0, math.inf))
     | dict.fromkeys(("pearson", "spearman"), (-1.0, 1.0))
 )
 """The possible scores."""
@@ -101,7 +101,7 @@ def plot_ranking(ranking: HeadRanking, *, dark: bool = False, title: str | None 
     figure, axes = _grid(ranking.importance.shape, theme)
     image = _draw(axes, ranking.importance, theme.none_to_much, 0, float(ranking.importance.max()) or 1, theme)
     add_colorbar(figure, image, axes, "importance (l2-normalised within each layer)", theme=theme)
-    default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g} nats, {ranking.items} items"
+    default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g}, {ranking.items} items"
     set_title(figure, shown(default if title is None else title), theme=theme)
     return figure
 

@@ -32,8 +32,7 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """Never sent in a reply; in a request, the objective's first metric."""
     METRIC_LOSS: _Metric.ValueType  # 1
     """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, of the words'
-    labels (their mean in each text), or of the beginning and the end of an answer (their mean). Of a value: its squared difference
-    from the gold one. Lower is better.
+    labels (their mean in each text), or of the beginning and the end of an answer (their mean). Lower is better.
     """
     METRIC_ACCURACY: _Metric.ValueType  # 2
     """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -55,6 +54,8 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """Spearman's rank correlation of the values with the gold ones, -1 to 1, equal values having their mean rank; 0 if all values are
     equal. Higher is better.
     """
+    METRIC_SQUARED_ERROR: _Metric.ValueType  # 11
+    """Squared difference of a value from the gold one, at least 0. Lower is better."""
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper):
     """A value that is measured on each item (text, prompt or pair) of an objective; its score is the mean over the items, but for
@@ -66,8 +67,7 @@ METRIC_UNSPECIFIED: Metric.ValueType  # 0
 """Never sent in a reply; in a request, the objective's first metric."""
 METRIC_LOSS: Metric.ValueType  # 1
 """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, of the words'
-labels (their mean in each text), or of the beginning and the end of an answer (their mean). Of a value: its squared difference
-from the gold one. Lower is better.
+labels (their mean in each text), or of the beginning and the end of an answer (their mean). Lower is better.
 """
 METRIC_ACCURACY: Metric.ValueType  # 2
 """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -89,6 +89,8 @@ METRIC_SPEARMAN: Metric.ValueType  # 10
 """Spearman's rank correlation of the values with the gold ones, -1 to 1, equal values having their mean rank; 0 if all values are
 equal. Higher is better.
 """
+METRIC_SQUARED_ERROR: Metric.ValueType  # 11
+"""Squared difference of a value from the gold one, at least 0. Lower is better."""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
 class _IntervalMethod:
@@ -216,7 +218,7 @@ class Objective(_message.Message):
 
     @_builtins.property
     def regression(self) -> Global___RatedTexts:
-        """How well values are predicted: METRIC_PEARSON, METRIC_SPEARMAN, METRIC_LOSS. Needs a regression head."""
+        """How well values are predicted: METRIC_PEARSON, METRIC_SPEARMAN, METRIC_SQUARED_ERROR. Needs a regression head."""
 
     def __init__(
         self,
@@ -1299,7 +1301,7 @@ class RankHeadsResponse(_message.Message):
     skipped_items: _builtins.int
     """Number of prompts that were left out (ClozePrompts.skip_multi_piece)."""
     loss: _builtins.float
-    """Mean loss, nats."""
+    """Mean loss: nats, or for RatedTexts the mean squared difference."""
     @_builtins.property
     def importance(self) -> _common_pb2.Tensor:
         """Importance of each head, float32 [layers, heads], at least 0, l2-normalised within each layer (a layer of zeros stays so)."""

@@ -33,12 +33,13 @@ class Metric(Enum):
     ENTITY_F1 = "entity_f1"
     PEARSON = "pearson"
     SPEARMAN = "spearman"
+    SQUARED_ERROR = "squared_error"
     ANSWER_F1 = "answer_f1"
 
     @property
     def gain(self) -> int:
         """+1 if higher is better, -1 if lower is."""
-        return -1 if self in (Metric.LOSS, Metric.DIVERGENCE) else 1
+        return -1 if self in (Metric.LOSS, Metric.DIVERGENCE, Metric.SQUARED_ERROR) else 1
 
 
 class Order(Enum):

@@ -63,7 +63,7 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "minimal pairs": ("bert", minimal_pairs(), [ACCURACY]),
     "labelled": ("sorter", labelled(), [ACCURACY, LOSS]),
     "labelled distilbert": ("distilled", labelled(), [ACCURACY, LOSS]),
-    "rated": ("rater", rated(), [PEARSON, SPEARMAN, LOSS]),
+    "rated": ("rater", rated(), [PEARSON, SPEARMAN, ablation.METRIC_SQUARED_ERROR]),
     "divergence of masks": ("bert", divergence(), [DIVERGENCE]),
     "divergence roberta": ("roberta", divergence(), [DIVERGENCE]),
     "divergence of labels": ("sorter", divergence(), [DIVERGENCE]),

@@ -182,7 +182,7 @@ def ranking() -> HeadRanking:
 def test_a_ranking_is_a_heat_map():
     figure = bertscope.plot_ranking(ranking())
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), ranking().importance)
-    assert "loss 1.5 nats, 7 items" in figure.get_suptitle()
+    assert "loss 1.5, 7 items" in figure.get_suptitle()
 
 
 def test_a_heat_map_of_nothing_but_zeros():

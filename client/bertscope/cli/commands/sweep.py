@@ -61,6 +61,7 @@ def sweep(
             "answer-f1",
             "pearson",
             "spearman",
+            "squared-error",
         ]
         | None,
         typer.Option("--metric", help="The metric to show, and to remove by; the first one unless set."),

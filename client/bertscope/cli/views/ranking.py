@@ -29,7 +29,7 @@ def document(ranking: HeadRanking) -> dict[str, Any]:
 
 def print_ranking(screen: Console, ranking: HeadRanking) -> None:
     """Prints a row for each layer, a column for each head, and the least important heads."""
-    title = Text(f"gradient importance, {ranking.items} items, loss {ranking.loss:.4f} nats, ", style="bold")
+    title = Text(f"gradient importance, {ranking.items} items, loss {ranking.loss:.4f}, ", style="bold")
     screen.print(title.append_text(printable(ranking.provenance.model)))
     print_left_out(screen, ranking.skipped_items)
     rows = [[Text(f"{value:.2f}".removeprefix("0"), style=_style(value)) for value in row] for row in ranking.importance]

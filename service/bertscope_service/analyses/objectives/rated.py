@@ -33,7 +33,7 @@ class RatedText:
 class RatedQuery:
     """A query for texts with gold values, not all of them equal; see bertscope.v1.RatedTexts."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (Metric.PEARSON, Metric.SPEARMAN, Metric.LOSS)
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric.PEARSON, Metric.SPEARMAN, Metric.SQUARED_ERROR)
     has_loss: ClassVar[bool] = True
 
     texts: tuple[RatedText, ...]
