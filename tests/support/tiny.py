@@ -266,7 +266,7 @@ def write_checkpoint(
     named = {"id2label": (by_id := dict(enumerate(names[:labels]))), "label2id": {label: n for n, label in by_id.items()}}
     extra: dict[str, Any] = (named | ({"problem_type": problem} if problem else {})) if labels else {}
     extra |= settings or {}
-    config = AutoConfig.for_model(architecture, vocab_size=size, **ids, **(spec.config | extra))
+    config = AutoConfig.for_model(architecture, **({"vocab_size": size} | ids | spec.config | extra))
     kind = TASKS[task] if labels else AutoModelForMaskedLM if head else AutoModel
     if relates:
         kind = AutoModelForPreTraining if head else AutoModelForNextSentencePrediction
