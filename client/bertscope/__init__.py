@@ -160,6 +160,7 @@ from bertscope.plots.representation_comparison import plot_representations, save
 from bertscope.plots.retrieval import plot_retrieval, save_retrieval
 from bertscope.plots.scores import plot_surprisal, save_surprisal
 from bertscope.plots.structural_probes import plot_structural_probe, save_structural_probe
+from bertscope.plots.substitutions import plot_substitutions, save_substitutions
 from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
 from bertscope.plots.text_sets import plot_accuracy, save_accuracy
 from bertscope.plots.trees import plot_trees, save_trees
@@ -204,11 +205,13 @@ from bertscope.scores.inputs import ScoredInput, conditional
 from bertscope.scores.set_files import read_sets
 from bertscope.scores.set_rows import read_pair_rows
 from bertscope.scores.sets import TextSet
+from bertscope.scores.substitutions import AMINO_ACIDS, Substitutions
 from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
 from bertscope.spans import Span
 from bertscope.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
 
 __all__ = [
+    "AMINO_ACIDS",
     "INPUTS",
     "LABELLED",
     "PAIRS",
@@ -398,6 +401,7 @@ __all__ = [
     "StudyBenchmark",
     "StudyRow",
     "StudyTable",
+    "Substitutions",
     "SweepStart",
     "SweepSummary",
     "SweepTable",
@@ -460,6 +464,7 @@ __all__ = [
     "plot_representations",
     "plot_retrieval",
     "plot_structural_probe",
+    "plot_substitutions",
     "plot_surprisal",
     "plot_sweep",
     "plot_trees",
@@ -510,6 +515,7 @@ __all__ = [
     "save_representations",
     "save_retrieval",
     "save_structural_probe",
+    "save_substitutions",
     "save_surprisal",
     "save_sweep",
     "save_trees",

@@ -7,7 +7,6 @@ from bertscope.aio.attention_relations import AsyncRelationCalls
 from bertscope.aio.attention_trees import AsyncAttentionTreeCalls
 from bertscope.aio.benchmark import AsyncBenchmarkCalls
 from bertscope.aio.classification import AsyncClassificationCalls
-from bertscope.aio.cloze import AsyncClozeCalls
 from bertscope.aio.code_length import AsyncCodeLengthCalls
 from bertscope.aio.compression import AsyncCompressionCalls
 from bertscope.aio.facts import AsyncFactCalls
@@ -16,6 +15,7 @@ from bertscope.aio.health import AsyncHealthCalls
 from bertscope.aio.inspection import AsyncInspectionCalls
 from bertscope.aio.languages import AsyncLanguageCalls
 from bertscope.aio.models import AsyncModelCalls
+from bertscope.aio.proteins import AsyncProteinCalls
 from bertscope.aio.representation_lens import AsyncLensCalls
 from bertscope.aio.representation_probe_application import AsyncProbeApplicationCalls
 from bertscope.aio.representation_structural_probes import AsyncStructuralProbeCalls
@@ -26,7 +26,7 @@ from bertscope.aio.word_states import AsyncWordStatesCalls
 
 class AsyncClient(
     AsyncModelCalls,
-    AsyncClozeCalls,
+    AsyncProteinCalls,
     AsyncFactCalls,
     AsyncScoreCalls,
     AsyncAttentionTreeCalls,

@@ -8,7 +8,6 @@ from bertscope.client.attention_relations import RelationCalls
 from bertscope.client.attention_trees import AttentionTreeCalls
 from bertscope.client.benchmark import BenchmarkCalls
 from bertscope.client.classification import ClassificationCalls
-from bertscope.client.cloze import ClozeCalls
 from bertscope.client.code_length import CodeLengthCalls
 from bertscope.client.compression import CompressionCalls
 from bertscope.client.facts import FactCalls
@@ -17,6 +16,7 @@ from bertscope.client.health import HealthCalls
 from bertscope.client.inspection import InspectionCalls
 from bertscope.client.languages import LanguageCalls
 from bertscope.client.models import ModelCalls
+from bertscope.client.proteins import ProteinCalls
 from bertscope.client.representation_lens import LensCalls
 from bertscope.client.representation_probe_application import ProbeApplicationCalls
 from bertscope.client.representation_structural_probes import StructuralProbeCalls
@@ -27,7 +27,7 @@ from bertscope.client.word_states import WordStatesCalls
 
 class Client(
     ModelCalls,
-    ClozeCalls,
+    ProteinCalls,
     FactCalls,
     ScoreCalls,
     AttentionTreeCalls,

@@ -11,6 +11,7 @@ from bertscope._validation import TextOrPair
 from bertscope.cli import options
 from bertscope.cli.commands.score_pairs import PairOptions, compare_pairs
 from bertscope.cli.commands.score_rows import score_rows
+from bertscope.cli.commands.substitutions import SubstitutionFiles, SubstitutionOptions, score_substitutions
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import grouped
@@ -83,12 +84,12 @@ class TextOptions:
             raise UsageError("--words and --pieces exclude each other; give one of them")
         return "word" if self.words else "piece" if self.pieces else "text"
 
-    def check_unused(self) -> None:
-        """Rejects options that mean nothing with --pairs."""
+    def check_unused(self, other: str) -> None:
+        """Rejects options that mean nothing with another one."""
         flags = {"--texts": self.file, "--conditional": self.conditional, "--words": self.words, "--pieces": self.pieces}
         for option, value in {"TEXT": self.texts, **flags}.items():
             if value:
-                raise UsageError(f"{option} does not go with --pairs")
+                raise UsageError(f"{option} does not go with {other}")
 
     def source(self) -> Source[ToScore]:
         """Returns the texts, with their places."""
@@ -115,6 +116,7 @@ def score(
     base: InterventionOptions,
     given: TextOptions,
     pairs: PairOptions,
+    protein: SubstitutionOptions,
     out: OutputOptions,
     rows: RowOptions,
     scoring: Annotated[
@@ -127,6 +129,7 @@ def score(
     """Score texts: how likely a masked language model finds them, their words and their pieces.
 
     A score is a pseudo-log-likelihood: the sum of the logarithms of the probabilities of a text's pieces, each masked in turn.
+    With --substitutions, every substitution of a residue of a protein, by a model such as ESM-2.
     With --pairs, how often the better sentence of a minimal pair scores higher, by group, and for two models side by side.
     Texts of a file that the model can't read are named and left out. With --rows, a row for each is written as it comes, and
     --resume goes on with a file that was cut short.
@@ -141,13 +144,19 @@ def score(
         "reference_texts": base.reference_texts(),
         "truncate": truncate,
     }
+    if protein.sequence is not None:
+        given.check_unused("--substitutions")
+        del arguments["scoring"]
+        written = SubstitutionFiles(out.plot, out.dark, out.output, out.json)
+        score_substitutions(server, protein.sequence, written, timeout=timeout, **arguments)
+        return
     if rows.file is not None:
         out.check_unused()
         more = {"conditional": given.conditional, "pieces": given.level != "text", "timeout": timeout, **arguments}
         score_rows(server, given.file, pairs, rows, (given.columns, given.limit), **more)
         return
     if pairs.pairs is not None:
-        given.check_unused()
+        given.check_unused("--pairs")
         compare_pairs(server, pairs, pairs.source(given.columns, given.limit), out, timeout=timeout, **arguments)
         return
     level, source = given.level, given.source()
