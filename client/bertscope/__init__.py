@@ -80,6 +80,7 @@ from bertscope.client.ablation import HeadSweep
 from bertscope.client.benchmark import StudyBenchmark
 from bertscope.client.inspection import InspectionStream
 from bertscope.cloze.answers import FilledMask, FilledText, FilledTexts, Prediction
+from bertscope.cloze.substitutions import AMINO_ACIDS, Substitutions
 from bertscope.compression.messages import CompressionProgress
 from bertscope.compression.steps import (
     eliminate_tokens,
@@ -205,7 +206,6 @@ from bertscope.scores.inputs import ScoredInput, conditional
 from bertscope.scores.set_files import read_sets
 from bertscope.scores.set_rows import read_pair_rows
 from bertscope.scores.sets import TextSet
-from bertscope.scores.substitutions import AMINO_ACIDS, Substitutions
 from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
 from bertscope.spans import Span
 from bertscope.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord

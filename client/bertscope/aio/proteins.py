@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 from bertscope._messages import Interventions
 from bertscope.aio.cloze import AsyncClozeCalls
-from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.models import Model
-from bertscope.scores.substitutions import (
+from bertscope.cloze.substitutions import (
     AMINO_ACIDS,
     Substitutions,
     candidates_at_each,
@@ -17,6 +15,8 @@ from bertscope.scores.substitutions import (
     read_substitutions,
     residues_of,
 )
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.models import Model
 
 
 class AsyncProteinCalls(AsyncClozeCalls):
@@ -52,9 +52,6 @@ class AsyncProteinCalls(AsyncClozeCalls):
         except InvalidArgument as error:
             if error.reason != "TEXT_TOO_LONG":
                 raise
-            limit = error.metadata.get("limit", "")
-            message = (
-                f"has {len(residues)} residues, more than the model reads{f' ({limit} tokens)' * bool(limit)}; score a part"
-            )
+            message = f"has {len(residues)} residues, more than the model reads; score a part of it"
             raise invalid_argument("sequence", message) from error
         return read_substitutions(residues, scored, answers)

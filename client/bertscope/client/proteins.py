@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 from bertscope._messages import Interventions
 from bertscope.client.cloze import ClozeCalls
-from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.models import Model
-from bertscope.scores.substitutions import (
+from bertscope.cloze.substitutions import (
     AMINO_ACIDS,
     Substitutions,
     candidates_at_each,
@@ -18,6 +16,8 @@ from bertscope.scores.substitutions import (
     read_substitutions,
     residues_of,
 )
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.models import Model
 
 
 class ProteinCalls(ClozeCalls):
@@ -53,9 +53,6 @@ class ProteinCalls(ClozeCalls):
         except InvalidArgument as error:
             if error.reason != "TEXT_TOO_LONG":
                 raise
-            limit = error.metadata.get("limit", "")
-            message = (
-                f"has {len(residues)} residues, more than the model reads{f' ({limit} tokens)' * bool(limit)}; score a part"
-            )
+            message = f"has {len(residues)} residues, more than the model reads; score a part of it"
             raise invalid_argument("sequence", message) from error
         return read_substitutions(residues, scored, answers)

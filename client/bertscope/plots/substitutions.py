@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bertscope.cloze.substitutions import Substitutions
 from bertscope.plots.figures import DARK, LIGHT, add_colorbar, new_figure, outline, require_format, set_title, shown, write
-from bertscope.scores.substitutions import Substitutions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 
 from bertscope.cli.views.output import plural, table, titled
-from bertscope.scores.substitutions import Substitutions
+from bertscope.cloze.substitutions import Substitutions
 
 LEAST_SHOWN = 1e-4
 """The smallest probability that is written as a percentage."""
