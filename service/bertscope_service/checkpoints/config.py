@@ -39,6 +39,7 @@ UNSUPPORTED = {
     "quantization_config": "weights that other programs quantised can't be read; load the model that they were made from",
     "per_layer_config": "all layers must have the same settings",
     "pruned_heads": f"removed heads must be listed in {PRUNED_KEY}, as bertscope writes it; prune the whole model here",
+    "is_folding_model": "bertscope hosts language models of proteins, not their folding",
     "chunk_size_feed_forward": "feed-forward networks are never run in chunks; leave it out",
 }
 """Keys that must be missing, null, false, 0 or empty."""
@@ -134,7 +135,12 @@ def _check_sizes(path: Path, config: Any, architecture: str) -> None:
     padding, entries = getattr(config, "pad_token_id", None), config.vocab_size
     if padding is not None and padding >= entries:
         raise refused(path, "pad_token_id", padding, f"allowed are 0 to {entries - 1}, or null")
-    for fault in ARCHITECTURES[architecture].faults(config):
+    try:
+        fault = next(iter(ARCHITECTURES[architecture].faults(config)), None)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        # A value is of another kind than it should be, such as a number where names are listed.
+        raise unreadable(path.parent, f"{path} describes no model: {type(error).__name__}: {error}") from error
+    if fault is not None:
         raise refused(path, *fault)
 
 

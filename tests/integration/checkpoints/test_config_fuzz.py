@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.support.memory import peak
 from tests.support.pruned import run
-from tests.support.tiny import ARCHITECTURES
+from tests.support.tiny import FAMILY
 
 PEAK_BYTES = 300 * 1024 * 1024
 """More than reading a tiny model takes, and less than most of the numbers below ask for."""
@@ -56,7 +56,7 @@ OTHERS += [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", FAMILY)
 def test_an_odd_config_loads_or_is_refused(checkpoint: Callable[[str], Path], architecture: str) -> None:
     folder = checkpoint(architecture)
     good = json.loads((folder / "config.json").read_text())

@@ -79,6 +79,12 @@ class ConvBert(OwnAttention):
     sees_padding = True
 
     @classmethod
+    def faults(cls, config: Any) -> Iterator[Fault]:
+        yield from super().faults(config)
+        if config.conv_kernel_size % 2 == 0:
+            yield Fault("conv_kernel_size", config.conv_kernel_size, "it must be odd, so that a text keeps its length")
+
+    @classmethod
     def unexportable(cls, settings: Mapping[str, Any]) -> str:
         return CONVOLUTIONS
 

@@ -70,7 +70,10 @@ class DebertaV2(OwnAttention):
     @classmethod
     def faults(cls, config: Any) -> Iterator[Fault]:
         # Most have no segments.
-        return (fault for fault in super().faults(config) if fault.key != "type_vocab_size")
+        yield from (fault for fault in super().faults(config) if fault.key != "type_vocab_size")
+        width = getattr(config, "conv_kernel_size", 0)
+        if width and width % 2 == 0:
+            yield Fault("conv_kernel_size", width, "it must be odd, so that a text keeps its length")
 
     @classmethod
     def unexportable(cls, settings: Mapping[str, Any]) -> str:
