@@ -23,7 +23,17 @@ NO_MASK = '{"texts": ["No mask."]}'
 SERVICES = {
     *(
         f"bertscope.v1.{name}Service"
-        for name in ("Ablation", "Attention", "Benchmark", "Classification", "Cloze", "Inspection", "Model", "Representation")
+        for name in (
+            "Ablation",
+            "Attention",
+            "Benchmark",
+            "Classification",
+            "Cloze",
+            "Inspection",
+            "Model",
+            "QuestionAnswering",
+            "Representation",
+        )
     ),
     "grpc.channelz.v1.Channelz",
     "grpc.health.v1.Health",

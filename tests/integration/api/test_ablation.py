@@ -575,4 +575,4 @@ def test_objectives_without_a_loss_have_no_gradient(lab: Host, objective: ablati
         rank(lab, objective=objective)
     assert failures[0].info.reason == "OBJECTIVE_WITHOUT_LOSS"
     assert failures[0].fields == ["objective"]
-    assert "set masked_lm_loss, cloze or classification" in failures[0].message
+    assert "set masked_lm_loss, cloze, classification" in failures[0].message

@@ -43,7 +43,16 @@ def result_classes() -> list[Any]:
     return [value for value in found if isinstance(value, type) and dataclasses.is_dataclass(value)]
 
 
-OBJECTIVES = ("ClozePrompts", "Divergence", "LabelledTexts", "LabelledWords", "MaskedLmLoss", "MinimalPairs", "RatedTexts")
+OBJECTIVES = (
+    "ClozePrompts",
+    "Divergence",
+    "LabelledQuestions",
+    "LabelledTexts",
+    "LabelledWords",
+    "MaskedLmLoss",
+    "MinimalPairs",
+    "RatedTexts",
+)
 
 
 @pytest.mark.parametrize("cls", result_classes(), ids=lambda cls: cls.__name__)

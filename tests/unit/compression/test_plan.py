@@ -104,6 +104,12 @@ UNSUPPORTED: dict[str, tuple[tuple[Step, ...], Subject, str]] = {
         replace(changed(observable=False, prunable=False), steps=("tokens",)),
         "TOKENS_ONNX_UNSUPPORTED",
     ),
+    "a graph of word labels": ((OnnxExport(),), changed(masked_lm=False, token_classification=True), "EXPORT_UNSUPPORTED"),
+    "answers from some tokens": (
+        (EliminateTokens((1.0,) * 4),),
+        changed(masked_lm=False, question_answering=True),
+        "TOKENS_UNSUPPORTED",
+    ),
     "heads after tokens": ((RemoveHeads({0: (1,)}),), changed(observable=False, prunable=False), "PRUNING_UNSUPPORTED"),
     "int8 on a GPU": ((Int8(),), replace(BERT, device="cuda:0"), "INT8_UNSUPPORTED"),
     "no head to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(masked_lm=False), "NO_MASKED_LM_HEAD"),

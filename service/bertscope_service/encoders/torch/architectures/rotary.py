@@ -283,6 +283,13 @@ class Esm(Rotary):
         r"encoder\.layer\.(0|\*)\.attention\.self\.(rotary_embeddings\.inv_freq)$": r"\2"
     }
 
+    @classmethod
+    def faults(cls, config: Any) -> Iterator[Fault]:
+        yield from super().faults(config)
+        mask = config.mask_token_id
+        if config.token_dropout and not (type(mask) is int and 0 <= mask < config.vocab_size):
+            yield Fault("mask_token_id", mask, f"with token_dropout it must be an index below vocab_size, {config.vocab_size}")
+
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         return self.encoder.embeddings(input_ids=ids, attention_mask=valid)
 
