@@ -6,10 +6,11 @@ from __future__ import annotations
 import csv
 import random
 from pathlib import Path
+from typing import Any
 
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 CAPITALS = Path(__file__).with_name("capitals.tsv")
 """Countries and their capitals, from the CIA World Factbook; public domain."""
@@ -43,14 +44,14 @@ def write_bert_base(folder: Path, *, layers: int = 12) -> Path:
     return folder
 
 
-def write_small_bert(folder: Path, *, seed: int, labels: int = 0) -> Path:
-    """Writes a checkpoint of 2 layers x 128 with random weights and the embedded vocabulary, a classifier with `labels`.
+def write_small_bert(folder: Path, *, seed: int, kind: Any = BertForMaskedLM, labels: int = 2) -> Path:
+    """Writes a checkpoint of 2 layers x 128 with random weights and the embedded vocabulary, of a class with its labels.
 
     Its weights are large enough that attention is far from uniform and that two seeds never give the same answer.
     """
     torch.manual_seed(seed)
     shape = {"num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 512}
-    config = BertConfig(**shape, initializer_range=0.1, num_labels=labels or 2)
+    config = BertConfig(**shape, initializer_range=0.1, num_labels=labels)
     AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
-    (BertForSequenceClassification if labels else BertForMaskedLM)(config).save_pretrained(folder)
+    kind(config).save_pretrained(folder)
     return folder

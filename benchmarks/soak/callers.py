@@ -10,8 +10,8 @@ import bertscope
 import grpc.aio
 import numpy as np
 
+from benchmarks.soak.asking import Answer, Caller, Question, Role
 from benchmarks.soak.guest import ABSENT, Guest, Moment
-from benchmarks.soak.questions import Answer, Caller, Question, Role
 from benchmarks.soak.tally import ALWAYS, Tally, code_of, counted
 
 PATIENCE_SECONDS = 60.0

@@ -19,8 +19,9 @@ from benchmarks.lib.measure import machine
 from benchmarks.lib.options import add_report_options
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import write_small_bert
+from benchmarks.soak.asking import Role
+from benchmarks.soak.head_questions import write_heads
 from benchmarks.soak.making import MAKE_SECONDS, recipes
-from benchmarks.soak.questions import Role
 from benchmarks.soak.report import for_machines, lines, save_memory, table
 from benchmarks.soak.run import Outcome, Plan, find_truths, soak
 
@@ -28,6 +29,9 @@ NAMES = {
     Role.EMBEDDED: "models/bertscope-mini",
     Role.ONNX: "models/bertscope-mini-onnx",
     Role.CLASSIFIER: "models/classifier",
+    Role.TAGGER: "models/tagger",
+    Role.RATER: "models/rater",
+    Role.ANSWERER: "models/answerer",
 }
 
 
@@ -52,14 +56,14 @@ def run(plan: Plan, flags: Sequence[str]) -> Outcome:
     """Finds the true answers with one server, then soaks another."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        classifier = write_small_bert(root / "classifier", seed=3, labels=3)
+        heads = [f"{name}={folder}" for name, folder in write_heads(root, seed=3).items()]
         guests = {
             f"models/{which}": write_small_bert(root / which, seed=seed) for seed, which in enumerate(("first", "second"))
         }
         # Both runtimes are tested side by side; later flags win.
         common = ["--runtime", "torch", *flags, "--cache-folder", str(root / "cache")]
         making = recipes([root / which for which in ("first", "second")], NAMES[Role.EMBEDDED]) if plan.operators else []
-        hosted = [f"bertscope-mini={EMBEDDED_FOLDER}", f"classifier={classifier}"]
+        hosted = [f"bertscope-mini={EMBEDDED_FOLDER}", *heads]
         own = [f"{guest.removeprefix('models/')}={folder}" for guest, folder in guests.items()]
         with serving(*common, *_models(hosted + own)) as idle:
             _host_by_onnx(idle)

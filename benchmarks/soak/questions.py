@@ -1,18 +1,16 @@
-"""Defines the questions of the soak. Each question queries a model, by its name, and answers can be compared."""
+"""Defines the questions of the soak, except those of heads over labels, values and answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import bertscope
-import grpc.aio
 import numpy as np
 from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
@@ -27,8 +25,10 @@ from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
 from bertscope.v1.representation_pb2_grpc import RepresentationServiceStub
 from numpy.typing import NDArray
 
-from benchmarks.lib.fillings import TOLERANCE, Filling, agree, fillings
+from benchmarks.lib.fillings import fillings
 from benchmarks.lib.texts import cloze_texts, texts_of_lengths
+from benchmarks.soak.asking import Answer, Ask, Caller, Question, Role
+from benchmarks.soak.head_questions import HEADS
 
 TOP_K, MORE = 5, 20
 """The number of requested words, and of additional words known of the true answer; see fillings.agree."""
@@ -38,61 +38,6 @@ PAUSE_SECONDS = 0.2
 
 TRUTH_SECONDS = 120.0
 """The longest time of a call to an idle server."""
-
-RELATIVE_TOLERANCE = 1e-2
-"""Tolerance of numbers that sum many rounded ones, beside the absolute TOLERANCE."""
-
-
-class Role(Enum):
-    """The model of a question."""
-
-    EMBEDDED = "embedded"
-    ONNX = "onnx"
-    """The embedded model by ONNX Runtime; a ranking of its heads reads it by PyTorch, too."""
-    CLASSIFIER = "classifier"
-    GUEST = "guest"
-    """The model that is loaded, replaced and unloaded all the time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """A connection for each protocol."""
-
-    client: bertscope.AsyncClient
-    channel: grpc.aio.Channel
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """The answer to a question. `digest` is that of the weights, "" if the protocol does not report it."""
-
-    digest: str
-    filled: Sequence[Filling] = ()
-    arrays: Sequence[NDArray[Any]] = ()
-
-    def agrees(self, truth: Answer) -> bool:
-        """Returns whether this is the true answer or, for a cancelled stream, its beginning."""
-        if self.filled or truth.filled:
-            return agree(self.filled, truth.filled)
-        return 0 < len(self.arrays) <= len(truth.arrays) and all(map(_close, self.arrays, truth.arrays))
-
-
-class Ask(Protocol):
-    """Queries a model within `seconds`."""
-
-    def __call__(self, caller: Caller, model: str, seconds: float) -> Awaitable[Answer]: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """One query. `truth` asks the same, for everything that an answer may hold."""
-
-    kind: str
-    role: Role
-    ask: Ask
-    truth: Ask
-    weight: float = 1.0
-    """Its frequency relative to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +151,6 @@ async def rank(caller: Caller, model: str, seconds: float) -> Answer:
     objective = bertscope.MaskedLmLoss(texts_of_lengths([12, 16], mask=False))
     found = await caller.client.rank_heads(objective, model=model, timeout=seconds)
     return Answer(found.provenance.weights_digest, arrays=[found.importance, np.array(found.loss)])
-
-
-async def classify(caller: Caller, model: str, seconds: float) -> Answer:
-    """Calls Classify."""
-    found = await caller.client.classify(texts_of_lengths([6, 9, 14], mask=False), model=model, timeout=seconds)
-    scores = [np.array([label.logit for label in sorted(text.labels, key=lambda label: label.index)]) for text in found]
-    return Answer(found[0].provenance.weights_digest, arrays=scores)
 
 
 async def infer(caller: Caller, model: str, seconds: float) -> Answer:
@@ -364,7 +302,7 @@ def questions() -> list[Question]:
         _plain("SweepHeads", Role.EMBEDDED, Sweep(texts[:4]), 0.5),
         _stream("SweepHeads, left half-way", partial(Sweep, texts[:4]), 2),
         _plain("RankHeads", Role.EMBEDDED, rank, 0.5),
-        _plain("Classify", Role.CLASSIFIER, classify),
+        *(_plain(name, role, ask) for name, (role, ask) in HEADS.items()),
         _plain("ModelInfer", Role.EMBEDDED, infer),
         *(_fill("FillMask, one text, ONNX", [text], Role.ONNX) for text in texts[::60]),
         _fill("FillMask, 16 texts, ONNX", texts[:16], Role.ONNX),
@@ -397,10 +335,6 @@ def _plain(kind: str, role: Role, ask: Ask, weight: float = 1.0) -> Question:
 
 def _stream(kind: str, read: Callable[[int], Ask], most: int) -> Question:
     return Question(kind, Role.EMBEDDED, read(most), read(0), 0.5)
-
-
-def _close(found: NDArray[Any], truth: NDArray[Any]) -> bool:
-    return found.shape == truth.shape and bool(np.allclose(found, truth, rtol=RELATIVE_TOLERANCE, atol=TOLERANCE))
 
 
 async def true_answers(

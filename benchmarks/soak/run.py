@@ -15,10 +15,11 @@ import numpy as np
 
 from benchmarks.lib.fillings import Filling
 from benchmarks.lib.serving import Running
+from benchmarks.soak.asking import Answer, Caller, Question, Role
 from benchmarks.soak.callers import Asking
 from benchmarks.soak.guest import NAME, Checkpoint, Guest, keep_changing
 from benchmarks.soak.making import Operator, Recipe, true_fillings
-from benchmarks.soak.questions import Answer, Caller, Question, Role, questions, true_answers
+from benchmarks.soak.questions import questions, true_answers
 from benchmarks.soak.samples import Sample, keep_sampling
 from benchmarks.soak.tally import Tally
 

@@ -22,12 +22,13 @@ from benchmarks.load.report import faults, for_machines, remarks, table
 from benchmarks.load.served import Served
 from benchmarks.load.workload import Workload, cloze_workloads
 from benchmarks.soak import report
-from benchmarks.soak.questions import Role
+from benchmarks.soak.asking import Role
+from benchmarks.soak.head_questions import MODELS, write_heads
 from benchmarks.soak.run import Plan as SoakPlan
 from benchmarks.soak.run import Truths, find_truths, soak
 
 pytestmark = pytest.mark.slow
-NAMES = {Role.EMBEDDED: "models/small", Role.CLASSIFIER: "models/classifier"}
+NAMES = {Role.EMBEDDED: "models/small"} | {role: f"models/{role.value}" for role in MODELS}
 PNG = b"\x89PNG"
 
 
@@ -35,7 +36,7 @@ PNG = b"\x89PNG"
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("small")
     made = {name: write_small_bert(root / name, seed=seed) for seed, name in enumerate(("small", "first", "second"))}
-    return made | {"classifier": write_small_bert(root / "classifier", seed=9, labels=3)}
+    return made | write_heads(root, seed=9)
 
 
 @pytest.fixture(scope="module")

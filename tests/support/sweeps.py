@@ -18,6 +18,7 @@ from scipy import stats
 from transformers import AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host
+from tests.support.tiny import TAGS
 
 Request = ablation.SweepHeadsRequest
 Mode = common.HeadIntervention
@@ -264,19 +265,36 @@ class Measurer:
         correlations = (0.0 if constant else compare(found, golds).statistic for compare in (stats.pearsonr, stats.spearmanr))
         return np.stack([*(np.full(len(golds), one) for one in correlations), (found - golds) ** 2])
 
-    def _divergence(self, given: ablation.Divergence, changes: Changes, base: Changes) -> NDArray[np.float64]:
+    def distributions(self, inputs: Sequence[common.TextInput], changes: Changes = {}) -> Sequence[NDArray[np.float64]]:  # noqa: B006
+        """For each text, natural logarithms of probabilities [places, choices]: of labels, of each word's labels, of whether
+        each label holds, or of pieces at masks."""
         loaded = self.host.server.registry.find(self.model).loaded
         assert loaded is not None
+        capabilities = loaded.encoder.capabilities
+        if capabilities.token_classification:
+            return self.word_logs(inputs, changes)
+        if capabilities.multi_label:
+            return [np.stack([logs, np.log1p(-np.exp(logs))], axis=1) for logs in self.label_logs(inputs, changes)]
+        if capabilities.classification:
+            return list(self.label_logs(inputs, changes)[:, None])
+        return self.logs([one.text for one in inputs], changes)
 
-        def ask(how: Changes) -> Sequence[NDArray[np.float64]]:
-            if loaded.encoder.shape.labels:
-                return list(self.label_logs(given.inputs, how)[:, None])
-            return self.logs([one.text for one in given.inputs], how)
+    def word_logs(self, inputs: Sequence[common.TextInput], changes: Changes = {}) -> list[NDArray[np.float64]]:  # noqa: B006
+        """For each text, natural logarithms of the probabilities of each word's labels [words, labels]."""
+        texts = [classification.TaggedInput(input=given) for given in inputs]
+        request = classification.ClassifyTokensRequest(inputs=texts, top_k=len(TAGS), **self.fields(changes))
+        reply = self.host.classification.ClassifyTokens(request, timeout=CALL_SECONDS)
+        found = []
+        for result in reply.results:
+            ordered = [sorted(word.labels, key=lambda label: label.index) for word in result.words]
+            found.append(np.log([[label.probability for label in labels] for labels in ordered]))
+        return found
 
+    def _divergence(self, given: ablation.Divergence, changes: Changes, base: Changes) -> NDArray[np.float64]:
         baseline = (given.SerializeToString(deterministic=True), frozenset(base.items()))
         if baseline not in self.baselines:
-            self.baselines[baseline] = ask(base)
-        pairs = zip(self.baselines[baseline], ask(changes), strict=True)
+            self.baselines[baseline] = self.distributions(given.inputs, base)
+        pairs = zip(self.baselines[baseline], self.distributions(given.inputs, changes), strict=True)
         divergences = [(np.exp(before) * (before - after)).sum(axis=1).mean() for before, after in pairs]
         return np.array([divergences])
 

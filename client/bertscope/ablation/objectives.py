@@ -146,7 +146,8 @@ class _Words:
 class Divergence:
     """Divergence of predictions from those of the untouched model: "divergence", nats. Needs no gold answers.
 
-    It compares the predictions at the masks of a masked-LM, or the labels of a classifier.
+    It compares the predictions at the masks of a masked-LM, the labels of a classifier, of which one or any number may hold, or
+    those of each word.
     """
 
     inputs: TextOrPair | Iterable[TextOrPair]

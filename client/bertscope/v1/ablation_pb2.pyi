@@ -670,7 +670,8 @@ Global___RatedText: _TypeAlias = RatedText  # noqa: Y015
 @_typing.final
 class Divergence(_message.Message):
     """Texts whose predictions are compared with those of the baseline (the untouched model, or the model under the request's
-    interventions): at the masks (their mean in each text) of a masked-LM, over the labels of a classifier.
+    interventions): at the masks of a masked-LM, over the labels of a classifier, over those of each word, or over whether each
+    label of a multi-label head holds; the mean of these in each text.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -137,7 +137,7 @@ class BenchmarkModelsRequest(_message.Message):
     baseline: _builtins.str
     """The one that the others are compared with, one of models; empty means the first."""
     top_k: _builtins.int
-    """k of the top-k agreement, 1 to 100; 0 means 5. Classifiers: at most their labels."""
+    """k of the top-k agreement, 1 to 100; 0 means 5. Classifiers: at most their labels; multi-label ones: at most 2."""
     as_loaded: _builtins.bool
     """True: every model runs as it was loaded, and no copies are made. Ratios between models that run by different libraries or in
     different number formats then say what that gains, too, and bear a caveat.
@@ -155,8 +155,9 @@ class BenchmarkModelsRequest(_message.Message):
     @_builtins.property
     def agreement_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Texts on which predictions are compared with the baseline's, at most 10,000: at every "[MASK]", or, in a text that has none,
-        at 15 % of its words (at least one), masked, the same for all models; over the labels if the baseline is a classifier, which
-        all models must be then, with the same labels. None longer than every model reads. Empty means no comparison.
+        at 15 % of its words (at least one), masked, the same for all models; over the labels if the baseline has some, which all
+        models must have then: those of the text, or of each word that all models read at the same place, or, for a multi-label
+        head, whether each label holds. None longer than every model reads. Empty means no comparison.
 
         Where vocabularies differ, only words that all models write in the same pieces are masked, and a model is compared with the
         baseline over the pieces that both have, renormalised; they must share at least half of the smaller vocabulary.
@@ -474,7 +475,7 @@ class Agreement(_message.Message):
     divergence_high: _builtins.float
     """Upper end of that interval."""
     places: _builtins.int
-    """Masks (or texts, for classifiers) that were compared."""
+    """Masks that were compared; for classifiers texts, for multi-label ones texts times labels, for labels of words the words."""
     def __init__(
         self,
         *,

@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.analyses.classification import log_softmax
+from bertscope_service.analyses.label_distributions import Labelling, label_observers
 from bertscope_service.analyses.objectives.masked_lm import choose, maskable_words
-from bertscope_service.analyses.observers.probes import LabelProbe
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked
 from bertscope_service.analyses.timings import interval_of_mean
@@ -64,11 +63,15 @@ class DistributionObserver(Observer):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One text to compare: its sequence and its observer for every model, and the number of compared places."""
+    """One text to compare: its sequence and its observer for every model, and the number of compared places.
+
+    `labelling` is None where pieces are predicted.
+    """
 
     sequences: Sequence[TokenSequence]
     observers: Sequence[Observer]
     places: int
+    labelling: Labelling | None = None
 
 
 def mask_questions(texts: Sequence[str], tokenizers: Sequence[TextTokenizer], seed: int) -> list[Question]:
@@ -80,14 +83,18 @@ def mask_questions(texts: Sequence[str], tokenizers: Sequence[TextTokenizer], se
     return [_mask_question(index, text, tokenizers, seed) for index, text in enumerate(texts)]
 
 
-def label_questions(texts: Sequence[str], tokenizers: Sequence[TextTokenizer]) -> list[Question]:
-    """Builds questions for classifiers: the labels of each text. Raises InvalidArgument for a text that is too long for a
-    model."""
-    probes = [LabelProbe()] * len(tokenizers)
-    return [
-        Question([_read(tokenizer, text, index).sequence for tokenizer in tokenizers], probes, 1)
-        for index, text in enumerate(texts)
-    ]
+def label_questions(
+    texts: Sequence[str], tokenizers: Sequence[TextTokenizer], labelling: Labelling, labels: Sequence[str]
+) -> list[Question]:
+    """Builds questions for models with the same labels: those of each text, or of each of its words. Raises InvalidArgument
+    for a text that is too long for a model, or of which the models read no common word."""
+    questions = []
+    for index, text in enumerate(texts):
+        read = [_read(tokenizer, text, index) for tokenizer in tokenizers]
+        observers = label_observers(labelling, read, tokenizers, f"{FIELD}[{index}]")
+        places = labelling.places(observers[0], labels)
+        questions.append(Question([tokenized.sequence for tokenized in read], observers, places, labelling))
+    return questions
 
 
 def _mask_question(index: int, text: str, tokenizers: Sequence[TextTokenizer], seed: int) -> Question:
@@ -222,6 +229,4 @@ def compare(baseline: NDArray[np.float64], model: NDArray[np.float64], k: int) -
 
 def distributions(question: Question, result: NDArray[np.float32]) -> Logs:
     """Returns a row's result as log-probabilities [places, n]."""
-    if isinstance(question.observers[0], LabelProbe):
-        return log_softmax([result]).astype(np.float32)
-    return result
+    return result if question.labelling is None else question.labelling.logs(result).astype(np.float32)

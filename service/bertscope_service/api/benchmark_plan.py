@@ -9,13 +9,14 @@ from functools import partial
 from typing import Protocol
 
 from bertscope_service.analyses.agreement import Question, Shared, label_questions, mask_questions, shared_pieces
+from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.api.answer import Backend
 from bertscope_service.api.benchmark_requests import USUAL_TOP_K, BenchmarkQuery
 from bertscope_service.api.intervals import check_draws
 from bertscope_service.api.models import LoadDefaults
 from bertscope_service.api.objectives import build
-from bertscope_service.api.requirements import require_classification, require_cloze
+from bertscope_service.api.requirements import require_cloze, require_distribution
 from bertscope_service.benchmark.building import Building
 from bertscope_service.benchmark.inputs import Inputs, Subject, make_inputs
 from bertscope_service.benchmark.losses import build_objectives
@@ -70,13 +71,14 @@ class Resources:
 
 def require_agreement(models: Sequence[LoadedModel], baseline: int) -> None:
     """Checks that all models predict what the baseline does: masks, or the same labels. Raises Unsupported, InvalidArgument."""
-    labels = models[baseline].encoder.shape.labels
+    first = models[baseline].encoder
+    labelling = labelling_of(first.capabilities)
     for model in models:
-        if not labels:
+        require_distribution(model)
+        own = model.encoder
+        if labelling is None:
             require_cloze(model)
-            continue
-        require_classification(model)
-        if model.encoder.shape.labels != labels:
+        elif labelling is not labelling_of(own.capabilities) or first.shape.label_names != own.shape.label_names:
             message = f"{model.name} has other labels than {models[baseline].name}; leave agreement_texts out, or that model"
             raise InvalidArgument("agreement_texts", message, "LABELS_DIFFER", model=model.name)
 
@@ -99,14 +101,14 @@ def make_questions(
     texts, first, tokenizers = query.agreement_texts, models[baseline], [model.tokenizer for model in models]
     if not texts:
         return (), (), 0
-    labels = len(first.encoder.shape.labels)
-    sizes = [labels or model.encoder.shape.vocabulary_size for model in models]
+    labels, labelling = first.encoder.shape.label_names, labelling_of(first.encoder.capabilities)
+    sizes = [labelling.choices(labels) if labelling else model.encoder.shape.vocabulary_size for model in models]
     if query.top_k is not None and query.top_k > min(sizes):
-        message = f"top_k is {query.top_k} and the models choose among {min(sizes)} {'labels' if labels else 'pieces'}"
+        message = f"top_k is {query.top_k} and the models choose among {min(sizes)} {'labels' if labelling else 'pieces'}"
         raise InvalidArgument("top_k", f"{message}; use at most that", "TOP_K_OUT_OF_RANGE", limit=min(sizes))
     top_k = query.top_k or min(USUAL_TOP_K, *sizes)
-    if labels:
-        return label_questions(texts, tokenizers), [Shared()] * len(models), top_k
+    if labelling:
+        return label_questions(texts, tokenizers, labelling, labels), [Shared()] * len(models), top_k
     shared = [
         shared_pieces(first.tokenizer, tokenizer, (sizes[baseline], size), top_k)
         for tokenizer, size in zip(tokenizers, sizes, strict=True)

@@ -63,7 +63,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
             weights_digest=loaded.weights_digest,
             mask_token=tokenizer.mask_token or "",
             ready_time=ready_time,
-            labels=shape.labels or shape.head_labels,
+            labels=shape.label_names,
             pruned_heads=[common_pb2.LayerHeads(layer=layer, heads=heads) for layer, heads in sorted(shape.pruned.items())],
             compression=map(render_applied, loaded.steps),
             runtime_choice=None if loaded.choice is None else render_choice(loaded.choice),

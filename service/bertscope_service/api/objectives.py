@@ -43,9 +43,7 @@ def parse_objective(
 
 def build(query: ObjectiveQuery, model: LoadedModel) -> Objective:
     """Tokenizes and checks all items, which takes seconds for many of them. Raises InvalidArgument."""
-    shape = model.encoder.shape
-    labels = shape.head_labels if isinstance(query, TokenLabelsQuery) else shape.labels
-    return build_objective(query, model.tokenizer, labels, model.name)
+    return build_objective(query, model.tokenizer, model.encoder, model.name)
 
 
 def _masked_lm(objective: ablation_pb2.Objective, limits: RequestLimits) -> MaskedLmQuery:

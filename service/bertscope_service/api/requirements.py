@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.answered import AnsweredQuery
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
@@ -94,8 +95,24 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
         require_regression(model)
     elif isinstance(query, AnsweredQuery):
         require_question_answering(model)
-    elif not (isinstance(query, DivergenceQuery) and model.encoder.capabilities.classification):
+    elif isinstance(query, DivergenceQuery):
+        require_distribution(model)
+    else:
         require_cloze(model)
+
+
+def require_distribution(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that predicts neither labels nor masked words."""
+    capabilities = model.encoder.capabilities
+    if labelling_of(capabilities) is not None:
+        return
+    if capabilities.regression or capabilities.question_answering:
+        gives, items = ("values", "regression") if capabilities.regression else ("answers", "question_answering")
+        message = (
+            f"{model.name} gives {gives}, not probabilities whose divergence could be measured; set the objective to {items}"
+        )
+        raise Unsupported(message, "NO_DISTRIBUTION", model=model.name)
+    require_cloze(model)
 
 
 def require_observable(model: LoadedModel, *, asked: bool = True) -> None:

@@ -62,7 +62,7 @@ async def measure_agreement(
     tallies = [None if index == baseline else Tally(k, common) for index, common in enumerate(shared)]
     if len(models) == 1:
         return [None]
-    widest = 4 * max(max(model.encoder.shape.vocabulary_size, len(model.encoder.shape.labels)) for model in models)
+    widest = 4 * max(max(model.encoder.shape.vocabulary_size, len(model.encoder.shape.label_names)) for model in models)
     for part in within([question.places * widest for question in questions], DISTRIBUTION_BYTES):
         asked = questions[part]
         wanted = await _distributions(models[baseline], asked, baseline)

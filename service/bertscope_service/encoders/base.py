@@ -63,7 +63,12 @@ class Shape:
     @property
     def sequence_scores(self) -> int:
         """The number of scores that a sequence head gives a text: one for each label, or one value."""
-        return len(self.labels or self.head_labels) or 1
+        return len(self.label_names) or 1
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels of the head, whichever it is; empty for one without labels."""
+        return self.labels or self.head_labels
 
     def heads_of(self, layer: int) -> tuple[int, ...]:
         """Returns the heads that a layer's weights have."""

@@ -16,6 +16,7 @@ from bertscope_service.analyses.cloze import NOTHING_ASKED
 from bertscope_service.analyses.observers.answers import AnswerProbe
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.analyses.observers.probes import LabelProbe
+from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.engine.lease import Lease
 from bertscope_service.models.working_memory import working_bytes
@@ -67,10 +68,10 @@ def _padded_tokens(batch: Batch) -> int:
 
 
 def run(encoder: Encoder, batch: Batch) -> None:
-    """Runs the same work as a FillMask, Classify, PredictValues or AnswerQuestions request.
+    """Runs the same work as a FillMask, Classify, PredictValues, ClassifyTokens or AnswerQuestions request.
 
     These are all layers, then the masked-LM head at one position of each sequence with its likeliest pieces, or the
-    head over texts or over spans; the results are on the host at the end.
+    head over texts, over all tokens or over spans; the results are on the host at the end.
     """
     state, shape = encoder.begin(batch), encoder.shape
     tensors: tuple[torch.Tensor, ...] = ()
@@ -80,6 +81,9 @@ def run(encoder: Encoder, batch: Batch) -> None:
         tensors = MaskObserver.run(encoder, state, None, observers).tensors
     elif encoder.capabilities.sequence_head:
         tensors = LabelProbe.run(encoder, state, None, [LabelProbe()] * len(batch)).tensors
+    elif encoder.capabilities.token_classification and not encoder.capabilities.drops_tokens:
+        labels = [TokenLabelProbe(tuple(range(len(sequence)))) for sequence in batch]
+        tensors = TokenLabelProbe.run(encoder, state, None, labels).tensors
     elif encoder.capabilities.question_answering and not encoder.capabilities.drops_tokens:
         tensors = AnswerProbe.run(encoder, state, None, [AnswerProbe()] * len(batch)).tensors
     else:

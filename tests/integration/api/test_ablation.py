@@ -67,6 +67,8 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "divergence of masks": ("bert", divergence(), [DIVERGENCE]),
     "divergence roberta": ("roberta", divergence(), [DIVERGENCE]),
     "divergence of labels": ("sorter", divergence(), [DIVERGENCE]),
+    "divergence of words": ("tagger", divergence(), [DIVERGENCE]),
+    "divergence of label sets": ("topics", divergence(), [DIVERGENCE]),
 }
 SETS: tuple[Heads, ...] = (
     ((2, (1, 3)),),

@@ -490,6 +490,8 @@ MISSING: dict[str, tuple[str, str, Objective]] = {
     "a classifier for prompts": ("sorter", "NO_MASKED_LM_HEAD", cloze_prompts()),
     "a classifier for pairs": ("distilled", "NO_MASKED_LM_HEAD", minimal_pairs()),
     "a masked-LM for labels": ("bert", "NO_CLASSIFICATION_HEAD", labelled()),
+    "values for a divergence": ("rater", "NO_DISTRIBUTION", divergence()),
+    "answers for a divergence": ("answerer", "NO_DISTRIBUTION", divergence()),
     "nothing for labels": ("headless", "NO_CLASSIFICATION_HEAD", labelled()),
 }
 
@@ -504,7 +506,8 @@ def test_models_without_the_head(lab: Host, name: str, reason: str, objective: O
             ask(lab, model=f"models/{name}", objective=objective)
         assert failures[0].info.reason == reason
         assert failures[0].info.metadata["model"] == f"models/{name}"
-        assert "load one that has" in failures[0].message
+        remedy = "set the objective to" if reason == "NO_DISTRIBUTION" else "load one that has"
+        assert remedy in failures[0].message
 
 
 @pytest.mark.parametrize("ask", [sweep, rank])

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import benchmark_pb2_grpc
-from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.models import timed_runs as benchmark_runs
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, held, launched, refused, wait_until
-from tests.support.sweeps import cloze_prompts, labelled, masked_lm
-from tests.support.tiny import SENTENCES, write_checkpoint
+from tests.support.sweeps import Measurer, cloze_prompts, labelled, masked_lm
+from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
 
 Request = benchmark.BenchmarkModelsRequest
 Ratio = benchmark.Ratio
@@ -168,27 +168,30 @@ def test_texts_are_all_run_and_classifiers_are_compared_over_their_labels(bench:
     assert sorter.scores[0].metric == ablation.METRIC_ACCURACY
 
 
-def test_agreement_is_what_classify_says(launch: Callable[..., Host], sorters: dict[str, Path], tmp_path: Path) -> None:
-    """Of two classifiers with the same labels."""
-    other = write_checkpoint("bert", tmp_path / "other", seed=1, labels=3)
-    host = launch(model=[f"one={sorters['sorter']}", f"other={other}"])
+@pytest.mark.parametrize("kind", ["sorter", "topics", "tagger"])
+def test_agreement_is_what_classify_says(
+    launch: Callable[..., Host], sorters: dict[str, Path], tmp_path: Path, kind: str
+) -> None:
+    """Of two models with the same labels: of texts, of which any number holds, or of words."""
+    settings: dict[str, dict[str, Any]] = {
+        "sorter": {"labels": 3},
+        "topics": {"labels": 3, "problem": "multi_label_classification"},
+        "tagger": {"task": "tokens", "labels": len(TAGS), "names": TAGS},
+    }
+    other = write_checkpoint("bert", tmp_path / "other", seed=1, **settings[kind])
+    host = launch(model=[f"one={sorters[kind]}", f"other={other}"])
     _, report = finish(start(host, "one", "other", agreement_texts=SENTENCES, top_k=2))
     inputs = [common.TextInput(text=text) for text in SENTENCES]
-    replies = [
-        host.classification.Classify(classification.ClassifyRequest(model=f"models/{name}", inputs=inputs))
-        for name in ("one", "other")
-    ]
-    same = overlap = divergence = 0.0
-    for one, other in zip(replies[0].results, replies[1].results, strict=True):
-        probabilities = {label.index: label.probability for label in other.labels}
-        same += one.labels[0].index == other.labels[0].index
-        overlap += len({label.index for label in one.labels[:2]} & {label.index for label in other.labels[:2]}) / 2
-        divergence += sum(p.probability * math.log(p.probability / probabilities[p.index]) for p in one.labels)
+    one, two = (
+        np.concatenate(Measurer(host, f"models/{name}", folder).distributions(inputs))
+        for name, folder in (("one", sorters[kind]), ("other", other))
+    )
+    best, others = np.argsort(-one, axis=1)[:, :2], np.argsort(-two, axis=1)[:, :2]
     agreement = report.models[1].agreement
-    assert agreement.places == len(SENTENCES)
-    assert agreement.top_1 == pytest.approx(same / len(SENTENCES))
-    assert agreement.top_k == pytest.approx(overlap / len(SENTENCES))
-    assert agreement.divergence == pytest.approx(divergence / len(SENTENCES), rel=1e-4)
+    assert agreement.places == len(one)
+    assert agreement.top_1 == pytest.approx(np.mean(best[:, 0] == others[:, 0]))
+    assert agreement.top_k == pytest.approx(np.mean((best[:, :, None] == others[:, None]).sum(axis=(1, 2)) / 2))
+    assert agreement.divergence == pytest.approx((np.exp(one) * (one - two)).sum(axis=1).mean(), rel=1e-4)
     assert agreement.divergence_low < agreement.divergence < agreement.divergence_high
 
 

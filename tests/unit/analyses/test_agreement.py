@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from bertscope_service.analyses import agreement as module
+from bertscope_service.analyses import label_distributions
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.agreement import (
     Shared,
     Tally,
     compare,
+    distributions,
     label_questions,
     mask_questions,
     shared_pieces,
 )
+from bertscope_service.analyses.label_distributions import Labelling
+from bertscope_service.analyses.token_classification import ReadWords
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
@@ -25,6 +29,7 @@ from scipy.stats import entropy
 from tests.support.word_pieces import WHOLE, WORDS, tokenizer
 
 FEW = Bootstrap(resamples=200)
+LABELS = ("B-PER", "I-PER", "O")
 TEXTS = ("the cat sat on the mat .", "nobody sat waiting on the cat .", "the [MASK] sat on [MASK] .")
 
 
@@ -144,7 +149,35 @@ def test_texts_that_can_not_be_compared_are_refused(text: str, reason: str) -> N
     assert caught.value.reason in (reason, "NO_WORD")
     if reason == "TEXT_TOO_LONG":
         with pytest.raises(InvalidArgument):
-            label_questions(["the cat", text], [WHOLE])
+            label_questions(["the cat", text], [WHOLE], Labelling.TEXTS, LABELS)
+
+
+def test_labels_are_those_of_words_that_all_models_read() -> None:
+    """At the words' first pieces, which lie elsewhere in each."""
+    (question,) = label_questions([f"nobody {TEXTS[0]}"], [WHOLE, REDUCED], Labelling.WORDS, LABELS)
+    starts = []
+    for own, sequence, observer in zip((WHOLE, REDUCED), question.sequences, question.observers, strict=True):
+        encoded = own.encode(f"nobody {TEXTS[0]}")
+        assert [*sequence.ids] == [*encoded.sequence.ids]
+        starts.append([encoded.span(place)[0] for place in observer.positions])  # type: ignore[attr-defined]
+    assert starts[0] == starts[1] == [0, 7, 11, 15, 19, 22, 26, 30]
+    assert question.places == 8
+
+
+def test_a_label_that_may_hold_is_a_distribution_of_its_own() -> None:
+    scores = np.array([2.0, -1.0, 0.0], dtype=np.float32)
+    (question,) = label_questions(["the cat"], [WHOLE], Labelling.SETS, LABELS)
+    found = distributions(question, scores)
+    assert found.shape == (question.places, 2) == (3, 2)
+    shares = 1 / (1 + np.exp(-scores))
+    assert np.exp(found) == pytest.approx(np.stack([shares, 1 - shares], axis=1), abs=1e-6)
+
+
+def test_a_text_without_a_word_that_all_models_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_distributions, "find_words", lambda text, *_: ReadWords(text, (), ()))
+    with pytest.raises(InvalidArgument, match="no word that all models read") as caught:
+        label_questions(["the cat"], [WHOLE], Labelling.WORDS, LABELS)
+    assert (caught.value.field, caught.value.reason) == ("agreement_texts[0]", "NO_WORD")
 
 
 def test_masks_that_only_one_model_knows_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.answered import AnsweredObjective, AnsweredQuery
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
@@ -14,6 +15,7 @@ from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObje
 from bertscope_service.analyses.objectives.rated import RatedObjective, RatedQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsObjective, TokenLabelsQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import Encoder
 
 ObjectiveQuery: TypeAlias = (
     MaskedLmQuery
@@ -27,12 +29,13 @@ ObjectiveQuery: TypeAlias = (
 )
 
 
-def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tuple[str, ...], model: str) -> Objective:
+def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, encoder: Encoder, model: str) -> Objective:
     """Tokenizes and checks all items, which takes seconds for many of them.
 
-    `labels` are the model's, none for a masked-LM; `model` is its name, for errors. Raises InvalidArgument, which names the
-    item's field.
+    `encoder` has the head that the query needs; `model` is its name, for errors. Raises InvalidArgument, which names the item's
+    field.
     """
+    shape = encoder.shape
     match query:
         case MaskedLmQuery():
             return MaskedLmObjective(query, tokenizer)
@@ -41,12 +44,17 @@ def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, labels: tup
         case MinimalPairsQuery():
             return MinimalPairsObjective(query, tokenizer)
         case LabelledQuery():
-            return LabelledObjective(query, tokenizer, labels, model)
+            return LabelledObjective(query, tokenizer, shape.labels, model)
         case TokenLabelsQuery():
-            return TokenLabelsObjective(query, tokenizer, labels, model)
+            return TokenLabelsObjective(query, tokenizer, shape.head_labels, model)
         case AnsweredQuery():
             return AnsweredObjective(query, tokenizer)
         case DivergenceQuery():
-            return (LabelDivergenceObjective if labels else MaskDivergenceObjective)(query, tokenizer)
+            labelling = labelling_of(encoder.capabilities)
+            return (
+                MaskDivergenceObjective(query, tokenizer)
+                if labelling is None
+                else LabelDivergenceObjective(query, tokenizer, labelling)
+            )
         case RatedQuery():
             return RatedObjective(query, tokenizer)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.classification import log_softmax
-from bertscope_service.analyses.observers.probes import DivergenceProbe, HiddenProbe, LabelProbe, LossProbe
+from bertscope_service.analyses.label_distributions import Labelling, label_observers
+from bertscope_service.analyses.observers.probes import DivergenceProbe, HiddenProbe, LossProbe
 from bertscope_service.analyses.texts import check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -73,22 +73,29 @@ class MaskDivergenceObjective(_Inputs):
 
 
 class LabelDivergenceObjective(_Inputs):
-    """KL(untouched || changed) over the labels of a classifier."""
+    """KL(untouched || changed) over the labels of each input, the mean over its words or over the labels that may each hold.
+
+    Raises InvalidArgument for an input without a word, if words are labelled.
+    """
 
     pieces = 0
 
-    def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
+    def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer, labelling: Labelling) -> None:
         super().__init__(query, tokenizer)
-        self.probes: Sequence[Observer] = [LabelProbe()] * self.items
-        self._untouched: NDArray[np.float64] | None = None
+        self._labelling = labelling
+        self.probes: Sequence[Observer] = [
+            label_observers(labelling, [tokenized], [tokenizer], f"{FIELD}[{index}]")[0]
+            for index, tokenized in enumerate(self._texts)
+        ]
+        self._untouched: Sequence[NDArray[np.float64]] = ()
 
     def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
-        self._untouched = log_softmax(untouched)
+        self._untouched = [self._labelling.logs(scores) for scores in untouched]
         return self.probes
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [1, inputs], nats; 0 for the untouched run itself."""
-        changed = log_softmax(seen)
-        untouched = changed if self._untouched is None else self._untouched
-        divergences: NDArray[np.float64] = (np.exp(untouched) * (untouched - changed)).sum(axis=1)
+        changed = [self._labelling.logs(scores) for scores in seen]
+        pairs = zip(self._untouched or changed, changed, strict=True)
+        divergences = np.array([(np.exp(own) * (own - other)).sum(axis=1).mean() for own, other in pairs])
         return divergences.clip(min=0.0)[None]
