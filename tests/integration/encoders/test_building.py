@@ -16,9 +16,11 @@ from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
-from tests.support.tiny import ARCHITECTURES, write_checkpoint
+from tests.support.tiny import ARCHITECTURES, FAMILY, write_checkpoint
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+FLOAT32 = ("self.q_bias", "self.v_bias")
+"""Biases of DeBERTa, which transformers leaves in float32, so that its own model can't run in half precision."""
 
 
 def theirs(folder: Path, kind: type[Any], dtype: torch.dtype) -> tuple[PreTrainedModel, set[str]]:
@@ -33,10 +35,11 @@ def assert_same(found: Checkpoint, model: PreTrainedModel, missing: set[str]) ->
     ours, expected = found.model.state_dict(), model.state_dict()
     assert list(ours) == list(expected)
     for name, values in expected.items():
-        assert ours[name].dtype is values.dtype, name
+        if not name.endswith(FLOAT32):
+            assert ours[name].dtype is values.dtype, name
         assert ours[name].shape == values.shape, name
         if name not in missing:
-            assert torch.equal(ours[name], values), name
+            assert torch.equal(ours[name], values.to(ours[name].dtype)), name
     buffers, wanted = dict(found.model.named_buffers()), dict(model.named_buffers())
     assert list(buffers) == list(wanted)
     for name, values in wanted.items():
@@ -57,24 +60,27 @@ def ties(model: torch.nn.Module) -> set[frozenset[str]]:
     return {frozenset(group) for group in names.values() if len(group) > 1}
 
 
+@pytest.mark.every_architecture
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", FAMILY)
 def test_a_masked_lm_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model")
     model, missing = theirs(folder, KINDS[architecture].masked_lm, dtype)
     assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("architecture", FAMILY)
 def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", labels=3)
     model, missing = theirs(folder, KINDS[architecture].class_of(Head.SEQUENCE), torch.float32)
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
 
+@pytest.mark.every_architecture
 @pytest.mark.parametrize(
     ("architecture", "dtype"),
-    [*((architecture, torch.float32) for architecture in ARCHITECTURES), *product(("bert",), DTYPES[1:])],
+    [*((architecture, torch.float32) for architecture in FAMILY), *product(("bert",), DTYPES[1:])],
     ids=str,
 )
 def test_a_base_model_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
@@ -154,6 +160,43 @@ def test_files_that_are_written_otherwise_are_what_transformers_reads(
     save_file(change(load_file(path)), path, {"format": "pt"})
     model, missing = theirs(folder, KINDS["bert"].masked_lm, dtype)
     assert_same(read_checkpoint(folder, "bert", dtype), model, missing)
+
+
+Written = Callable[[dict[str, torch.Tensor], PreTrainedModel], dict[str, torch.Tensor]]
+WRITTEN: dict[str, Written] = {
+    "without the prefix": lambda weights, model: {
+        name.removeprefix(f"{model.base_model_prefix}."): values for name, values in weights.items()
+    },
+    "with buffers": lambda weights, model: (
+        weights | {f"{model.base_model_prefix}.embeddings.position_ids": torch.arange(64)[None]}
+    ),
+    "tied twice": lambda weights, model: (
+        weights | {name: weights[source].clone() for name, source in model.all_tied_weights_keys.items()}
+    ),
+    "in half precision": lambda weights, _: {name: values.half() for name, values in weights.items()},
+}
+"""Files of older libraries, whose names the model of today tells."""
+
+
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("architecture", FAMILY)
+def test_files_of_older_libraries_are_what_transformers_reads(architecture: str, written: str, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model")
+    kind, path = KINDS[architecture].masked_lm, folder / "model.safetensors"
+    save_file(WRITTEN[written](load_file(path), kind.from_pretrained(folder)), path, {"format": "pt"})
+    model, missing = theirs(folder, kind, torch.float32)
+    assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
+
+
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("architecture", FAMILY)
+def test_heads_are_tied_as_the_config_says(architecture: str, tied: bool, tmp_path: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model", settings={"tie_word_embeddings": tied})
+    model, missing = theirs(folder, KINDS[architecture].masked_lm, torch.float32)
+    assert not missing
+    assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
 
 def test_a_classifier_without_its_head_has_no_labels(tmp_path: Path) -> None:
