@@ -60,7 +60,6 @@ def ties(model: torch.nn.Module) -> set[frozenset[str]]:
     return {frozenset(group) for group in names.values() if len(group) > 1}
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_a_masked_lm_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
@@ -69,7 +68,6 @@ def test_a_masked_lm_is_what_transformers_reads(architecture: str, dtype: torch.
     assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", labels=3)
@@ -77,7 +75,6 @@ def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Pa
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize(
     ("architecture", "dtype"),
     [*((architecture, torch.float32) for architecture in FAMILY), *product(("bert",), DTYPES[1:])],
@@ -178,7 +175,6 @@ WRITTEN: dict[str, Written] = {
 """Files of older libraries, whose names the model of today tells."""
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_files_of_older_libraries_are_what_transformers_reads(architecture: str, written: str, tmp_path: Path) -> None:
@@ -189,7 +185,6 @@ def test_files_of_older_libraries_are_what_transformers_reads(architecture: str,
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_heads_are_tied_as_the_config_says(architecture: str, tied: bool, tmp_path: Path) -> None:
