@@ -13,7 +13,7 @@ from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuer
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
-from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
+from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery, LabelledText
 from bertscope_service.encoders.base import Gates
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ EDITS = {(0, 1): (0.0, 0.0), (2, 3): (0.0, 1.0), (1, 0): (-1.5, 0.0)}
 
 
 def build(subject: Subject, query: ObjectiveQuery) -> Objective:
-    return build_objective(query, subject.tokenizer, subject.encoder.shape.labels, "models/m")
+    return build_objective(query, subject.tokenizer, subject.encoder, "models/m")
 
 
 def see(subject: Subject, objective: Objective, probes: Sequence[Any], gates: Gates | None = None) -> list[Any]:
@@ -95,10 +95,10 @@ def test_bad_labels(classifier: Subject) -> None:
     query = LabelledQuery((LabelledText("a", None, 0), LabelledText("cat " * 100, None, 0)), truncate=False)
     assert refusal(classifier, query) == (f"{field}.input", "TEXT_TOO_LONG")
     with pytest.raises(InvalidArgument) as caught:
-        build_objective(labelled("x"), classifier.tokenizer, ("x", "x"), "models/m")
+        LabelledObjective(labelled("x"), classifier.tokenizer, ("x", "x"), "models/m")
     assert caught.value.reason == "LABEL_AMBIGUOUS"
     with pytest.raises(InvalidArgument, match="label is not one of the labels of models/m: a, b"):
-        build_objective(labelled("x"), classifier.tokenizer, ("a", "b"), "models/m")
+        LabelledObjective(labelled("x"), classifier.tokenizer, ("a", "b"), "models/m")
 
 
 def test_labels_that_are_not_finite_are_refused(classifier: Subject) -> None:

@@ -60,7 +60,7 @@ class Plain:
 
 
 def build(subject: Subject, query: ObjectiveQuery) -> Objective:
-    return build_objective(query, subject.tokenizer, subject.encoder.shape.labels, "models/m")
+    return build_objective(query, subject.tokenizer, subject.encoder, "models/m")
 
 
 def see(subject: Subject, objective: Objective, probes: Sequence[Any], gates: Gates | None = None) -> list[Any]:

@@ -162,7 +162,7 @@ def test_prompts_that_one_model_would_skip_are_left_out_for_all(bert: Hosted, ch
     query = ClozePromptsQuery(prompts, skip_multi_piece=True, truncate=False)
 
     def build(tokenizer: TextTokenizer, given: ObjectiveQuery) -> Objective:
-        return build_objective(given, tokenizer, (), "models/x")
+        return build_objective(given, tokenizer, bert.encoder, "models/x")
 
     alone = [build(tokenizer, query) for tokenizer in tokenizers]
     both = build_objectives(query, [partial(build, tokenizer) for tokenizer in tokenizers])

@@ -104,7 +104,9 @@ def test_stopping_finishes_what_runs_and_takes_nothing_new(launch: Callable[...,
     with held(host) as gate:
         stream = host.attention.ExtractAttention(stream_of(30), timeout=CALL_SECONDS)
         answer = host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived and host.metric("bertscope_requests_in_flight", method="FillMask"), "both run")
+        for method in ("ExtractAttention", "FillMask"):
+            wait_until(lambda method=method: host.metric("bertscope_requests_in_flight", method=method), "both run")
+        wait_until(lambda: gate.arrived, "the device is busy")
         stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
         wait_until(lambda: is_refused(host), "new calls are refused")
         with host.connect() as channel, pytest.raises(grpc.RpcError) as caught:

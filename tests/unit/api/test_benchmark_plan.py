@@ -8,6 +8,7 @@ from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.api.benchmark_plan import make_questions
 from bertscope_service.api.benchmark_requests import BenchmarkQuery
 from bertscope_service.benchmark.inputs import Measurement
+from bertscope_service.encoders.base import Capabilities
 from bertscope_service.errors import InvalidArgument
 
 from tests.support.word_pieces import WHOLE, WORDS
@@ -16,8 +17,9 @@ SIZE = 5 + len(WORDS)
 
 
 def model(labels: int = 0) -> Any:
-    shape = SimpleNamespace(labels=tuple(f"label {number}" for number in range(labels)), vocabulary_size=SIZE)
-    return SimpleNamespace(tokenizer=WHOLE, encoder=SimpleNamespace(shape=shape))
+    shape = SimpleNamespace(label_names=tuple(f"label {number}" for number in range(labels)), vocabulary_size=SIZE)
+    capabilities = Capabilities(masked_lm=not labels, classification=bool(labels))
+    return SimpleNamespace(tokenizer=WHOLE, encoder=SimpleNamespace(shape=shape, capabilities=capabilities))
 
 
 def query(top_k: int | None) -> BenchmarkQuery:
