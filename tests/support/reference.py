@@ -87,6 +87,7 @@ class Reference:
         # XLM would add the embedding of token 0 for segment 0.
         self.takes_segments = FAMILY[self.model.config.model_type].segments
         self.padding = self.model.config.pad_token_id
+        self._alone: dict[tuple[tuple[int, ...], tuple[int, ...]], Outputs] = {}
 
     def inputs(self, batch: Sequence[TokenSequence]) -> dict[str, torch.Tensor]:
         """A batch padded as transformers' own collator does it."""
@@ -111,6 +112,13 @@ class Reference:
         if self.model.config.model_type == "squeezebert":
             maps = [scores.softmax(dim=-1) for scores in maps]  # the maps it returns are not normalised
         return Outputs(lengths, list(output.hidden_states), maps, output.logits)
+
+    def alone(self, sequence: TokenSequence) -> Outputs:
+        """One text, run once however often it is asked for."""
+        key = tuple(sequence.ids), tuple(sequence.segments)
+        if key not in self._alone:
+            self._alone[key] = self.run([sequence])
+        return self._alone[key]
 
     @torch.inference_mode()
     def run_edited(self, sequence: TokenSequence, edits: Edits) -> Outputs:

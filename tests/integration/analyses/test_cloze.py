@@ -18,7 +18,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
-from tests.support.subjects import on_three
+from tests.support.subjects import on_bert_first, on_three
 
 TEXTS = (
     "Paris is the [MASK] of France.",
@@ -108,6 +108,7 @@ def test_top_k_is_transformers_own(subject: Subject, top_k: int) -> None:
                 assert prediction.candidate_probability is None
 
 
+@on_bert_first
 def test_logits_are_the_models_own(subject: Subject, export_cache: Path) -> None:
     """By both runtimes, for the likeliest entries and for candidates; there is none for words of several pieces."""
     words = CANDIDATES[:5]
@@ -117,7 +118,7 @@ def test_logits_are_the_models_own(subject: Subject, export_cache: Path) -> None
             plan = ClozePlan(query, subject.tokenizer)
             answers = plan.answer(run_rows(encoder, plan.rows))
             for tokenized, masks in zip(plan.texts, answers, strict=True):
-                expected = subject.reference.run([tokenized.sequence]).logits[0]
+                expected = subject.reference.alone(tokenized.sequence).logits[0]
                 for mask in masks:
                     assert mask.logits is not None
                     for word, logit in zip(mask.words, mask.logits, strict=True):

