@@ -81,7 +81,7 @@ def require_question_answering(model: LoadedModel) -> None:
     capabilities = model.encoder.capabilities
     if not capabilities.question_answering or capabilities.drops_tokens:
         why = "drops tokens" if capabilities.question_answering else "has no question answering head"
-        message = f"{model.name} {why}, so it can't find answers; load a checkpoint that has such a head, with runtime torch"
+        message = f"{model.name} {why}, so it can't find answers; load a checkpoint that has such a head"
         raise Unsupported(message, "NO_QUESTION_ANSWERING_HEAD", model=model.name)
 
 

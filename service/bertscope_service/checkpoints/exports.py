@@ -13,7 +13,18 @@ from bertscope_service.checkpoints.bounds import BOUNDS, HEADS, LAYERS, MAX_LABE
 from bertscope_service.checkpoints.config import MAX_LABEL_BYTES
 from bertscope_service.encoders.onnx.details import read_capabilities
 from bertscope_service.encoders.onnx.parts import read_graph, tensors_of, weights_of
-from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, HIDDEN, LABELS, LAST, LOGITS, NEXT_SENTENCE, at
+from bertscope_service.encoders.onnx.values import (
+    ANALYSIS,
+    ANSWERS,
+    FAST,
+    HIDDEN,
+    LABELS,
+    LAST,
+    LOGITS,
+    NEXT_SENTENCE,
+    TOKEN_LABELS,
+    at,
+)
 from bertscope_service.encoders.refusals import refused, unreadable
 from bertscope_service.encoders.weight_headers import Stored
 
@@ -93,20 +104,27 @@ def _check_graphs(path: Path, details: Mapping[str, Any], graphs: Mapping[str, o
     hidden = {value.name for value in graphs[ANALYSIS].graph.output if value.name.partition(".")[0] == HIDDEN}
     if hidden - {at(HIDDEN, 0)} != {at(HIDDEN, layer) for layer in range(1, shape["layers"] + 1)}:
         raise refused(path, "details.shape.layers", shape["layers"], f"{ANALYSIS} has {len(hidden - {at(HIDDEN, 0)})} layers")
-    widths = {LAST: ("hidden_size", shape["hidden_size"]), LOGITS: ("vocabulary_size", shape["vocabulary_size"])}
+    widths = {
+        LAST: ("shape.hidden_size", shape["hidden_size"]),
+        LOGITS: ("shape.vocabulary_size", shape["vocabulary_size"]),
+        TOKEN_LABELS: ("shape.head_labels", len(shape.get("head_labels", []))),
+        ANSWERS: ("capabilities.question_answering", 2),
+    }
     several = bool(capabilities.get("multi_label"))
     names, value = "head_labels" if several else "labels", bool(capabilities.get("regression"))
-    widths[LABELS] = (names, 1 if value else len(shape.get(names, [])))
+    widths[LABELS] = (f"shape.{names}", 1 if value else len(shape.get(names, [])))
     outputs = {value.name: value for value in graphs[FAST].graph.output}
     for name, (key, width) in widths.items():
         dimensions = outputs[name].type.tensor_type.shape.dim if name in outputs else ()
         if dimensions and dimensions[-1].HasField("dim_value") and dimensions[-1].dim_value != width:
-            raise refused(path, f"details.shape.{key}", width, f"{name} of {FAST} has {dimensions[-1].dim_value}")
+            raise refused(path, f"details.{key}", width, f"{name} of {FAST} has {dimensions[-1].dim_value}")
     masked_lm = "capabilities.masked_lm" if "capabilities" in details else "shape.has_masked_lm_head"
     claims = (
         (masked_lm, capabilities.get("masked_lm"), LOGITS),
         (f"shape.{names}", shape.get(names) or value, LABELS),
         ("capabilities.classification", capabilities.get("classification") or several or value, LABELS),
+        ("capabilities.token_classification", capabilities.get("token_classification"), TOKEN_LABELS),
+        ("capabilities.question_answering", capabilities.get("question_answering"), ANSWERS),
         ("capabilities.next_sentence", capabilities.get("next_sentence"), NEXT_SENTENCE),
     )
     for key, claim, name in claims:

@@ -166,10 +166,9 @@ def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
         message = f"{subject.name} can't be exported: {why}; leave onnx out"
         raise Unsupported(message, "EXPORT_UNSUPPORTED", architecture=subject.shape.architecture)
     capabilities = subject.capabilities
-    if (onnx or drops) and (capabilities.token_classification or capabilities.question_answering):
-        name, why = ("onnx", "graphs don't hold it") if onnx else ("tokens", "it reads every token")
-        message = f"{name} would lose the head of {subject.name}: {why}; leave {name} out"
-        raise Unsupported(message, "EXPORT_UNSUPPORTED" if onnx else "TOKENS_UNSUPPORTED", model=subject.name)
+    if drops and (capabilities.token_classification or capabilities.question_answering):
+        message = f"tokens would lose the head of {subject.name}, which reads every token; leave tokens out"
+        raise Unsupported(message, "TOKENS_UNSUPPORTED", model=subject.name)
     if onnx and drops:
         message = "tokens drops tokens while the model runs, which exported graphs can't; leave onnx or tokens out"
         raise Unsupported(message, "TOKENS_ONNX_UNSUPPORTED", model=subject.name)

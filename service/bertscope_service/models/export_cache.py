@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 NAME = "the cache of exported graphs"
 """The cache's name in errors: its path concerns the operator, not callers."""
 
+CONTENTS = 2
+"""Counts up when graphs hold more than those that the same libraries wrote before: 2, heads over positions."""
+
 LOCK = "lock"
 """File in the cache that its writer locks; the system unlocks it when that process ends, for any reason."""
 
@@ -39,7 +42,7 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
     """
     versions = {"bertscope": __version__, **exporter_versions()}
     config = (source.folder / "config.json").read_bytes()
-    key = json.dumps([FORMAT, digest, hashlib.sha256(config).hexdigest(), sorted(versions.items())])
+    key = json.dumps([FORMAT, CONTENTS, digest, hashlib.sha256(config).hexdigest(), sorted(versions.items())])
     try:
         graphs = cache.expanduser().absolute() / "onnx"
     except RuntimeError as error:  # a user without a home directory

@@ -21,7 +21,6 @@ from bertscope_service.encoders.onnx.parts import weights_of
 from bertscope_service.encoders.onnx.sessions import SessionSettings, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.heads import Head, named_head
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
@@ -30,9 +29,6 @@ from bertscope_service.models.export_cache import NAME, exported
 from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices, only
 
 logger = logging.getLogger(__name__)
-
-UNEXPORTED_HEADS = (Head.TOKENS, Head.ANSWERS)
-"""Heads that only torch runs."""
 
 Check = Callable[[], None]
 """Raises if nobody waits for the model any more."""
@@ -152,10 +148,6 @@ def _why_not_exported(source: Source, asked: Asked) -> str:
     ):
         if key in config:
             return what
-    names = config.get("architectures")
-    head = named_head(names if isinstance(names, list) else ())
-    if head in UNEXPORTED_HEADS:
-        return f"graphs don't hold the head of {head}"
     return ARCHITECTURES[source.architecture].unexportable(config)
 
 

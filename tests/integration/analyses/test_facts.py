@@ -235,6 +235,7 @@ def test_a_fact_alone_has_the_numbers_that_it_has_in_any_batch(subject: Subject)
         assert [each.log for each in alone] == pytest.approx([each.log for each in answers], abs=1e-5)
 
 
+@on_bert_first
 def test_onnx_gives_the_same(subject: Subject, expected: Expected, export_cache: Path) -> None:
     asked = ask(subject, query(subject, prior=True, top_k=2), encoder=load_exported(subject.folder, export_cache))
     assert check(subject, asked, expected) > 0

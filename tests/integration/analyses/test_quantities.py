@@ -222,8 +222,7 @@ PRUNED = {0: (1, 3), 2: (0, 1, 2, 3)}
     ("architecture", "runtime"),
     [
         *((name, "torch") for name in ("bert", "distilbert", "modernbert")),
-        ("bert", "onnx"),
-        *(pytest.param(name, "onnx", marks=pytest.mark.slow) for name in ("distilbert", "modernbert")),
+        *(pytest.param(name, "onnx", marks=pytest.mark.slow) for name in ("bert", "distilbert", "modernbert")),
     ],
 )
 def test_removed_heads_contribute_nothing(

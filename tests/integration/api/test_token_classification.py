@@ -11,6 +11,7 @@ import pytest
 import torch
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
@@ -67,6 +68,26 @@ def test_a_model_says_that_it_labels_words(lab: Host) -> None:
     assert list(found.labels) == list(TAGS)
     assert model.CAPABILITY_TOKEN_CLASSIFICATION in found.capabilities
     assert model.CAPABILITY_CLASSIFICATION not in found.capabilities
+
+
+@pytest.mark.slow
+def test_an_int8_graph_labels_words(lab: Host) -> None:
+    """Its labels are mostly those of the model that it was made of."""
+    steps = [
+        compression.CompressionStep(onnx=compression.OnnxExport()),
+        compression.CompressionStep(int8=compression.Int8Quantization()),
+    ]
+    request = model.CompressModelRequest(model="models/tagger", model_id="small", steps=steps)
+    *_, last = lab.models.CompressModel(request, timeout=CALL_SECONDS)
+    assert (last.model.runtime, list(last.model.labels)) == (common.RUNTIME_ONNX, list(TAGS))
+    replies = [tag(lab, TEXTS, model=name) for name in ("models/tagger", "models/small")]
+    lab.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=CALL_SECONDS)
+    ours, small = (
+        [(word.labels[0].label, word.labels[0].logit) for text in reply.results for word in text.words] for reply in replies
+    )
+    assert len(ours) == len(small) > 30
+    assert np.mean([one[0] == other[0] for one, other in zip(ours, small, strict=True)]) > 0.8
+    assert ours != small
 
 
 @pytest.mark.parametrize("name", ["bert", "headless", "sorter"])

@@ -81,7 +81,10 @@ def test_a_manifest_that_lies(export: Path, monkeypatch: pytest.MonkeyPatch, key
     assert "bertscope.json" in error.message
 
 
-@pytest.mark.parametrize(("key", "value"), [("masked_lm", False), ("classification", True)])
+OTHER_HEADS = ("classification", "token_classification", "question_answering", "next_sentence")
+
+
+@pytest.mark.parametrize(("key", "value"), [("masked_lm", False), *((name, True) for name in OTHER_HEADS)])
 def test_capabilities_that_the_graphs_have_not(export: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: bool) -> None:
     edit(export / "bertscope.json", lambda manifest: manifest["details"]["capabilities"].update({key: value}))
     assert f"details.capabilities.{key}" in refusal(export, monkeypatch).message

@@ -1,18 +1,20 @@
 """Heads over positions and texts give what transformers gives, for every architecture; a head that is not whole is none."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Capabilities, ReadsPositions
+from bertscope_service.encoders.base import Capabilities, Encoder, Gates, ReadsPositions, TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.heads import Head
 from safetensors.torch import load_file, save_file
 
-from tests.support.reference import Reference, Subject, assert_equal
+from tests.support.exports import load_exported
+from tests.support.reference import EDITS, Reference, Subject, assert_close, assert_equal
 from tests.support.subjects import THREE
 from tests.support.tiny import FAMILY, LABELS, TASKS, write_checkpoint
 
@@ -25,6 +27,7 @@ HEADS: dict[str, dict[str, Any]] = {
 """What to write for a head, by its capability."""
 
 
+EXPORTABLE = [name for name, member in FAMILY.items() if not ARCHITECTURES[name].unexportable(member.config)]
 KINDS = {"token_classification": Head.TOKENS, "question_answering": Head.ANSWERS} | dict.fromkeys(
     ("multi_label", "regression"), Head.SEQUENCE
 )
@@ -71,6 +74,38 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
         lengths = [len(sequence) for sequence in subject.sequences]
         for row, length in enumerate(lengths):
             assert_equal([found[row, :length]], [whole[row, :length]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["token_classification", "question_answering"])
+@pytest.mark.parametrize("architecture", EXPORTABLE)
+@torch.inference_mode()
+def test_a_head_of_graphs_equals_transformers(architecture: str, capability: str, tmp_path: Path, export_cache: Path) -> None:
+    """Of texts alone, since some let a text see its padding, and of all together as each alone; gates act before the head."""
+    if ARCHITECTURES[architecture].class_of(KINDS[capability]) is None:
+        pytest.skip("transformers has no such head for it")
+    written = HEADS[capability]
+    subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", **written))
+    graphs = load_exported(subject.folder, export_cache)
+    assert (graphs.capabilities, graphs.shape.head_labels) == (subject.encoder.capabilities, subject.encoder.shape.head_labels)
+    reference = Reference(subject.folder, kind=TASKS[written["task"]])
+    batch = given(graphs, capability, subject.sequences)
+    for row, sequence in enumerate(subject.sequences):
+        output = reference.model(**reference.inputs([sequence]))
+        expected = output.logits if "logits" in output else torch.stack((output.start_logits, output.end_logits), dim=-1)
+        assert_close([given(graphs, capability, [sequence])[0], batch[row, : len(sequence)]], [expected[0], expected[0]])
+    gates = [subject.gates(EDITS["mixed"]) for _ in subject.sequences]
+    found, own = (given(one, capability, subject.sequences, gates) for one in (graphs, subject.encoder))
+    for row, sequence in enumerate(subject.sequences):
+        assert_close([found[row, : len(sequence)]], [own[row, : len(sequence)]])
+
+
+def given(encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gates: Sequence[Gates] = ()) -> torch.Tensor:
+    """What a head over positions gives, [rows, length, scores]."""
+    state = encoder.begin(batch)
+    encoder.advance(state, encoder.shape.layers, encoder.place_gates(gates) if gates else None)
+    assert isinstance(encoder, ReadsPositions)
+    return encoder.label_tokens(state) if capability == "token_classification" else encoder.answer(state)
 
 
 @pytest.mark.parametrize("capability", HEADS)

@@ -18,20 +18,16 @@ from bertscope_service.checkpoints.steps import Applied, WeightOnly, grown
 from bertscope_service.compression.onnx.files import drop_unused, measure_by_valid, without_gates, write_weights
 from bertscope_service.compression.onnx.quantize import quantize_blocks, quantize_int8
 from bertscope_service.compression.onnx.trace import NAME, Traced, dynamic_shapes, example
-from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.onnx.details import write_details
 from bertscope_service.encoders.onnx.parts import cut
 from bertscope_service.encoders.onnx.values import (
     ANALYSIS,
     CONSTANT,
     FAST,
+    HEADS,
     HIDDEN,
     IDS,
     KEEP,
-    LABELS,
-    LAST,
-    LOGITS,
-    NEXT_SENTENCE,
     POSITIONS,
     SEGMENTS,
     UNIFORM,
@@ -58,17 +54,6 @@ def export_task(request: Mapping[str, Any]) -> list[Any]:
     return [[astuple(step) for step in applied], details]
 
 
-def exportable(heads: Capabilities) -> Capabilities:
-    """Returns the heads that graphs hold; any other is left out, and the exported model has hidden states alone."""
-    return Capabilities(
-        heads.masked_lm,
-        heads.classification,
-        heads.next_sentence,
-        multi_label=heads.multi_label,
-        regression=heads.regression,
-    )
-
-
 def write_export(
     checkpoint_folder: Path, architecture: str, target_folder: Path, int8: bool, weight_only: WeightOnly | None
 ) -> tuple[tuple[Applied, ...], dict[str, Any]]:
@@ -84,7 +69,7 @@ def write_export(
         architecture,
         torch.device("cpu"),
         "fp32",
-        exportable(checkpoint.capabilities),
+        checkpoint.capabilities,
         checkpoint.labels,
         pruned=checkpoint.pruned,
     )
@@ -179,10 +164,10 @@ def settle_shapes(model: onnx_ir.Model) -> None:
 def write_graphs(model: onnx.ModelProto, folder: Path) -> None:
     """Writes the fast and the analysis graph of a whole one whose weights are in the folder."""
     outputs = [value.name for value in model.graph.output]
-    answers = [name for name in (LAST, LOGITS, LABELS, NEXT_SENTENCE) if name in outputs]
+    heads = [name for name in HEADS if name in outputs]
     last_hidden = max((name for name in outputs if name.startswith(f"{HIDDEN}.")), key=lambda name: int(name.partition(".")[2]))
-    fast = cut(without_gates(model), TEXT, [at(HIDDEN, 0), *answers, last_hidden])
-    analysis = cut(model, [IDS, SEGMENTS, VALID, *GATES], [name for name in outputs if name not in answers])
+    fast = cut(without_gates(model), TEXT, [at(HIDDEN, 0), *heads, last_hidden])
+    analysis = cut(model, [IDS, SEGMENTS, VALID, *GATES], [name for name in outputs if name not in heads])
     for part, name in ((fast, FAST), (analysis, ANALYSIS)):
         drop_unused(part)
         onnx.save(part, str(folder / name))

@@ -12,7 +12,20 @@ import torch
 from transformers import AttentionInterface
 
 from bertscope_service.encoders.base import Capabilities
-from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LABELS, LAST, LOGITS, MAPS, MEAN, NEXT_SENTENCE, OWN, at
+from bertscope_service.encoders.onnx.values import (
+    ANSWERS,
+    GATED,
+    HIDDEN,
+    LABELS,
+    LAST,
+    LOGITS,
+    MAPS,
+    MEAN,
+    NEXT_SENTENCE,
+    OWN,
+    TOKEN_LABELS,
+    at,
+)
 from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.attention import attention_maps, factor_of, for_each_head, masked
 from bertscope_service.encoders.torch.own_attention import Heads
@@ -107,6 +120,7 @@ class Traced(torch.nn.Module):
         for layer in range(count):
             self.names += [at(name, layer) for name in (OWN, MEAN, GATED, MAPS) if self._with_heads[layer]]
         self.names += [LAST] + [LOGITS] * capabilities.masked_lm + [LABELS] * capabilities.sequence_head
+        self.names += [TOKEN_LABELS] * capabilities.token_classification + [ANSWERS] * capabilities.question_answering
         self.names += [NEXT_SENTENCE] * capabilities.next_sentence
 
     def forward(
@@ -150,6 +164,10 @@ class Traced(torch.nn.Module):
             outputs[LOGITS] = architecture.predict(last.flatten(0, 1))
         if LABELS in self.names:
             outputs[LABELS] = architecture.classify(last if architecture.reads_first else hidden, valid)
+        if TOKEN_LABELS in self.names:
+            outputs[TOKEN_LABELS] = architecture.label_tokens(hidden)
+        if ANSWERS in self.names:
+            outputs[ANSWERS] = architecture.answer(hidden)
         if NEXT_SENTENCE in self.names:
             outputs[NEXT_SENTENCE] = architecture.relate(last)
         return tuple(outputs[name] for name in self.names)

@@ -34,6 +34,7 @@ from bertscope_service.encoders.onnx.parts import Parts, read_graph
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
 from bertscope_service.encoders.onnx.values import (
     ANALYSIS,
+    ANSWERS,
     FAST,
     GATED,
     HIDDEN,
@@ -47,6 +48,7 @@ from bertscope_service.encoders.onnx.values import (
     OWN,
     POSITIONS,
     SEGMENTS,
+    TOKEN_LABELS,
     VALID,
     at,
 )
@@ -236,6 +238,17 @@ class OnnxEncoder:
         if not self.reads_first:
             feeds = {self._last: state.hidden, VALID: self._valid(state.valid, (rows, length))}
         return self._labels.run(feeds, {LABELS: (rows, self.shape.sequence_scores)})[LABELS]
+
+    def label_tokens(self, state: State) -> torch.Tensor:
+        return self._read_positions(state, TOKEN_LABELS, len(self.shape.head_labels))
+
+    def answer(self, state: State) -> torch.Tensor:
+        return self._read_positions(state, ANSWERS, 2)
+
+    def _read_positions(self, state: State, name: str, scores: int) -> torch.Tensor:
+        """Returns what a head gives at every position: [rows, length, scores]."""
+        head = self._parts.get(FAST, (self._last,), (name,))
+        return head.run({self._last: state.hidden}, {name: (*state.hidden.shape[:2], scores)})[name]
 
     def relate(self, state: State) -> torch.Tensor:
         head = self._parts.get(FAST, (LAST,), (NEXT_SENTENCE,))

@@ -29,8 +29,17 @@ LOGITS = "logits"
 LABELS = "labels"
 """Scores of the sequence head: [rows, labels], or [rows, 1] if it gives a value."""
 
+TOKEN_LABELS = "token_labels"
+"""Scores of the token classification head: [rows, length, labels]."""
+
+ANSWERS = "answers"
+"""Scores of the question answering head, of start and end: [rows, length, 2]."""
+
 NEXT_SENTENCE = "next_sentence"
 """Scores of the next-sentence head: [rows, 2]."""
+
+HEADS = (LAST, LOGITS, LABELS, TOKEN_LABELS, ANSWERS, NEXT_SENTENCE)
+"""Values that the fast graph alone gives: what heads read and give."""
 
 ANALYSIS, FAST, WEIGHTS = "analysis.onnx", "fast.onnx", "weights.bin"
 """Files of an export."""
