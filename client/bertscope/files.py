@@ -1,8 +1,8 @@
 """Reads the items of a sweep from files: prompts, texts, pairs of sentences, texts with labels or values.
 
 The suffix of a file's name determines its format: .tsv (tabs, no quoting, as in GLUE), .csv (commas, quoting), .jsonl or
-.ndjson (a JSON object per line), .parquet (needs pyarrow); texts may also be .txt (a text per line). TSV and CSV begin with a
-line that names the columns. Files are UTF-8; lines that are blank are skipped.
+.ndjson (a JSON object per line), .parquet (needs pyarrow); texts may also be .txt (a text per line), questions SQuAD's
+.json. TSV and CSV begin with a line that names the columns. Files are UTF-8; lines that are blank are skipped.
 
 `columns` maps names to a file's columns: `{"text": "sentence1", "text_pair": "sentence2"}`. `limit` reads that many items
 and ignores the rest. Every function raises OSError for a file that cannot be read, and InvalidArgument, naming the file
@@ -22,6 +22,7 @@ from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._validation import TextOrPair
 from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.squad import SUFFIX, AskedQuestion, squad_questions
 from bertscope.table_rows import Broken, Cell, Line, Row, bad_line, raised, read_lines
 
 T = TypeVar("T")
@@ -92,7 +93,9 @@ def read_labelled(
 
 
 def read_questions(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
-    """Reads questions and their passages, for `answer_questions`: columns "question" and "passage"."""
+    """Reads questions and their passages, for `answer_questions`: columns "question" and "passage", or SQuAD's own .json."""
+    if Path(path).suffix.lower() == SUFFIX:
+        return _squad(path, columns, limit, lambda asked: asked[:2])
     return _read(path, QUESTIONS, columns, limit)
 
 
@@ -103,12 +106,26 @@ def read_rated(path: File, *, columns: Columns = None, limit: SupportsIndex | No
 
 def read_answered(
     path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
-) -> Items[tuple[str, str, tuple[str, ...]]]:
+) -> Items[tuple[str, str, tuple[str | tuple[int, int], ...]]]:
     """Reads questions with their gold answers, for `LabelledQuestions`: columns "question", "passage" and "answer".
 
     Several answers have "|" between them; in JSON they may be a list. An empty list: the passage does not answer the question.
+    SQuAD's own files (.json) have the places of answers, which are read; `lines` are the numbers of their questions.
     """
+    if Path(path).suffix.lower() == SUFFIX:
+        return _squad(path, columns, limit, lambda asked: asked)
     return _read(path, ANSWERED, columns, limit)
+
+
+def _squad(path: File, columns: Columns, limit: SupportsIndex | None, item: Callable[[AskedQuestion], T]) -> Items[T]:
+    if columns:
+        raise invalid_argument("columns", f"{path} has no columns; leave them out")
+    most = None if limit is None else _validation.positive("limit", limit)
+    found = Items[T](item(asked) for asked in itertools.islice(squad_questions(Path(path)), most))
+    found.lines = list(range(1, len(found) + 1))
+    if not found:
+        raise invalid_argument(str(path), "has no question")
+    return found
 
 
 def _read(path: File, kind: ItemKind[T], columns: Columns, limit: SupportsIndex | None) -> Items[T]:
@@ -194,7 +211,7 @@ def _several(name: str, value: object) -> tuple[str, ...]:
     return tuple(each.strip() for each in found)
 
 
-def _answered(row: Row) -> tuple[str, str, tuple[str, ...]]:
+def _answered(row: Row) -> tuple[str, str, tuple[str | tuple[int, int], ...]]:
     question, passage, answer = _text(row, "question"), _text(row, "passage"), row["answer"]
     answers = () if answer == [] else _several("answer", answer)
     if any(each not in passage for each in answers):

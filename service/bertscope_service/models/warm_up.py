@@ -13,6 +13,7 @@ from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuer
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.next_sentence import next_sentence_rows
 from bertscope_service.analyses.observers.answers import AnswerProbe
+from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -79,6 +80,11 @@ def _inputs(model: LoadedModel) -> Inputs:
         inputs += ClozePlan(ClozeQuery(texts, 1, (), truncate=True), tokenizer).rows
     if capabilities.sequence_head:
         inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, ()).rows
+    if capabilities.token_classification and not capabilities.drops_tokens:
+        inputs += [
+            (tokenized.sequence, TokenLabelProbe((0,)))
+            for tokenized in tokenizer.encode_all([(text,) for text in texts], truncate=True)
+        ]
     if capabilities.question_answering and not capabilities.drops_tokens:
         asked = tokenizer.encode_all([(text, text) for text in texts], truncate=True)
         inputs += [(tokenized.sequence, AnswerProbe()) for tokenized in asked]

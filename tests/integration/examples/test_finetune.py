@@ -1,5 +1,6 @@
 """examples/finetune.py on a toy task: what it learns, what it saves, what it says of bad files."""
 
+import json
 import re
 import stat
 from collections.abc import Callable
@@ -7,7 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from transformers import (
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 from examples import finetune
 
@@ -89,7 +95,7 @@ def test_pairs_and_labels_given_by_name(arguments: list[str], tmp_path: Path, ca
 def test_words_learn_their_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sentences = "The\tO\ncat\tB-CAT\nsat\tO\n\nBerlin\tB-CITY\nis\t_\nlarge\tO\n\n"
     (words := tmp_path / "words.tsv").write_text(sentences * 12, encoding="utf-8")
-    own = ["--words", "--train", str(words), "--dev", str(words)]
+    own = ["--task", "words", "--train", str(words), "--dev", str(words)]
     asked = [*own, *arguments[arguments.index("--model") :], "--epochs", "40"]
     finetune.main(asked)
     printed = capsys.readouterr().out
@@ -102,8 +108,61 @@ def test_words_learn_their_labels(arguments: list[str], tmp_path: Path, capsys: 
         assert model(**encoded).logits[0, encoded.char_to_token(0)].argmax() == 1
     with pytest.raises(SystemExit, match="none of O, B-CAT; see --names"):
         finetune.main([*asked, "--names", "O,B-CAT", "--output", str(tmp_path / "other")])
-    with pytest.raises(SystemExit, match="give --text, the column to learn from, or --words"):
+    with pytest.raises(SystemExit, match="--task words takes no --text"):
         finetune.main([*asked, "--text", "sentence"])
+
+
+def printed_scores(printed: str) -> dict[str, float]:
+    """The scores after the last epoch, by name."""
+    last = printed.splitlines()[-1]
+    return {name: float(score) for name, score in re.findall(r"dev ([\w ]+?) (-?\d+\.\d{4})", last)}
+
+
+def test_pairs_learn_their_values(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{one}\t{other}\t{value}" for one, other, value in zip(GOOD, BAD, (0, 0, 1, 1), strict=True)] * 6
+    pairs = str(tsv(tmp_path / "pairs.tsv", header="sentence\tsecond\tscore", rows=rows))
+    own = ["--task", "values", "--text-pair", "second", "--label", "score"]
+    finetune.main([*arguments, *own, "--train", pairs, "--dev", pairs, "--epochs", "60"])
+    printed = capsys.readouterr().out
+    assert "values from 0 to 1, variance 0.250" in printed
+    found = printed_scores(printed)
+    assert found["Pearson"] > 0.8 and found["Spearman"] > 0.7 and found["squared error"] < 0.1
+    config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").config
+    assert (config.num_labels, config.problem_type) == (1, "regression")
+
+
+def test_texts_learn_their_sets_of_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{GOOD[0]}\tcat", f"{GOOD[2]}\tcat|mat", f"{BAD[0]}\t", f"{BAD[1]}\tcity"] * 6
+    sets = str(tsv(tmp_path / "sets.tsv", rows=rows))
+    finetune.main([*arguments, "--task", "label-sets", "--train", sets, "--dev", sets, "--epochs", "80"])
+    printed = capsys.readouterr().out
+    assert "1.00 labels hold for a text" in printed
+    assert printed_scores(printed) == {"F1": 1.0, "accuracy": 1.0}
+    config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").config
+    assert (config.id2label, config.problem_type) == ({0: "cat", 1: "city", 2: "mat"}, "multi_label_classification")
+    with pytest.raises(SystemExit, match=r"sets\.tsv line 2: label 'cat' is none of 0, 1, a, b; see --names"):
+        finetune.main([*arguments, "--task", "label-sets", "--train", sets, "--dev", sets, "--names", "a,b"])
+
+
+def test_questions_learn_their_answers(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of short passages, of one that is longer than the model reads, and of one without the answer."""
+    asked = [
+        ("Where is the cat?", "The cat is in Berlin.", ["Berlin"]),
+        ("Where is the cat?", "The cat is in Paris.", ["Paris", "in Paris"]),
+        ("Where is the cat?", "She plays the violin. " * 12 + "The cat is in Rome.", ["Rome"]),
+        ("Where is the cat?", "She plays the violin.", []),
+    ]
+    questions = tmp_path / "questions.jsonl"
+    lines = [json.dumps(dict(zip(("question", "passage", "answer"), one, strict=True))) for one in asked]
+    questions.write_text("\n".join(lines * 4), encoding="utf-8")
+    own = ["--task", "answers", "--train", str(questions), "--dev", str(questions)]
+    finetune.main([*own, *arguments[arguments.index("--model") :], "--epochs", "40"])
+    printed = capsys.readouterr().out
+    assert "25.0% of 16 questions" in printed
+    assert printed_scores(printed) == {"exact match": 1.0, "F1": 1.0}
+    AutoModelForQuestionAnswering.from_pretrained(tmp_path / "tuned")
+    with pytest.raises(SystemExit, match="--task answers takes no --names"):
+        finetune.main([*own, *arguments[arguments.index("--model") :], "--names", "a,b"])
 
 
 @pytest.mark.parametrize(
@@ -131,14 +190,17 @@ def test_a_bad_file_is_named_with_its_line(
     [
         (["--dev", "/nowhere.tsv"], "No such file or directory: '/nowhere.tsv'"),
         (["--names", "one"], "--names must be two or more different ones"),
-        (["--epochs", "0"], "--epochs and --batch-size at least 1"),
+        (["--task", "values", "--dev", "DEV"], "values.tsv line 2: 'x' is no number"),
+        (["--task", "answers"], "--task answers takes no --text"),
+        (["--epochs", "0"], "--epochs and --batch-size must be at least 1"),
         (["--model", "/nowhere"], "the server has no folder /nowhere"),
         (["--output", str(Path(__file__).parent)], "is not empty; give a new folder"),
     ],
 )
-def test_bad_options_end_in_one_line(arguments: list[str], changed: list[str], message: str) -> None:
+def test_bad_options_end_in_one_line(arguments: list[str], changed: list[str], message: str, tmp_path: Path) -> None:
+    values = tsv(tmp_path / "values.tsv", rows=["a\tx"])
     with pytest.raises(SystemExit) as caught:
-        finetune.main([*arguments, *changed])
+        finetune.main([*arguments, *(str(values) if each == "DEV" else each for each in changed)])
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -94,6 +94,17 @@ def test_two_servers_at_once_export_once(
     assert exporter.calls == 1
 
 
+def test_graphs_that_held_less_are_not_used(
+    bert: Source, exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "CONTENTS", exporting.CONTENTS - 1)
+    former = exported(bert, DIGEST, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr(exporting, "export_onnx", exporter)
+    assert exported(bert, DIGEST, tmp_path) != former
+    assert exporter.calls == 2
+
+
 def test_a_server_that_was_killed_leaves_nothing_for_long(bert: Source, exporter: Exporter, tmp_path: Path) -> None:
     left = tmp_path / "onnx" / ".bertscope-0123456789ab"
     left.mkdir(parents=True)

@@ -234,3 +234,41 @@ def test_broken_parquet_is_named(tmp_path, write):
         bertscope.read_pairs(tmp_path / "t.parquet")
     with pytest.raises(bertscope.InvalidArgument, match="is not a Parquet file"):
         bertscope.read_texts(write("u.parquet", "text"))
+
+
+def squad(*asked, context="Rome is in Italy. Rome is large."):
+    found = [{"question": question, "id": "x", "answers": answers} for question, answers in asked]
+    return json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": context, "qas": found}]}]})
+
+
+def test_questions_of_squad(write):
+    """Answers have their own places, each counted once; a question may have none."""
+    second = {"text": "Rome", "answer_start": 18}
+    content = squad(("What is large?", [second, second, {"text": "Rome", "answer_start": 0}]), ("Who?", []))
+    path = write("dev-v2.0.json", content)
+    passage = "Rome is in Italy. Rome is large."
+    items = bertscope.read_answered(path)
+    assert items == [("What is large?", passage, ((18, 22), (0, 4))), ("Who?", passage, ())]
+    assert items.lines == [1, 2]
+    assert bertscope.LabelledQuestions(items, no_answer_threshold=0.0)
+    assert bertscope.read_questions(path, limit=1) == [("What is large?", passage)]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "has no list 'data'"),
+        ('{"data": [{"paragraphs": [3]}]}', "has no list 'qas'"),
+        ('{"data": []}', "has no question"),
+        (squad(("Who?", [{"text": "Paris", "answer_start": 0}])), "question 1: has an answer that is not in its context"),
+        (squad(("Who?", []), ("", [])), "question 2: has no question or no context"),
+        (squad(("Who?", None)), "has no list 'answers'"),
+    ],
+)
+def test_files_that_are_not_squads(write, content, problem):
+    with pytest.raises(bertscope.InvalidArgument, match=problem) as caught:
+        bertscope.read_answered(write("a.json", content))
+    assert "a.json" in str(caught.value)
+    with pytest.raises(bertscope.InvalidArgument, match="has no columns"):
+        bertscope.read_questions(write("b.json", content), columns={"question": "q"})
