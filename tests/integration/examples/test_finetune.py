@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import bertscope
 import pytest
 import torch
 from transformers import (
@@ -15,7 +16,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from examples import finetune
+from examples import finetune, questions
 
 GOOD = ("The cat sat.", "A cat is an animal.", "The cat sat on the mat.", "She plays the violin.")
 BAD = ("Berlin is a city.", "Paris is a city.", "Rome is the capital of Italy.", "London is large.")
@@ -209,3 +210,13 @@ def test_a_file_in_another_encoding_is_named(arguments: list[str], tmp_path: Pat
     bad.write_bytes("sentence\tlabel\ncafé\t1\n".encode("latin-1"))
     with pytest.raises(SystemExit, match=r"latin\.tsv is not UTF-8"):
         finetune.main([*arguments, "--train", str(bad)])
+
+
+def test_questions_about_capitals_can_be_read(tmp_path: Path) -> None:
+    """No country is in both files, and a fifth of the questions has no answer."""
+    files = tmp_path / "train.jsonl", tmp_path / "dev.jsonl"
+    questions.main(*map(str, files))
+    train, dev = (bertscope.read_answered(file) for file in files)
+    assert {question for question, *_ in train}.isdisjoint(question for question, *_ in dev)
+    for items in (train, dev):
+        assert sum(not answers for *_, answers in items) == len(items) / 5 > 50
