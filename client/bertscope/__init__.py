@@ -14,15 +14,12 @@ from bertscope.ablation.objectives import (
     ClozePrompts,
     Divergence,
     Greedy,
-    LabelledQuestions,
-    LabelledTexts,
-    LabelledWords,
     MaskedLmLoss,
     MinimalPairs,
-    RatedTexts,
 )
 from bertscope.ablation.ranking import HeadRanking
 from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
+from bertscope.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
 from bertscope.aio import AsyncClient
 from bertscope.aio.ablation import AsyncHeadSweep
 from bertscope.aio.benchmark import AsyncStudyBenchmark
@@ -120,6 +117,7 @@ from bertscope.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.facts.rows import read_fact_rows
 from bertscope.files import (
     INPUTS,
+    LABEL_SETS,
     LABELLED,
     PAIRS,
     PROMPTS,
@@ -129,6 +127,7 @@ from bertscope.files import (
     ItemKind,
     read_answered,
     read_inputs,
+    read_label_sets,
     read_labelled,
     read_pairs,
     read_prompts,
@@ -214,6 +213,7 @@ __all__ = [
     "AMINO_ACIDS",
     "INPUTS",
     "LABELLED",
+    "LABEL_SETS",
     "PAIRS",
     "PROMPTS",
     "QUESTIONS",
@@ -309,6 +309,7 @@ __all__ = [
     "ItemKind",
     "KeptProbe",
     "LabelPrediction",
+    "LabelSets",
     "LabelledQuestions",
     "LabelledTexts",
     "LabelledWords",
@@ -476,6 +477,7 @@ __all__ = [
     "read_feature_texts",
     "read_gold_alignments",
     "read_inputs",
+    "read_label_sets",
     "read_labelled",
     "read_pair_rows",
     "read_pairs",

@@ -203,3 +203,9 @@ def _unsigned(field: str, value: object, maximum: int) -> int:
 
 def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__
+
+
+def keep(instance: object, **values: object) -> None:
+    """Replaces fields of a frozen dataclass by the checked values."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

@@ -18,6 +18,7 @@ Metric = Literal[
     "divergence",
     "token_accuracy",
     "entity_f1",
+    "label_f1",
     "answer_f1",
     "pearson",
     "spearman",

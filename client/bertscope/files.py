@@ -99,6 +99,14 @@ def read_questions(path: File, *, columns: Columns = None, limit: SupportsIndex 
     return _read(path, QUESTIONS, columns, limit)
 
 
+def read_label_sets(
+    path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
+) -> Items[tuple[TextOrPair, tuple[str, ...]]]:
+    """Reads texts with the labels that hold for each, for `LabelSets`: columns "text" and "labels", and "text_pair" if there is
+    one. Labels have "|" between them, and "|" alone is no label; in JSON they are a list."""
+    return _read(path, LABEL_SETS, columns, limit)
+
+
 def read_rated(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[TextOrPair, float]]:
     """Reads texts with gold values, for `RatedTexts`: columns "text" and "value", and "text_pair" if there is one."""
     return _read(path, RATED, columns, limit)
@@ -211,6 +219,12 @@ def _several(name: str, value: object) -> tuple[str, ...]:
     return tuple(each.strip() for each in found)
 
 
+def _label_names(value: object) -> tuple[str, ...]:
+    if value == [] or (isinstance(value, str) and value.strip() == ANSWER_SEPARATOR):
+        return ()
+    return _several("labels", value)
+
+
 def _answered(row: Row) -> tuple[str, str, tuple[str | tuple[int, int], ...]]:
     question, passage, answer = _text(row, "question"), _text(row, "passage"), row["answer"]
     answers = () if answer == [] else _several("answer", answer)
@@ -263,5 +277,7 @@ TRANSLATIONS = ItemKind(("source", "target"), (), lambda row: (_text(row, "sourc
 """A sentence and its translation: columns "source" and "target"."""
 LABELLED = ItemKind(("text", "label"), ("text_pair",), lambda row: (_input(row), _label(row["label"])))
 """A labelled text: columns "text" and "label", and "text_pair" if there is one."""
+LABEL_SETS = ItemKind(("text", "labels"), ("text_pair",), lambda row: (_input(row), _label_names(row["labels"])))
+"""A text or a pair, and the labels that hold for it: columns "text" and "labels"."""
 RATED = ItemKind(("text", "value"), ("text_pair",), lambda row: (_input(row), _value(row["value"])))
 """A text with its gold value: columns "text" and "value", and "text_pair" if there is one."""

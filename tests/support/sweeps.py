@@ -18,7 +18,7 @@ from scipy import stats
 from transformers import AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host
-from tests.support.tiny import TAGS
+from tests.support.tiny import LABELS, TAGS
 
 Request = ablation.SweepHeadsRequest
 Mode = common.HeadIntervention
@@ -45,6 +45,13 @@ RATED = (
     ("Nobody waited for the waiter.", "The cat sat.", 2.25),
     ("The old house.", None, 2.25),
     ("They were old.", "a", -1.0),
+)
+LABEL_SETS = (
+    ("The cat sat.", None, ("negative", "neutral")),
+    ("Berlin is the capital.", "Isn't it?", ()),
+    ("Nobody waited for the waiter.", None, ("positive",)),
+    ("The old house.", None, ("negative", "positive", "neutral")),
+    ("They were old.", "a", ("neutral",)),
 )
 PAIRS = (
     ("The cat sat.", "Cat the sat."),
@@ -80,6 +87,11 @@ def labelled(texts: Iterable[tuple[str, str | None, int | str]] = LABELLED) -> a
 def rated(texts: Iterable[tuple[str, str | None, float]] = RATED) -> ablation.Objective:
     entries = [ablation.RatedText(input=text_input(text, pair), value=value) for text, pair, value in texts]
     return ablation.Objective(regression=ablation.RatedTexts(texts=entries))
+
+
+def label_sets(texts: Iterable[tuple[str, str | None, Sequence[str]]] = LABEL_SETS) -> ablation.Objective:
+    entries = [ablation.LabelSet(input=text_input(text, pair), labels=labels) for text, pair, labels in texts]
+    return ablation.Objective(multi_label=ablation.LabelSets(texts=entries))
 
 
 def divergence(texts: Iterable[str] = MASKED) -> ablation.Objective:
@@ -233,6 +245,8 @@ class Measurer:
                 return self._labelled(objective.classification, changes)
             case "regression":
                 return self._rated(objective.regression, changes)
+            case "multi_label":
+                return self._label_sets(objective.multi_label, changes)
             case "divergence":
                 return self._divergence(objective.divergence, changes, base)
             case "masked_lm_loss":
@@ -264,6 +278,15 @@ class Measurer:
         constant = np.ptp(found) <= 1e-6 * np.abs(found).max()  # as with all heads at zero: [CLS] sees nothing else
         correlations = (0.0 if constant else compare(found, golds).statistic for compare in (stats.pearsonr, stats.spearmanr))
         return np.stack([*(np.full(len(golds), one) for one in correlations), (found - golds) ** 2])
+
+    def _label_sets(self, texts: ablation.LabelSets, changes: Changes) -> NDArray[np.float64]:
+        """F1 of all labels, the same for each item."""
+        shares = np.exp(self.label_logs([text.input for text in texts.texts], changes))
+        golds = np.array([[name in text.labels for name in LABELS[: shares.shape[1]]] for text in texts.texts])
+        found = shares > 0.5
+        f1 = 2 * (found & golds).sum() / (found.sum() + golds.sum())
+        losses = -np.log(np.where(golds, shares, 1 - shares)).mean(axis=1)
+        return np.stack([np.full(len(golds), f1), (found == golds).all(axis=1), losses])
 
     def distributions(self, inputs: Sequence[common.TextInput], changes: Changes = {}) -> Sequence[NDArray[np.float64]]:  # noqa: B006
         """For each text, natural logarithms of probabilities [places, choices]: of labels, of each word's labels, of whether

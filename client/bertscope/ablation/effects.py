@@ -18,6 +18,7 @@ BETTER = {
     "reciprocal_rank": 1,
     "token_accuracy": 1,
     "entity_f1": 1,
+    "label_f1": 1,
     "answer_f1": 1,
     "pearson": 1,
     "spearman": 1,
@@ -37,7 +38,7 @@ class MetricEffect:
 
     metric: str
     """"loss" (negative log-likelihood, nats), "accuracy",
-    "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1), "divergence" (nats), "pearson",
+    "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1", "label_f1" (0 to 1), "divergence" (nats), "pearson",
     "spearman" (-1 to 1) or "squared_error"."""
     score: float
     """Its mean over the items with the heads changed."""

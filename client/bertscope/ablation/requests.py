@@ -8,18 +8,8 @@ from typing import Any, SupportsIndex, cast
 from bertscope import _validation
 from bertscope._messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
 from bertscope._validation import Heads, TextOrPair
-from bertscope.ablation.objectives import (
-    ClozePrompts,
-    Divergence,
-    Greedy,
-    LabelledQuestions,
-    LabelledTexts,
-    LabelledWords,
-    MaskedLmLoss,
-    MinimalPairs,
-    Objective,
-    RatedTexts,
-)
+from bertscope.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
 from bertscope.choices import Metric, Order
 from bertscope.errors import invalid_argument
 from bertscope.models import Model, model_name
@@ -162,6 +152,11 @@ def _regression(objective: RatedTexts) -> dict[str, Any]:
     return {"regression": ablation_pb2.RatedTexts(texts=texts)}
 
 
+def _multi_label(objective: LabelSets) -> dict[str, Any]:
+    texts = [ablation_pb2.LabelSet(input=text_input(text), labels=labels) for text, labels in objective.texts]
+    return {"multi_label": ablation_pb2.LabelSets(texts=texts)}
+
+
 def _question_answering(objective: LabelledQuestions) -> dict[str, Any]:
     questions = [
         ablation_pb2.LabelledQuestion(
@@ -192,6 +187,7 @@ MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     LabelledWords: _token_classification,
     Divergence: _divergence,
     RatedTexts: _regression,
+    LabelSets: _multi_label,
     LabelledQuestions: _question_answering,
 }
 

@@ -141,7 +141,7 @@ class Score:
     __repr__ = short_repr
 
     metric: str
-    """"loss" (nats), "accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1" (0 to 1),
+    """"loss" (nats), "accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1", "label_f1" (0 to 1),
     "pearson", "spearman" (-1 to 1) or "squared_error"."""
     value: float
     """The mean over the items."""

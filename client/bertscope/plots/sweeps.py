@@ -62,7 +62,7 @@ INCHES_PER_CELL = 0.42
 FAINT_SHARE = 0.25
 """The opacity of a cell whose interval contains 0, or that has none."""
 
-SHARES = ("accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1")
+SHARES = ("accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1", "label_f1")
 RANGES = (
     dict.fromkeys(SHARES, (0.0, 1.0))
     | dict.fromkeys(("loss", "divergence", "squared_error"), (0.0, math.inf))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 from bertscope.ablation.effects import BETTER
-from bertscope.ablation.objectives import LabelledTexts, MaskedLmLoss, Objective
+from bertscope.ablation.objectives import MaskedLmLoss, Objective
 from bertscope.ablation.sweeps import SweepTable
+from bertscope.ablation.task_objectives import LabelledTexts
 from bertscope.choices import Scope
 from bertscope.models import Model, short_name
 from bertscope.plots.sweeps import plot_sweep

@@ -32,7 +32,8 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """Never sent in a reply; in a request, the objective's first metric."""
     METRIC_LOSS: _Metric.ValueType  # 1
     """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, of the words'
-    labels (their mean in each text), or of the beginning and the end of an answer (their mean). Lower is better.
+    labels (their mean in each text), of the beginning and the end of an answer (their mean), or of whether each label of a
+    multi-label model holds (their mean). Lower is better.
     """
     METRIC_ACCURACY: _Metric.ValueType  # 2
     """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -56,18 +57,23 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """
     METRIC_SQUARED_ERROR: _Metric.ValueType  # 11
     """Squared difference of a value from the gold one, at least 0. Lower is better."""
+    METRIC_LABEL_F1: _Metric.ValueType  # 12
+    """F1 of the labels of all texts (micro average), 0 to 1: a label counts if it holds and the model gives it a probability over 0.5;
+    0 if no label does either. Higher is better.
+    """
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper):
     """A value that is measured on each item (text, prompt or pair) of an objective; its score is the mean over the items, but for
-    METRIC_TOKEN_ACCURACY and METRIC_ENTITY_F1, which are of all words of all texts together. Their intervals are those of the mean of
-    the ratio's linearised values: each text weighs by its words or mentions (Deville 1999).
+    METRIC_TOKEN_ACCURACY, METRIC_ENTITY_F1 and METRIC_LABEL_F1, which are of all words or labels of all texts together. Their intervals are those of the mean of
+    the ratio's linearised values: each text weighs by its words, mentions or labels (Deville 1999).
     """
 
 METRIC_UNSPECIFIED: Metric.ValueType  # 0
 """Never sent in a reply; in a request, the objective's first metric."""
 METRIC_LOSS: Metric.ValueType  # 1
 """Negative log-likelihood, nats, at least 0: of the masked pieces (their mean in each text), of the label, of the words'
-labels (their mean in each text), or of the beginning and the end of an answer (their mean). Lower is better.
+labels (their mean in each text), of the beginning and the end of an answer (their mean), or of whether each label of a
+multi-label model holds (their mean). Lower is better.
 """
 METRIC_ACCURACY: Metric.ValueType  # 2
 """Share of items that are answered correctly, 0 to 1. Higher is better."""
@@ -91,6 +97,10 @@ equal. Higher is better.
 """
 METRIC_SQUARED_ERROR: Metric.ValueType  # 11
 """Squared difference of a value from the gold one, at least 0. Lower is better."""
+METRIC_LABEL_F1: Metric.ValueType  # 12
+"""F1 of the labels of all texts (micro average), 0 to 1: a label counts if it holds and the model gives it a probability over 0.5;
+0 if no label does either. Higher is better.
+"""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
 class _IntervalMethod:
@@ -183,6 +193,7 @@ class Objective(_message.Message):
     TOKEN_CLASSIFICATION_FIELD_NUMBER: _builtins.int
     QUESTION_ANSWERING_FIELD_NUMBER: _builtins.int
     REGRESSION_FIELD_NUMBER: _builtins.int
+    MULTI_LABEL_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads. False: such a text is an error."""
@@ -220,6 +231,12 @@ class Objective(_message.Message):
     def regression(self) -> Global___RatedTexts:
         """How well values are predicted: METRIC_PEARSON, METRIC_SPEARMAN, METRIC_SQUARED_ERROR. Needs a regression head."""
 
+    @_builtins.property
+    def multi_label(self) -> Global___LabelSets:
+        """How well the labels that hold are found: METRIC_LABEL_F1, METRIC_ACCURACY (all labels of a text right), METRIC_LOSS. Needs a
+        multi-label head.
+        """
+
     def __init__(
         self,
         *,
@@ -231,13 +248,14 @@ class Objective(_message.Message):
         token_classification: Global___LabelledSentences | None = ...,
         question_answering: Global___LabelledQuestions | None = ...,
         regression: Global___RatedTexts | None = ...,
+        multi_label: Global___LabelSets | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "multi_label", b"multi_label", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "multi_label", b"multi_label", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "question_answering", "regression"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "question_answering", "regression", "multi_label"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -448,6 +466,60 @@ class LabelledText(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_gold) -> _WhichOneofReturnType_gold | None: ...
 
 Global___LabelledText: _TypeAlias = LabelledText  # noqa: Y015
+
+@_typing.final
+class LabelSets(_message.Message):
+    """Texts, for each of which any number of labels holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedCompositeFieldContainer[Global___LabelSet]:
+        """The texts."""
+
+    def __init__(
+        self,
+        *,
+        texts: _abc.Iterable[Global___LabelSet] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelSets: _TypeAlias = LabelSets  # noqa: Y015
+
+@_typing.final
+class LabelSet(_message.Message):
+    """One text with the labels that hold for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INPUT_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def input(self) -> _common_pb2.TextInput:
+        """The text or pair."""
+
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the labels, as Model.labels has them, none twice; empty where none holds."""
+
+    def __init__(
+        self,
+        *,
+        input: _common_pb2.TextInput | None = ...,
+        labels: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input", b"input"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["input", b"input", "labels", b"labels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LabelSet: _TypeAlias = LabelSet  # noqa: Y015
 
 @_typing.final
 class LabelledSentences(_message.Message):

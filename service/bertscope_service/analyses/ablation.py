@@ -35,6 +35,7 @@ class Metric(Enum):
     SPEARMAN = "spearman"
     SQUARED_ERROR = "squared_error"
     ANSWER_F1 = "answer_f1"
+    LABEL_F1 = "label_f1"
 
     @property
     def gain(self) -> int:

@@ -20,7 +20,14 @@ from bertscope_service.analyses.intervals import (
     studentized,
 )
 
-SHARES = (Metric.ACCURACY, Metric.RECIPROCAL_RANK, Metric.TOKEN_ACCURACY, Metric.ENTITY_F1, Metric.ANSWER_F1)
+SHARES = (
+    Metric.ACCURACY,
+    Metric.RECIPROCAL_RANK,
+    Metric.TOKEN_ACCURACY,
+    Metric.ENTITY_F1,
+    Metric.ANSWER_F1,
+    Metric.LABEL_F1,
+)
 CORRELATIONS = (Metric.PEARSON, Metric.SPEARMAN)
 RANGES = dict.fromkeys(SHARES, (-1.0, 1.0)) | dict.fromkeys(CORRELATIONS, (-2.0, 2.0)) | {Metric.DIVERGENCE: (0.0, math.inf)}
 """The range of a metric's difference, if it has bounds."""

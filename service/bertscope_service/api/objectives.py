@@ -13,6 +13,7 @@ from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.label_sets import LabelSet, LabelSetsQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
@@ -133,6 +134,23 @@ def _labelled_sentence(entry: ablation_pb2.LabelledSentence, field: str, limits:
     return LabelledSentence(texts, words, tuple(word.label for word in entry.words))
 
 
+def _label_sets(objective: ablation_pb2.Objective, limits: RequestLimits) -> LabelSetsQuery:
+    field, given = "objective.multi_label.texts", objective.multi_label
+    check_items(given.texts, field)
+    texts = []
+    for index, entry in enumerate(given.texts):
+        own = f"{field}[{index}]"
+        asked = check_input(entry.input, f"{own}.input", limits)
+        for at, label in enumerate(entry.labels):
+            if not label:
+                message = f"{own}.labels[{at}] is empty; name a label, or leave it out"
+                raise InvalidArgument(f"{own}.labels[{at}]", message, "LABEL_MISSING")
+        if len(set(entry.labels)) < len(entry.labels):
+            raise InvalidArgument(f"{own}.labels", f"{own}.labels names a label twice; name each once", "DUPLICATE")
+        texts.append(LabelSet(asked, tuple(entry.labels)))
+    return LabelSetsQuery(tuple(texts), objective.truncate)
+
+
 def _rated(objective: ablation_pb2.Objective, limits: RequestLimits) -> RatedQuery:
     field, given = "objective.regression.texts", objective.regression
     check_items(given.texts, field)
@@ -194,4 +212,5 @@ KINDS: dict[str, Callable[[ablation_pb2.Objective, RequestLimits], ObjectiveQuer
     "token_classification": _token_labels,
     "question_answering": _answered,
     "regression": _rated,
+    "multi_label": _label_sets,
 }

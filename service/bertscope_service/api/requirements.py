@@ -6,6 +6,7 @@ from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.answered import AnsweredQuery
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.label_sets import LabelSetsQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
 from bertscope_service.analyses.objectives.rated import RatedQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsQuery
@@ -85,6 +86,18 @@ def require_question_answering(model: LoadedModel) -> None:
         raise Unsupported(message, "NO_QUESTION_ANSWERING_HEAD", model=model.name)
 
 
+def require_label_sets(model: LoadedModel) -> None:
+    """Raises Unsupported for a model that does not let any number of labels hold."""
+    if not model.encoder.capabilities.multi_label:
+        message = (
+            f"{model.name} has no multi-label head in its checkpoint, so it can't find sets of labels; load one that has: its "
+            "config.json says problem_type multi_label_classification"
+        )
+        if model.encoder.capabilities.classification:
+            message = f"{model.name} chooses one label, not a set; set objective.classification, or load one that has this head"
+        raise Unsupported(message, "NO_MULTI_LABEL_HEAD", model=model.name)
+
+
 def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
     """Raises Unsupported for a model without the head that an objective needs."""
     if isinstance(query, LabelledQuery):
@@ -93,6 +106,8 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
         require_token_classification(model)
     elif isinstance(query, RatedQuery):
         require_regression(model)
+    elif isinstance(query, LabelSetsQuery):
+        require_label_sets(model)
     elif isinstance(query, AnsweredQuery):
         require_question_answering(model)
     elif isinstance(query, DivergenceQuery):

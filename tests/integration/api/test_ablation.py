@@ -41,6 +41,7 @@ from tests.support.sweeps import (
     head_set,
     heads_of,
     interventions,
+    label_sets,
     labelled,
     masked_lm,
     matrix,
@@ -53,6 +54,7 @@ from tests.support.sweeps import (
 LOSS, ACCURACY = ablation.METRIC_LOSS, ablation.METRIC_ACCURACY
 PEARSON, SPEARMAN = ablation.METRIC_PEARSON, ablation.METRIC_SPEARMAN
 RECIPROCAL_RANK, DIVERGENCE = ablation.METRIC_RECIPROCAL_RANK, ablation.METRIC_DIVERGENCE
+LABEL_F1 = ablation.METRIC_LABEL_F1
 Greedy = ablation.Greedy
 TEXTS = ("The cat sat.", "The unplayable song.", "Berlin is the capital of Germany, isn't it?")
 EVERY_WORD = masked_lm(TEXTS, mask_share=1.0)
@@ -64,6 +66,7 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "labelled": ("sorter", labelled(), [ACCURACY, LOSS]),
     "labelled distilbert": ("distilled", labelled(), [ACCURACY, LOSS]),
     "rated": ("rater", rated(), [PEARSON, SPEARMAN, ablation.METRIC_SQUARED_ERROR]),
+    "label sets": ("topics", label_sets(), [LABEL_F1, ACCURACY, LOSS]),
     "divergence of masks": ("bert", divergence(), [DIVERGENCE]),
     "divergence roberta": ("roberta", divergence(), [DIVERGENCE]),
     "divergence of labels": ("sorter", divergence(), [DIVERGENCE]),

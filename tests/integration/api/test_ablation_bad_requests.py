@@ -20,6 +20,7 @@ from tests.support.sweeps import (
     cloze_prompts,
     divergence,
     head_set,
+    label_sets,
     labelled,
     masked_lm,
     minimal_pairs,
@@ -492,6 +493,8 @@ MISSING: dict[str, tuple[str, str, Objective]] = {
     "a masked-LM for labels": ("bert", "NO_CLASSIFICATION_HEAD", labelled()),
     "values for a divergence": ("rater", "NO_DISTRIBUTION", divergence()),
     "answers for a divergence": ("answerer", "NO_DISTRIBUTION", divergence()),
+    "one label for sets": ("sorter", "NO_MULTI_LABEL_HEAD", label_sets()),
+    "a masked-LM for sets": ("bert", "NO_MULTI_LABEL_HEAD", label_sets()),
     "nothing for labels": ("headless", "NO_CLASSIFICATION_HEAD", labelled()),
 }
 

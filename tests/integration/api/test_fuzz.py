@@ -599,6 +599,20 @@ OBJECTIVES = st.one_of(
         ),
         truncate=st.booleans(),
     ),
+    st.builds(
+        ablation.Objective,
+        multi_label=st.builds(
+            ablation.LabelSets,
+            texts=some(
+                st.builds(
+                    ablation.LabelSet,
+                    input=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(PLAIN)),
+                    labels=lists(mostly(st.sampled_from(["negative", "positive", "neutral"]), TEXTS)),
+                )
+            ),
+        ),
+        truncate=st.booleans(),
+    ),
     st.just(ablation.Objective()),
 )
 LAYERS = st.builds(
@@ -606,7 +620,7 @@ LAYERS = st.builds(
 )
 SWEEPS = st.builds(
     ablation.SweepHeadsRequest,
-    model=mostly(st.sampled_from(["", "models/sorter", "models/tagger", "models/rater"]), MODELS),
+    model=mostly(st.sampled_from(["", "models/sorter", "models/tagger", "models/rater", "models/topics"]), MODELS),
     objective=OBJECTIVES,
     scope=mostly(st.sampled_from([0, 0, 1, 2]), ENUMS),
     sets=st.just([]) | some(st.builds(ablation.HeadSet, layers=some(LAYERS)), 5),

@@ -154,3 +154,26 @@ def test_heads_are_ranked_by_the_squared_difference(lab: Host) -> None:
         assert np.all(ranking.importance >= 0) and np.ptp(ranking.importance) > 0
         with pytest.raises(bertscope.Unimplemented, match="regression head"):
             client.rank_heads(bertscope.RatedTexts(golds.items()), model="bert")
+
+
+def test_sets_of_labels_are_ranked_and_swept(lab: Host) -> None:
+    """The loss is the binary cross-entropy of the labels' own probabilities, and its gradients have finite differences."""
+    golds = [(text, LABELS[: number % 4][:3]) for number, text in enumerate(SENTENCES[:6])]
+    held = np.array([[name in names for name in LABELS[:3]] for _, names in golds])
+    with bertscope.Client(lab.target) as client:
+        found = client.classify([text for text, _ in golds], model="topics")
+        shares = np.array(
+            [[{one.label: one.probability for one in text.labels}[name] for name in LABELS[:3]] for text in found]
+        )
+        ranking = client.rank_heads(bertscope.LabelSets(golds), model="topics")
+        assert ranking.loss == pytest.approx(-np.log(np.where(held, shares, 1 - shares)).mean(), rel=1e-4)
+        step, ends = 0.02, []
+        for factor in (1 + step, 1 - step):
+            table = client.sweep_heads(bertscope.LabelSets(golds[:1]), model="topics", mode="scale", factor=factor).table()
+            effects = {tuple(effect.heads.items()): effect.metrics["loss"].score for effect in table.effects}
+            ends.append([effects[(layer, (head,)),] for layer in range(4) for head in range(4)])
+        slopes = np.abs(np.subtract(*ends) / (2 * step)).reshape(4, 4)
+        alone = client.rank_heads(bertscope.LabelSets(golds[:1]), model="topics")
+        np.testing.assert_allclose(alone.gradient, slopes, atol=0.02 * slopes.max())
+        with pytest.raises(bertscope.InvalidArgument, match=r"multi_label\.texts\[0\]\.labels\[0\] is not one of"):
+            client.rank_heads(bertscope.LabelSets([("a", ["x"])]), model="topics")

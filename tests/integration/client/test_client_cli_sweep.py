@@ -88,6 +88,7 @@ def test_every_option_of_a_sweep(command, server, texts):
         ("--labelled", "text\tlabel\na\t1\n", "classification"),
         ("--words", "The\tO\ncat\tB-PER\n", "token_classification"),
         ("--rated", "text\tvalue\na\t1.5\n", "regression"),
+        ("--label-sets", "text\tlabels\na\tx|y\nb\t|\n", "multi_label"),
         ("--divergence", "text\na\n", "divergence"),
         ("--texts", "text\na\n", "masked_lm_loss"),
     ],

@@ -26,6 +26,7 @@ from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
 from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
+from bertscope_service.analyses.objectives.label_sets import LabelSet, LabelSetsQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
@@ -105,6 +106,10 @@ def test_objectives() -> None:
     given = ablation.RatedTexts(texts=[ablation.RatedText(input=TEXT, value=value) for value in (1, -0.5)])
     rated = RatedQuery((RatedText("a", None, 1.0), RatedText("a", None, -0.5)), truncate=False)
     assert objective(regression=given) == rated
+    sets = ablation.LabelSets(texts=[ablation.LabelSet(input=TEXT, labels=names) for names in (("b", "a"), ())])
+    assert objective(multi_label=sets) == LabelSetsQuery(
+        (LabelSet(("a", None), ("b", "a")), LabelSet(("a", None), ())), truncate=False
+    )
     given = ablation.Divergence(inputs=[TEXT, common_pb2.TextInput(text="a", text_pair="b")])
     assert objective(divergence=given) == DivergenceQuery((("a", None), ("a", "b")), truncate=False)
 

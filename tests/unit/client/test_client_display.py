@@ -46,6 +46,7 @@ def result_classes() -> list[Any]:
 OBJECTIVES = (
     "ClozePrompts",
     "Divergence",
+    "LabelSets",
     "LabelledQuestions",
     "LabelledTexts",
     "LabelledWords",

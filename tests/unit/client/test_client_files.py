@@ -236,6 +236,15 @@ def test_broken_parquet_is_named(tmp_path, write):
         bertscope.read_texts(write("u.parquet", "text"))
 
 
+def test_label_sets(write):
+    expected = [("a", ("x", "y")), (("b", "c"), ())]
+    lines = '{"text": "a", "labels": ["x", "y"]}\n{"text": "b", "text_pair": "c", "labels": []}'
+    assert bertscope.read_label_sets(write("a.jsonl", lines)) == expected
+    assert bertscope.read_label_sets(write("a.tsv", "text\tlabels\na\tx|y\nb\t|\n")) == [("a", ("x", "y")), ("b", ())]
+    with pytest.raises(bertscope.InvalidArgument, match="line 2"):
+        bertscope.read_label_sets(write("b.tsv", "text\tlabels\na\tx||y\n"))
+
+
 def squad(*asked, context="Rome is in Italy. Rome is large."):
     found = [{"question": question, "id": "x", "answers": answers} for question, answers in asked]
     return json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": context, "qas": found}]}]})

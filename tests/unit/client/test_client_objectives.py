@@ -9,7 +9,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.ablation import objectives, requests
+from bertscope.ablation import objectives, requests, task_objectives
 from bertscope.v1 import ablation_pb2, common_pb2
 
 TEXTS = bertscope.MaskedLmLoss(["a b"])
@@ -38,8 +38,9 @@ def message(objective: Any) -> ablation_pb2.Objective:
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(objectives).failed == 0
-    assert doctest.testmod(objectives).attempted == 3
+    for module, examples in ((objectives, 2), (task_objectives, 2)):
+        assert doctest.testmod(module).failed == 0
+        assert doctest.testmod(module).attempted == examples
 
 
 def test_masked_lm_loss():
@@ -70,6 +71,14 @@ def test_minimal_pairs():
 def test_rated_texts():
     found = message(bertscope.RatedTexts([("a", 1), (("a", "b"), np.float32(0.5))])).regression.texts
     assert [(each.input.text, each.input.text_pair, each.value) for each in found] == [("a", "", 1.0), ("a", "b", 0.5)]
+
+
+def test_label_sets():
+    found = message(bertscope.LabelSets([("a", ["x", "y"]), (("a", "b"), ())])).multi_label.texts
+    assert [(each.input.text, each.input.text_pair, list(each.labels)) for each in found] == [
+        ("a", "", ["x", "y"]),
+        ("a", "b", []),
+    ]
 
 
 def test_labelled_questions():
@@ -225,6 +234,9 @@ def prune(heads: Any, model_id: Any = "x") -> Any:
         ("no_answer_threshold", lambda: bertscope.LabelledQuestions([], no_answer_threshold=float("nan"))),
         ("stride", lambda: bertscope.LabelledQuestions([], stride=0)),
         ("texts[0]", lambda: bertscope.LabelledTexts(["a"])),
+        ("texts[0].labels", lambda: bertscope.LabelSets([("a", "x")])),
+        ("texts[1].labels", lambda: bertscope.LabelSets([("a", []), ("b", ["x", "x"])])),
+        ("texts[0].labels[1]", lambda: bertscope.LabelSets([("a", ["x", 3])])),
         ("texts[1].value", lambda: bertscope.RatedTexts([("a", 1), ("a", "1")])),
         ("texts[0].value", lambda: bertscope.RatedTexts([("a", float("nan"))])),
         ("texts[0].label", lambda: bertscope.LabelledTexts([("a", True)])),

@@ -10,17 +10,8 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from bertscope import files
-from bertscope.ablation.objectives import (
-    ClozePrompts,
-    Divergence,
-    LabelledQuestions,
-    LabelledTexts,
-    LabelledWords,
-    MaskedLmLoss,
-    MinimalPairs,
-    Objective,
-    RatedTexts,
-)
+from bertscope.ablation.objectives import ClozePrompts, Divergence, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
 from bertscope.cli import options
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
@@ -46,6 +37,7 @@ READERS: dict[str, Callable[..., files.Items[Any]]] = {
     "labelled": files.read_labelled,
     "words": _read_words,
     "rated": files.read_rated,
+    "label_sets": files.read_label_sets,
     "divergence": files.read_inputs,
     "answered": files.read_answered,
 }
@@ -82,6 +74,10 @@ class ObjectiveOptions:
             metavar="FILE",
             help="Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans.",
         ),
+    ] = None
+    label_sets: Annotated[
+        Path | None,
+        typer.Option("--label-sets", metavar="FILE", help='Measure sets of labels: columns "text", "labels" (a|b, | is none).'),
     ] = None
     rated: Annotated[
         Path | None,
@@ -185,6 +181,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
     "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
     "rated": lambda asked: RatedTexts(asked.items("rated"), truncate=asked.truncate),
+    "label_sets": lambda asked: LabelSets(asked.items("label_sets"), truncate=asked.truncate),
     "answered": lambda asked: _answered(asked.items("answered")),
     "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
 }
@@ -201,6 +198,7 @@ class ScoreOptions(ObjectiveOptions):
         "labelled": "--labelled",
         "words": "--words",
         "rated": "--rated",
+        "label_sets": "--label-sets",
         "answered": "--answered",
     }
 

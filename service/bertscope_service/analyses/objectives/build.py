@@ -9,6 +9,7 @@ from bertscope_service.analyses.objectives.answered import AnsweredObjective, An
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery, LabelDivergenceObjective, MaskDivergenceObjective
+from bertscope_service.analyses.objectives.label_sets import LabelSetsObjective, LabelSetsQuery
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObjective, MinimalPairsQuery
@@ -26,6 +27,7 @@ ObjectiveQuery: TypeAlias = (
     | DivergenceQuery
     | RatedQuery
     | AnsweredQuery
+    | LabelSetsQuery
 )
 
 
@@ -56,5 +58,7 @@ def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, encoder: En
                 if labelling is None
                 else LabelDivergenceObjective(query, tokenizer, labelling)
             )
+        case LabelSetsQuery():
+            return LabelSetsObjective(query, tokenizer, shape.head_labels, model)
         case RatedQuery():
             return RatedObjective(query, tokenizer)

@@ -75,8 +75,9 @@ class LabelledObjective:
         return np.stack([logs.argmax(axis=1) == self._golds, losses.clip(min=0.0)])
 
 
-def find_label(gold: str | int, labels: Sequence[str], field: str, model: str) -> int:
-    """Returns the index of a label, from 0 to the number of labels - 1. Raises InvalidArgument if the model lacks it."""
+def find_label(gold: str | int, labels: Sequence[str], field: str, model: str, *, name_field: str = ".label") -> int:
+    """Returns the index of a label, from 0 to the number of labels - 1. Raises InvalidArgument if the model lacks it;
+    `name_field` is the part of `field` that holds a name."""
     if isinstance(gold, int):
         if gold >= len(labels):
             message = f"label_index {gold} is out of range: {model} has labels 0 to {len(labels) - 1}"
@@ -86,7 +87,7 @@ def find_label(gold: str | int, labels: Sequence[str], field: str, model: str) -
     if len(found) != 1:
         what = "the name of several labels" if found else "not one of the labels"
         shown = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "")
-        remedy = "use label_index" if found else "use one of these"
-        message = f"{field}.label is {what} of {model}: {shown}; {remedy}"
-        raise InvalidArgument(f"{field}.label", message, "LABEL_AMBIGUOUS" if found else "UNKNOWN_LABEL", model=model)
+        remedy = "use label_index" if found and name_field else "name them apart" if found else "use one of these"
+        message = f"{field}{name_field} is {what} of {model}: {shown}; {remedy}"
+        raise InvalidArgument(f"{field}{name_field}", message, "LABEL_AMBIGUOUS" if found else "UNKNOWN_LABEL", model=model)
     return found[0]

@@ -102,6 +102,27 @@ class LabelProbe(Observer):
 
 
 @dataclass(frozen=True, slots=True)
+class LabelSetProbe(Observer):
+    """Reads the scores of all labels before the sigmoid: float32 [labels]. `golds` are the labels that hold, for the loss: the
+    mean over all labels of -ln P of whether it holds, nats."""
+
+    golds: tuple[int, ...] = ()
+
+    @classmethod
+    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+
+    @classmethod
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+        held = np.zeros((len(probes), encoder.shape.sequence_scores), dtype=np.float32)
+        for row, probe in enumerate(probes):
+            held[row, list(probe.golds)] = 1.0
+        gold = to_device(torch.from_numpy(held), encoder.device)
+        scores = sequence_scores(encoder, state, gates)
+        return torch.nn.functional.binary_cross_entropy_with_logits(scores, gold, reduction="none").mean(dim=1)
+
+
+@dataclass(frozen=True, slots=True)
 class ValueProbe(Observer):
     """Reads the value of a regression head: float32 [1]. `gold` is the right one, for the loss: the squared difference."""
 
