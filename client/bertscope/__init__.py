@@ -27,6 +27,7 @@ from bertscope.aio.inspection import AsyncInspectionStream
 from bertscope.answers import AnsweredQuestion, AnsweredQuestions, AnswerSpan
 from bertscope.attention.best_heads import BestHead, BestHeads
 from bertscope.attention.comparison import AttentionComparison
+from bertscope.attention.contacts import ContactScores, contact_relations, read_contacts
 from bertscope.attention.description import AttentionDescription, PatternSums
 from bertscope.attention.feature_scores import FeatureScore, FeatureScores
 from bertscope.attention.head_distances import HeadDistances
@@ -253,6 +254,7 @@ __all__ = [
     "ComparedSet",
     "CompressionProgress",
     "ConlluLabel",
+    "ContactScores",
     "CumulativeProbe",
     "CurvePoint",
     "DataType",
@@ -437,6 +439,7 @@ __all__ = [
     "__version__",
     "attention_page",
     "conditional",
+    "contact_relations",
     "eliminate_tokens",
     "half",
     "int8",
@@ -472,6 +475,7 @@ __all__ = [
     "read_answered",
     "read_conllu",
     "read_conllu_features",
+    "read_contacts",
     "read_fact_rows",
     "read_facts",
     "read_feature_texts",

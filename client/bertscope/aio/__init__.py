@@ -25,8 +25,8 @@ from bertscope.aio.word_states import AsyncWordStatesCalls
 
 
 class AsyncClient(
-    AsyncModelCalls,
     AsyncProteinCalls,
+    AsyncModelCalls,
     AsyncFactCalls,
     AsyncScoreCalls,
     AsyncAttentionTreeCalls,

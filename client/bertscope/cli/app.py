@@ -18,6 +18,7 @@ from bertscope.cli.commands import (
     classify,
     code_length,
     compress,
+    contacts,
     explore,
     facts,
     fill,
@@ -55,6 +56,7 @@ app.command("facts")(facts.facts)
 app.command("score")(score.score)
 app.command("attention")(attention.attention)
 app.command("relations")(relations.relations)
+app.command("contacts")(contacts.contacts)
 app.command("states")(states.states)
 app.command("geometry")(geometry.geometry)
 app.command("cka")(cka.cka)

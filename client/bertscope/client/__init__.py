@@ -26,8 +26,8 @@ from bertscope.client.word_states import WordStatesCalls
 
 
 class Client(
-    ModelCalls,
     ProteinCalls,
+    ModelCalls,
     FactCalls,
     ScoreCalls,
     AttentionTreeCalls,
