@@ -23,7 +23,7 @@ def document(found: ContactScores) -> dict[str, Any]:
 
 def print_contacts(screen: Console, found: ContactScores, top: int) -> None:
     """Prints the heads with the highest shares, and what chance would give."""
-    result = table(("layer#", "head#", "attended pairs in contact#", "of#", "weight on contacts#"))
+    result = table(("layer#", "head#", "in contact#", "attended pairs#", "weight on contacts#"))
     for layer, head in found.best(top):
         share, weight = found.share[layer, head], found.weight_share[layer, head]
         result.add_row(str(layer), str(head), f"{share:.1%}", str(found.attended[layer, head]), f"{weight:.1%}")
