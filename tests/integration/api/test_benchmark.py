@@ -8,19 +8,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import bertscope
 import grpc
 import numpy as np
 import pytest
+from bertscope.ablation.requests import objective_message
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import benchmark_pb2_grpc
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.models import timed_runs as benchmark_runs
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, held, launched, refused, wait_until
-from tests.support.sweeps import Measurer, cloze_prompts, labelled, masked_lm
+from tests.support.sweeps import Measurer, cloze_prompts, label_sets, labelled, masked_lm, rated, sweep
 from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
 
 Request = benchmark.BenchmarkModelsRequest
@@ -193,6 +196,47 @@ def test_agreement_is_what_classify_says(
     assert agreement.top_k == pytest.approx(np.mean((best[:, :, None] == others[:, None]).sum(axis=(1, 2)) / 2))
     assert agreement.divergence == pytest.approx((np.exp(one) * (one - two)).sum(axis=1).mean(), rel=1e-4)
     assert agreement.divergence_low < agreement.divergence < agreement.divergence_high
+
+
+OF_HEADS: dict[str, Any] = {
+    "rater": rated(),
+    "topics": label_sets(),
+    "tagger": bertscope.LabelledWords(
+        [
+            bertscope.ProbeText(text, [("B-PER", 0, 3), ("O", 4, 7)])
+            for text in ("The cat sat.", "The old house.", "Her cat ran.")
+        ]
+    ),
+    "answerer": bertscope.LabelledQuestions([("Who sat?", "The cat sat.", "cat"), ("What?", "The old house.", "old house")]),
+}
+
+
+@pytest.mark.parametrize("name", OF_HEADS)
+def test_a_smaller_model_keeps_its_head_and_is_compared(
+    launch: Callable[..., Host], sorters: dict[str, Path], name: str
+) -> None:
+    """Scores are those of a sweep's untouched model; agreement is measured where there is a distribution."""
+    host = launch(model=[f"{name}={sorters[name]}"])
+    kept = compression.CompressionStep(layers=compression.LayerSelection(layers=[0, 1, 3]))
+    request = model.CompressModelRequest(model=f"models/{name}", model_id="small", steps=[kept])
+    *_, made = host.models.CompressModel(request, timeout=CALL_SECONDS)
+    whole, small = (host.models.GetModel(model.GetModelRequest(name=one)).model for one in (f"models/{name}", "models/small"))
+    assert (made.model.layers, list(small.labels)) == (3, list(whole.labels))
+    assert list(small.capabilities) == list(whole.capabilities)
+    given = OF_HEADS[name]
+    objective = given if isinstance(given, ablation.Objective) else objective_message(given)
+    _, report = finish(start(host, name, "small", objective=objective))
+    for one in ("models/" + name, "models/small"):
+        (scores,) = (entry.scores for entry in report.models if entry.provenance.model == one)
+        swept = sweep(host, model=one, objective=objective, scope=ablation.SweepHeadsRequest.SCOPE_EVERY_LAYER).start.baseline
+        assert [(score.metric, score.value) for score in scores] == [
+            (score.metric, pytest.approx(score.score, abs=1e-6)) for score in swept
+        ]
+    if name in ("topics", "tagger"):
+        _, report = finish(start(host, name, "small", agreement_texts=["The cat sat.", "She plays."]))
+        assert 0 <= report.models[1].agreement.top_1 <= 1 and report.models[1].agreement.divergence > 0
+    else:
+        assert refusal(host, UNIMPLEMENTED, name, "small", agreement_texts=["The cat sat."]).info.reason == "NO_DISTRIBUTION"
 
 
 def test_agreement_is_what_fill_mask_says(launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path) -> None:

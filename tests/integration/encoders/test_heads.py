@@ -77,7 +77,7 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", ["token_classification", "question_answering"])
+@pytest.mark.parametrize("capability", ["token_classification", "question_answering", "multi_label"])
 @pytest.mark.parametrize("architecture", EXPORTABLE)
 @torch.inference_mode()
 def test_a_head_of_graphs_equals_transformers(architecture: str, capability: str, tmp_path: Path, export_cache: Path) -> None:
@@ -88,24 +88,31 @@ def test_a_head_of_graphs_equals_transformers(architecture: str, capability: str
     subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", **written))
     graphs = load_exported(subject.folder, export_cache)
     assert (graphs.capabilities, graphs.shape.head_labels) == (subject.encoder.capabilities, subject.encoder.shape.head_labels)
-    reference = Reference(subject.folder, kind=TASKS[written["task"]])
+    reference = Reference(subject.folder, kind=TASKS[written.get("task", "sequence")])
     batch = given(graphs, capability, subject.sequences)
     for row, sequence in enumerate(subject.sequences):
         output = reference.model(**reference.inputs([sequence]))
         expected = output.logits if "logits" in output else torch.stack((output.start_logits, output.end_logits), dim=-1)
-        assert_close([given(graphs, capability, [sequence])[0], batch[row, : len(sequence)]], [expected[0], expected[0]])
+        assert_close([given(graphs, capability, [sequence])[0], real(batch[row], sequence)], [expected[0], expected[0]])
     gates = [subject.gates(EDITS["mixed"]) for _ in subject.sequences]
     found, own = (given(one, capability, subject.sequences, gates) for one in (graphs, subject.encoder))
     for row, sequence in enumerate(subject.sequences):
-        assert_close([found[row, : len(sequence)]], [own[row, : len(sequence)]])
+        assert_close([real(found[row], sequence)], [real(own[row], sequence)])
+
+
+def real(scores: torch.Tensor, sequence: TokenSequence) -> torch.Tensor:
+    """Without padding: the scores of a text [labels], or of its tokens [length, labels]."""
+    return scores if scores.ndim == 1 else scores[: len(sequence)]
 
 
 def given(encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gates: Sequence[Gates] = ()) -> torch.Tensor:
-    """What a head over positions gives, [rows, length, scores]."""
+    """What a head gives: [rows, length, scores], or [rows, scores] of a head over texts."""
     state = encoder.begin(batch)
     encoder.advance(state, encoder.shape.layers, encoder.place_gates(gates) if gates else None)
     assert isinstance(encoder, ReadsPositions)
-    return encoder.label_tokens(state) if capability == "token_classification" else encoder.answer(state)
+    if capability == "token_classification":
+        return encoder.label_tokens(state)
+    return encoder.answer(state) if capability == "question_answering" else encoder.classify(state)
 
 
 @pytest.mark.parametrize("capability", HEADS)
