@@ -46,6 +46,7 @@ def pairs_are_compared(tab: Tab) -> None:
 
 def compared(tab: Tab) -> None:
     expect(tab.locator(".attention-matrix")).to_have_count(2)
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("compared in")
 
 
 def layers_are_drawn(tab: Tab) -> None:

@@ -16,7 +16,7 @@ const MOST_LETTERS = 11;
  * @param {(text: string) => void} read Gets what is under the pointer.
  */
 export function create(chosen, zoomed, read) {
-  const element = svg("svg", {class: "attention-matrix", viewBox: `0 0 ${SIDE + NAME + 4} ${SIDE + NAME + 4}`, tabindex: "0", role: "img"});
+  const element = svg("svg", {class: "attention-matrix", viewBox: `0 0 ${SIDE + NAME + 4} ${SIDE + NAME + 4}`, tabindex: "0", role: "img", "aria-label": "Attention matrix, empty"});
   const canvas = h("canvas");
   /** @type {import("./attention_lines.js").HeadData} */
   let data;
