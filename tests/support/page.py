@@ -23,14 +23,11 @@ class Page(AbstractContextManager["Page"]):
         self._listener = listen(0)
         self.port = self._listener.getsockname()[1]
         self.host = f"127.0.0.1:{self.port}"
-        self.address = f"http://{self.host}/?key={KEY}"
+        self.address = f"http://{self.host}/#key={KEY}"
         self._server = make_server(self._client, target=target, key=KEY, port=self.port)
-        self._cookie = ""
 
     def __enter__(self) -> Self:
         self._done = self._loop.submit(self._server.serve(sockets=[self._listener]))
-        reply = self.request("GET", f"/?key={KEY}", Cookie="")
-        self._cookie = reply.headers["set-cookie"].partition(";")[0]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -40,9 +37,13 @@ class Page(AbstractContextManager["Page"]):
         self._loop.close()
 
     def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> HTTPResponse:
-        """Makes one request with the cookie, unless a Cookie is given; header names have `_` for `-`. The reply is not read."""
+        """Makes one request with the key, unless another Authorization is given; header names have `_` for `-`.
+
+        The reply is not read.
+        """
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
-        given = {"Cookie": self._cookie, "Host": self.host} | {name.replace("_", "-"): value for name, value in headers.items()}
+        usual = {"Authorization": f"Bearer {KEY}", "Host": self.host}
+        given = usual | {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, given)
         return connection.getresponse()
 

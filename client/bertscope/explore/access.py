@@ -1,19 +1,18 @@
-"""Decides which requests reach the page: those of the browser that opened the printed address, on this machine.
+"""Decides which questions reach the page's server: those of scripts that have the key of the printed address, on this machine.
 
-The page lends its owner's token to whoever reaches it, so that other programs' pages in the same browser, other users of the
-machine and other hosts must not.
+The page lends its owner's token to whoever may ask, so that other programs' pages in the same browser, other users of the
+machine and other hosts must not. The key is in the fragment of the printed address, which no browser sends anywhere; the page's
+own script keeps it for its tab and sends it as a header. It is no cookie: browsers give the cookies of a host to every port of
+it, and so to every other server on this machine.
 """
 
 from __future__ import annotations
 
-import secrets
 from hmac import compare_digest
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -46,17 +45,14 @@ HEADERS = {
 class Access:
     """Middleware that answers what may not pass, and passes on the rest.
 
-    A request needs a loopback Host with the page's port and the cookie that the address with the key gives. A POST needs the
-    page's own Origin, and JSON of at most 1 MiB.
+    A request needs a loopback Host with the page's port. A POST, which is a question, also needs the key as a bearer token, the
+    page's own Origin, and JSON of at most 1 MiB. What a GET reads is the same for everybody: the package's own files.
     """
 
     def __init__(self, app: ASGIApp, *, key: str, port: int) -> None:
-        """`key` is in the printed address; the cookie holds another secret, so that the key is of no use in it."""
+        """`key` is in the printed address."""
         self._app = app
-        self._key = key
-        self._session = secrets.token_urlsafe(32)
-        # Browsers send cookies of one port to all: two pages must not overwrite each other's.
-        self._cookie = f"bertscope_explore_{port}"
+        self._authorization = f"Bearer {key}".encode()
         self._hosts = {f"{name}:{port}" for name in LOOPBACK}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,23 +75,14 @@ class Access:
         method, host = scope["method"], headers.get("host", "").lower()
         if host not in self._hosts:
             return _refusal(421, "this page answers only on its own address on this machine", method)
-        if method not in ("GET", "HEAD", "POST"):
+        if method in ("GET", "HEAD"):
+            return None
+        if method != "POST":
             return _refusal(405, f"{method} is not answered here", method)
-        if (
-            method != "POST"
-            and scope["path"] == "/"
-            and (given := parse_qs(scope["query_string"].decode("latin-1")).get("key"))
-        ):
-            if not compare_digest(given[0].encode(), self._key.encode()):
-                return _refusal(
-                    401, "the key is not that of this page; open the address that `bertscope explore` printed", method
-                )
-            reply = RedirectResponse("/", 303)
-            reply.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
-            return reply
-        if not compare_digest(self._cookie_of(headers).encode(), self._session.encode()):
+        # Latin-1, as headers are decoded: a token may hold any byte.
+        if not compare_digest(headers.get("authorization", "").encode("latin-1"), self._authorization):
             return _refusal(401, "open the address that `bertscope explore` printed: it has the key to this page", method)
-        return self._post_answer(headers, host) if method == "POST" else None
+        return self._post_answer(headers, host)
 
     @staticmethod
     def _post_answer(headers: Headers, host: str) -> Response | None:
@@ -107,14 +94,6 @@ class Access:
         if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY_BYTES:
             return _refusal(413, f"send a body of a known length, at most {MAX_BODY_BYTES} bytes", "POST")
         return None
-
-    def _cookie_of(self, headers: Headers) -> str:
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(headers.get("cookie", ""))
-        except CookieError:
-            return ""
-        return cookies[self._cookie].value if self._cookie in cookies else ""
 
 
 def limited(receive: Receive) -> Receive:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from importlib import resources
@@ -15,7 +14,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from bertscope._version import __version__
 from bertscope.aio import AsyncClient
 from bertscope.explore.access import Access, refusal
 from bertscope.explore.body import Body
@@ -26,18 +24,22 @@ STATIC = resources.files("bertscope.explore") / "static"
 
 
 def make_app(client: AsyncClient, *, target: str, key: str, port: int) -> Starlette:
-    """Returns the application that answers on this port to the browser that has the key.
+    """Returns the application that answers on this port to who has the key.
 
-    It asks `client`, and shows `target` as the server's address.
+    It asks `client`, and shows `target` as the server's address: to who may ask, as it may be the name of a host that others
+    should not learn of.
     """
     page = (STATIC / "index.html").read_text(encoding="utf-8")
-    page = page.replace("{{target}}", html.escape(target)).replace("{{version}}", html.escape(__version__))
 
     async def index(_: Request) -> Response:
         return HTMLResponse(page)
 
+    async def server(_: Request) -> Response:
+        return JSONResponse({"target": target})
+
     routes = [
         Route("/", index),
+        Route("/api/server", server, methods=["POST"]),
         Route("/api/{question}", _Questions(client), methods=["POST"]),
         Mount("/static", StaticFiles(directory=str(STATIC))),
     ]

@@ -11,6 +11,7 @@ import uvicorn
 
 from bertscope.aio import AsyncClient
 from bertscope.explore.app import make_app
+from bertscope.explore.connections import MAX_HEAD_BYTES, BoundedConnection
 
 HOST = "127.0.0.1"
 SHUTDOWN_SECONDS = 1
@@ -43,8 +44,10 @@ def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvi
     """Returns the HTTP server of the page, to be run on a socket that listens on `port`."""
     config = uvicorn.Config(
         make_app(client, target=target, key=key, port=port),
-        access_log=False,  # Addresses hold the key.
+        access_log=False,
         log_config=None,
+        http=BoundedConnection,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         lifespan="off",
         ws="none",
         server_header=False,
@@ -56,5 +59,5 @@ def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvi
 async def _run(client: AsyncClient, listener: socket.socket, target: str, started: Callable[[str], object]) -> None:
     key, port = secrets.token_urlsafe(32), listener.getsockname()[1]
     async with client:
-        started(f"http://{HOST}:{port}/?key={key}")
+        started(f"http://{HOST}:{port}/#key={key}")
         await make_server(client, target=target, key=key, port=port).serve(sockets=[listener])

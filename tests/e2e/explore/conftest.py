@@ -28,10 +28,12 @@ def visit(browser: Browser, page: Page) -> Iterator[Callable[..., Watched]]:
     """Opens the page at a fragment; at the end of the test, whatever went wrong in the browser fails it."""
     visited: list[Watched] = []
 
-    def open_page(fragment: str = "", *, of: Page = page, width: int = 1440, height: int = 900, **options: object) -> Watched:
+    def open_page(
+        fragment: str = "", *, of: Page = page, key: bool = True, width: int = 1440, height: int = 900, **options: object
+    ) -> Watched:
         context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce", **options)
         watched = Watched(context, of.host)
-        watched.tab.goto(of.address + fragment)
+        watched.tab.goto((of.address if key else f"http://{of.host}/") + fragment)
         visited.append(watched)
         return watched
 

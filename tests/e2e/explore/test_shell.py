@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
-from tests.support.page import Page
+from tests.support.page import KEY, Page
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -50,12 +50,41 @@ def test_light_and_dark(visit: Visit) -> None:
     expect(tab.locator("html")).to_have_attribute("data-theme", "light")
 
 
-def test_a_page_without_its_key(visit: Visit, page: Page) -> None:
-    watched = visit("#models")
+def test_a_link_in_a_fresh_browser_asks_for_the_key_and_leads_where_it_says(visit: Visit, page: Page) -> None:
+    watched = visit("#models", key=False)
     watched.expected = ("401",)
-    watched.tab.context.clear_cookies()
-    watched.tab.goto(f"http://{page.host}/")
-    expect(watched.tab.locator("body")).to_contain_text("open the address that `bertscope explore` printed")
+    tab = watched.tab
+    expect(tab.get_by_role("heading", name="This page needs its key")).to_be_visible()
+    tab.get_by_label("Printed address").fill("http://127.0.0.1:6260/")
+    tab.get_by_role("button", name="Open").click()
+    expect(tab.get_by_role("alert")).to_contain_text("no key in it")
+    tab.get_by_label("Printed address").fill("a-wrong-key")
+    tab.get_by_role("button", name="Open").click()
+    expect(tab.get_by_role("heading", name="This page needs its key")).to_be_visible()
+    tab.get_by_label("Printed address").fill(page.address)
+    tab.get_by_role("button", name="Open").click()
+    expect(tab.get_by_role("row").first).to_be_visible()
+    expect(tab.get_by_role("heading", name="This page needs its key")).to_be_hidden()
+    assert tab.url == f"http://{page.host}/#models"
+
+
+def test_a_link_in_another_tab_opens_beside_one_that_is_open(visit: Visit, page: Page) -> None:
+    first = visit("#models").tab
+    expect(first.get_by_role("row").first).to_be_visible()
+    tab = first.context.new_page()  # It shares no storage of a tab.
+    tab.goto(f"http://{page.host}/#models")
+    expect(tab.get_by_role("row").first).to_be_visible()
+    first.close()
+    tab.reload()
+    expect(tab.get_by_role("row").first).to_be_visible()
+
+
+def test_the_printed_address_in_an_open_tab(visit: Visit, page: Page) -> None:
+    tab = visit("#models").tab
+    tab.evaluate("sessionStorage.clear()")
+    tab.evaluate(f"window.location.hash = '#key={KEY}#sentences'")
+    expect(tab.get_by_role("heading", name="Many sentences")).to_be_visible()
+    assert tab.url == f"http://{page.host}/#sentences"
 
 
 def test_models_are_compressed_and_unloaded(visit: Visit, own: tuple[Page, Process]) -> None:
@@ -107,7 +136,7 @@ def test_the_command(target: str) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
         assert process.stdout is not None
         said = process.stdout.readline() + process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/\?key=([\w-]{40,})$", said)
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/#key=([\w-]{40,})$", said)
         assert found, said
         taken = subprocess.run([*command[:-1], found[1]], capture_output=True, text=True, timeout=60, check=False)
         assert (taken.returncode, "--port 0" in taken.stderr) == (1, True)

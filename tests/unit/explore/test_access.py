@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse
 
 KEY, PORT = "the-key", 6260
 HOST = f"127.0.0.1:{PORT}"
+BEARER = f"Bearer {KEY}"
 
 
 async def inner(scope, receive, send):
@@ -48,46 +49,43 @@ def access():
     return Access(inner, key=KEY, port=PORT)
 
 
-@pytest.fixture
-def cookie(access):
-    """The cookie that the key is exchanged for."""
-    code, headers, _ = answer(access, query=f"key={KEY}")
-    assert (code, headers["location"]) == (303, "/")
-    value, *flags = headers["set-cookie"].split("; ")
-    assert {flag.lower() for flag in flags} >= {"httponly", "samesite=strict"}
-    assert KEY not in value
-    return value
-
-
 def posted(**changes):
     usual = {"method": "POST", "path": "/api/models", "body": b"{}", "origin": f"http://{HOST}"}
-    return usual | {"content_type": "application/json", "content_length": "2"} | changes
+    return usual | {"authorization": BEARER, "content_type": "application/json", "content_length": "2"} | changes
 
 
-def test_the_page_is_for_whoever_has_the_cookie(access, cookie):
-    assert answer(access, cookie=cookie)[::2] == (200, b"passed")
-    assert answer(access, cookie=cookie, **posted())[::2] == (200, b"{}")
-    assert answer(access, cookie=f"other=1; {cookie}", host=f"localhost:{PORT}")[0] == 200
+def test_questions_are_for_whoever_has_the_key(access):
+    assert answer(access, **posted())[::2] == (200, b"{}")
+    assert answer(access, **posted(host=f"localhost:{PORT}", origin=f"http://localhost:{PORT}"))[0] == 200
+
+
+def test_the_packages_files_are_for_every_browser_and_set_no_cookie(access):
+    code, headers, body = answer(access)
+    assert (code, body) == (200, b"passed")
+    assert "set-cookie" not in headers
+
+
+@pytest.mark.parametrize("cookie", ['{"a":1}', "a=b; =;;", "\xe9=\xff", "bertscope_explore_6260=x", f"key={KEY}"])
+def test_foreign_cookies_change_nothing(access, cookie):
+    assert answer(access, **posted(cookie=cookie))[::2] == (200, b"{}")
+    assert answer(access, **posted(cookie=cookie, authorization=None))[0] == 401
 
 
 @pytest.mark.parametrize(
     ("code", "request_"),
     [
-        (401, {"cookie": None}),
-        (401, {"cookie": "bertscope_explore_6260=wrong"}),
-        (401, {"cookie": f"bertscope_explore_6260={KEY}"}),
-        (401, {"cookie": "bertscope_explore_6261=x; =;;"}),
-        (401, {"cookie": "bertscope_explore_6260=\xe9"}),
-        (401, {"query": "key=wrong"}),
-        (401, {"query": "key=%ff"}),
-        (401, {"query": "key=the-key", "path": "/static/js/main.js", "cookie": None}),
+        (401, posted(authorization=None)),
+        (401, posted(authorization=KEY)),
+        (401, posted(authorization="Bearer wrong")),
+        (401, posted(authorization="Bearer ")),
+        (401, posted(authorization=f"Basic {KEY}")),
+        (401, posted(authorization="Bearer \xe9")),
+        (401, posted(authorization=None, query=f"key={KEY}")),
         (421, {"host": f"rebound.example:{PORT}"}),
         (421, {"host": "127.0.0.1:1"}),
         (421, {"host": None}),
         (405, {"method": "PUT"}),
         (405, {"method": "OPTIONS"}),
-        (401, posted(cookie=None)),
-        (401, posted(cookie=None, query=f"key={KEY}")),
         (403, posted(origin=None)),
         (403, posted(origin="null")),
         (403, posted(origin="http://evil.example")),
@@ -102,8 +100,8 @@ def test_the_page_is_for_whoever_has_the_cookie(access, cookie):
         (413, posted(content_length="-1")),
     ],
 )
-def test_a_request_that_may_not_pass(access, cookie, code, request_):
-    found, headers, body = answer(access, **({"cookie": cookie} | request_))
+def test_a_request_that_may_not_pass(access, code, request_):
+    found, headers, body = answer(access, **request_)
     assert found == code, body
     assert b"passed" not in body
     assert headers.items() >= HEADERS.items()
@@ -111,23 +109,12 @@ def test_a_request_that_may_not_pass(access, cookie, code, request_):
     assert KEY.encode() not in body
 
 
-def test_a_body_longer_than_it_said_is_cut_off(access, cookie):
-    assert answer(access, cookie=cookie, **posted(body=b" " * (MAX_BODY_BYTES + 1)))[2] == b"cut off"
+def test_a_body_longer_than_it_said_is_cut_off(access):
+    assert answer(access, **posted(body=b" " * (MAX_BODY_BYTES + 1)))[2] == b"cut off"
 
 
-def test_every_reply_forbids_foreign_scripts(access, cookie):
-    policy = answer(access, cookie=cookie)[1]["content-security-policy"]
+def test_every_reply_forbids_foreign_scripts(access):
+    policy = answer(access)[1]["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
-
-
-def test_two_pages_have_two_cookies():
-    first, second = (Access(inner, key=KEY, port=port) for port in (PORT, PORT + 1))
-    cookies = [
-        answer(page, query=f"key={KEY}", host=f"127.0.0.1:{port}")[1]["set-cookie"].partition(";")[0]
-        for page, port in ((first, PORT), (second, PORT + 1))
-    ]
-    assert len({cookie.partition("=")[0] for cookie in cookies}) == 2
-    assert answer(first, cookie="; ".join(cookies))[0] == 200
-    assert answer(first, cookie=cookies[1])[0] == 401

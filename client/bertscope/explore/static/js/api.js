@@ -1,5 +1,7 @@
 // Asks the page's server. A question is one POST; its answer comes as events, one JSON object a line.
 
+import {authorization, noteWorks} from "./key.js";
+
 const GONE_SECONDS = 1;
 const MOST_WAITS = 30;
 
@@ -25,6 +27,9 @@ export class AskError extends Error {
 export const aborted = error => error instanceof DOMException && error.name === "AbortError";
 
 /** @typedef {{kind: "fine"} | {kind: "overloaded", seconds: number} | {kind: "gone"} | {kind: "ended"} | {kind: "locked"}} Status */
+
+/** The bertscope server that the page asks, by its address; "" until the page was let in. */
+export const server = {target: ""};
 
 export function createApi() {
   /** @type {Set<(status: Status) => void>} */
@@ -102,8 +107,9 @@ export function createApi() {
 /** @param {string} name @param {object} body @param {AbortSignal} [signal] @param {(event: any) => void} [onEvent] */
 async function once(name, body, signal, onEvent) {
   const reply = await fetch(`/api/${name}`, {
-    method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body), signal, credentials: "same-origin",
+    method: "POST", headers: {"content-type": "application/json", authorization: authorization()}, body: JSON.stringify(body), signal, credentials: "omit",
   });
+  noteWorks(reply.status !== 401);
   if (!reply.ok || !reply.body) throw await refused(reply);
   let last = null;
   for await (const line of lines(reply.body)) {

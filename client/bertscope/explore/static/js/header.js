@@ -1,13 +1,13 @@
 // The header: tabs, how the server is, the model picker.
 
+import {server as asked} from "./api.js";
 import {h, replace} from "./dom.js";
 import {VIEWS} from "./views/index.js";
 
-const TARGET = document.querySelector('meta[name="bertscope-target"]')?.getAttribute("content") ?? "";
 const SAID = {
-  gone: `no answer from ${TARGET}; trying again`,
-  ended: "bertscope explore has ended on this machine; start it again",
-  locked: "open the address that bertscope explore printed: it has the key",
+  gone: () => `no answer from ${asked.target}; trying again`,
+  ended: () => "bertscope explore has ended on this machine; start it again",
+  locked: () => "locked: the page needs its key",
 };
 
 /** Makes the header's parts. @param {any} state */
@@ -15,7 +15,7 @@ export function createHeader(state) {
   const tabs = /** @type {Element} */ (document.querySelector("#tabs"));
   const server = /** @type {HTMLElement} */ (document.querySelector("#server"));
   const picker = /** @type {HTMLSelectElement} */ (document.querySelector("#model"));
-  let usual = TARGET;
+  let usual = "";
   picker.addEventListener("change", () => state.set({model: picker.value}));
 
   /** @param {string} text @param {string} kind */
@@ -38,14 +38,14 @@ export function createHeader(state) {
       picker.value = chosen || names[0] || "";
       picker.disabled = !names.length;
       const model = models[names.indexOf(picker.value)];
-      usual = model?.state === "ready" ? `${TARGET}, ${model.runtime} on ${model.device}, ${model.precision}` : TARGET;
+      usual = model?.state === "ready" ? `${asked.target}, ${model.runtime} on ${model.device}, ${model.precision}` : asked.target;
       say(usual, "fine");
     },
     /** @param {any} status */
     showStatus(status) {
       if (status.kind === "fine") say(usual, "fine");
-      else if (status.kind === "overloaded") say(`${TARGET} is busy; trying again in ${status.seconds.toFixed(1)} s`, "waiting");
-      else say(SAID[/** @type {keyof typeof SAID} */ (status.kind)], "gone");
+      else if (status.kind === "overloaded") say(`${asked.target} is busy; trying again in ${status.seconds.toFixed(1)} s`, "waiting");
+      else say(SAID[/** @type {keyof typeof SAID} */ (status.kind)](), "gone");
     },
   };
 }

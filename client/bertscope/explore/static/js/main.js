@@ -1,19 +1,24 @@
 // Starts the page: the state, the header, and the view that the state names.
 
-import {createApi} from "./api.js";
+import {createApi, server} from "./api.js";
 import {h, replace} from "./dom.js";
 import {createHeader} from "./header.js";
+import {findKey} from "./key.js";
+import {create as createLocked} from "./parts/locked.js";
 import {createState} from "./state.js";
 import {createTheme} from "./theme.js";
 import {VIEWS} from "./views/index.js";
 
 const MODELS_SECONDS = 30;
 
+await findKey(); // Before the state is read: the key's fragment is no state.
 const state = createState(window, Object.keys(VIEWS)[0]);
 const api = createApi();
 const container = /** @type {HTMLElement} */ (document.querySelector("#view"));
 const announcer = /** @type {HTMLElement} */ (document.querySelector("#announcer"));
 const header = createHeader(state);
+const locked = createLocked();
+container.before(locked.element);
 const theme = createTheme(/** @type {HTMLButtonElement} */ (document.querySelector("#theme")), () => open?.shown.update(state.get(), new Set(["theme"])));
 
 /** @type {{models: any[], may_manage: boolean}} */
@@ -68,16 +73,24 @@ async function show(now, changed) {
   open = {view: now.view, shown: mount(container, context)};
 }
 
+async function start() {
+  Object.assign(server, await api.ask("server", {}));
+  await refreshModels();
+  await show(state.get(), new Set());
+}
+
 /** @param {any} error */
 function failed(error) {
+  if (error.status === "PAGE_REFUSED") return; // The form for the key says what to do.
   if (!container.childElementCount) replace(container, h("p", {class: "panel", role: "alert"}, error.line?.() ?? String(error)));
 }
 
 api.onStatus(status => {
   header.showStatus(status);
+  locked.show(status.kind === "locked");
   if (status.kind === "gone") roleKnown = false;
 });
 state.on(show);
 window.addEventListener("focus", () => refreshModels().catch(() => {}));
 setInterval(() => { if (!document.hidden) refreshModels().catch(() => {}); }, MODELS_SECONDS * 1000);
-refreshModels().then(() => show(state.get(), new Set())).catch(failed);
+start().catch(failed);

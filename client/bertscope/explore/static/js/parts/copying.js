@@ -1,5 +1,6 @@
 // Buttons that copy a text: a link, a command, Python lines.
 
+import {server} from "../api.js";
 import {h} from "../dom.js";
 
 /** Makes a button that copies what `text` gives. @param {string} label @param {() => string} text @param {(said: string) => void} announce */
@@ -21,14 +22,12 @@ export const pythonQuoted = text => JSON.stringify(text);
 
 /** The lines that connect to the server. @param {string} call What is asked, an expression of `client`. */
 export function pythonLines(call) {
-  const target = document.querySelector('meta[name="bertscope-target"]')?.getAttribute("content") ?? "";
-  return `import bertscope\n\nwith bertscope.Client(${pythonQuoted(target)}) as client:\n    found = ${call}\n`;
+  return `import bertscope\n\nwith bertscope.Client(${pythonQuoted(server.target)}) as client:\n    found = ${call}\n`;
 }
 
 /** A command with the server's address. @param {string} name @param {string | null} text Its argument. @param {string[]} options */
 export function command(name, text, ...options) {
-  const target = document.querySelector('meta[name="bertscope-target"]')?.getAttribute("content") ?? "";
   const argument = text === null ? [] : [text];
-  const words = text?.startsWith("-") ? [...options, "--target", target, "--", text] : [...argument, ...options, "--target", target];
+  const words = text?.startsWith("-") ? [...options, "--target", server.target, "--", text] : [...argument, ...options, "--target", server.target];
   return ["bertscope", name, ...words].map(shellQuoted).join(" ");
 }
