@@ -34,11 +34,14 @@ const readsOnly = contract.file.flatMap((file) =>
 );
 
 const SERVICE_CONFIG = {
+  // Of several addresses, each call goes to the next. gRPC for Node does not watch their health: a server that still starts says
+  // UNAVAILABLE, and the next attempt goes to another.
+  loadBalancingConfig: [{ round_robin: {} }],
   methodConfig: [
     {
       name: readsOnly,
       retryPolicy: {
-        maxAttempts: 4,
+        maxAttempts: 5, // the most that gRPC makes
         initialBackoff: "0.1s",
         maxBackoff: "2s",
         backoffMultiplier: 3,
@@ -50,10 +53,16 @@ const SERVICE_CONFIG = {
 
 const OPTIONS = {
   "grpc.service_config": JSON.stringify(SERVICE_CONFIG),
+  // Its own pauses between attempts to connect grow to two minutes: a restarted server would stay unknown for as long.
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 1000,
   "grpc.max_receive_message_length": -1, // the default, 4 MiB, is less than a long answer
 };
 
-/** The clients of one server, by the names of their services ("ClozeService"). */
+/**
+ * The clients of a server, by the names of their services ("ClozeService"). The target is HOST:PORT, or several servers' addresses:
+ * "ipv4:10.0.0.1:50051,10.0.0.2:50051".
+ */
 export function connect(target, credentials = grpc.credentials.createInsecure()) {
   const services = Object.entries(v1).filter(([name]) => name.endsWith("Service"));
   return Object.fromEntries(services.map(([name, Service]) => [name, new Service(target, credentials, OPTIONS)]));

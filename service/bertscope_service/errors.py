@@ -9,7 +9,7 @@
     ├── Overloaded                  RESOURCE_EXHAUSTED    full, too late, or too many calls; try again later
     ├── Unauthenticated             UNAUTHENTICATED       the caller sends no token, or an unknown one
     ├── PermissionDenied            PERMISSION_DENIED     the caller may not do this, or the source is not allowed
-    ├── Unavailable                 UNAVAILABLE           the server is stopping or broken, or the hub can't be reached
+    ├── Unavailable                 UNAVAILABLE           the server starts, stops or is broken, or the hub can't be reached
     └── DeadlineExceeded            DEADLINE_EXCEEDED     nobody waits for the answer any more
 
 The code that finds a problem raises one of these; `rpc/interceptors.py` is the one place that turns them into a status.

@@ -35,12 +35,16 @@ RETRY_POLICY = {
 }
 """The policy of the Python client."""
 
+HEALTH_CHECK = {"serviceName": ""}
+"""A client that balances with round_robin watches the health of each server as a whole and calls only those that serve."""
+
 
 def service_config(rpcs: Iterable[Rpc]) -> str:
-    """Returns gRPC's service config as JSON: which calls are retried, and how long each may take."""
+    """Returns gRPC's service config as JSON: which calls are retried, how long each may take, and that health counts."""
     ordered = sorted(rpcs, key=_treatment)
     entries = [_entry(seconds, idempotent, list(same)) for (seconds, idempotent), same in groupby(ordered, _treatment)]
-    return json.dumps({"methodConfig": [entry for entry in entries if len(entry) > 1]}, indent=2) + "\n"
+    config = {"healthCheckConfig": HEALTH_CHECK, "methodConfig": [entry for entry in entries if len(entry) > 1]}
+    return json.dumps(config, indent=2) + "\n"
 
 
 def _treatment(rpc: Rpc) -> tuple[int, bool]:

@@ -40,10 +40,20 @@ MAX_REPLY_BYTES = 2**30
 KEEPALIVE_MILLISECONDS = 6 * 60 * 1000
 
 
+RECONNECT_MILLISECONDS = (100, 1000)
+"""The first and the longest pause between attempts to connect to an address. gRPC's own grow to two minutes: a client of two
+servers would still not know the first again when the second goes."""
+
+HEALTH_CHECK = {"serviceName": ""}
+"""With round_robin, gRPC watches the health of each server as a whole and calls only those that serve."""
+
+
 def service_config(retries: Retries) -> str:
-    """Returns gRPC's service config: which methods are retried, and how. None is retried if a call may be tried only once."""
+    """Returns gRPC's service config: which methods are retried, and how, and that servers' health counts. No method is retried
+    if a call may be tried only once."""
+    config: dict[str, Any] = {"healthCheckConfig": HEALTH_CHECK}
     if retries.attempts == 1:
-        return json.dumps({})
+        return json.dumps(config)
     policy = {
         "maxAttempts": retries.attempts,
         "initialBackoff": f"{retries.first_seconds:.9f}s",
@@ -52,18 +62,21 @@ def service_config(retries: Retries) -> str:
         "retryableStatusCodes": RETRYABLE,
     }
     names = [{"service": method.containing_service.full_name, "method": method.name} for method in contract.IDEMPOTENT]
-    return json.dumps({"methodConfig": [{"name": names, "retryPolicy": policy}]})
+    return json.dumps(config | {"methodConfig": [{"name": names, "retryPolicy": policy}]})
 
 
 def channel_options(
     options: ChannelOptions, retries: Retries, security: Mapping[str, Any] = MappingProxyType({}), *, shared: bool = False
 ) -> list[tuple[str, Any]]:
     """Returns our options and those of TLS; the caller's options replace those of the same name. With `shared`, each call goes
-    to the next of several servers."""
+    to the next of several servers that serve."""
+    first, longest = RECONNECT_MILLISECONDS
     defaults: dict[str, Any] = {
         "grpc.max_receive_message_length": MAX_REPLY_BYTES,
         "grpc.service_config": service_config(retries),
         "grpc.enable_retries": int(retries.attempts > 1),
+        "grpc.initial_reconnect_backoff_ms": first,
+        "grpc.max_reconnect_backoff_ms": longest,
         "grpc.keepalive_time_ms": KEEPALIVE_MILLISECONDS,
         "grpc.primary_user_agent": f"bertscope-python/{__version__}",
     }

@@ -95,6 +95,10 @@ SIGNS: Mapping[str, str | Callable[[Target], str]] = {
     ),
     r"Connection refused|No such file or directory": _refused,
     r"(?s)failed to connect.*(Socket closed|Connection reset|CERTIFICATE_REQUIRED)": _closed,
+    r"backend unhealthy": (
+        "no server at {name} serves now: those that are reached still load their models, or stop; "
+        "`bertscope health --target HOST:PORT` says more of one"
+    ),
     r"errors resolving|Domain name not found": (
         "there is no address for {name}; write HOST:PORT with a host that is known here"
     ),

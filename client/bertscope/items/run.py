@@ -53,8 +53,8 @@ WAIT_SECONDS = 1.0
 PROVENANCE_COLUMNS = ("model", "weights", "runtime", "precision", "versions", "options", "bertscope")
 PASSING = (Unavailable, Cancelled, DeadlineExceeded, ResourceExhausted)
 """Errors of a server that is not there now, or too busy."""
-LOADING = ("MODEL_NOT_READY", "MODEL_NOT_FOUND")
-"""Reasons of a server that was restarted and still loads its models: one that it has not begun with is not found."""
+LOADING = "MODEL_NOT_READY"
+"""The reason of a model that somebody loads."""
 
 
 class Answer(Protocol):
@@ -296,4 +296,4 @@ def named(error: InvalidArgument, key: str, numbers: Mapping[int, int]) -> Inval
 
 def _passes(error: BertscopeError) -> bool:
     """Returns True for a server that has answered before and may answer later."""
-    return error.reason in LOADING or (isinstance(error, PASSING) and error.reason != CLIENT_SIDE)
+    return error.reason == LOADING or (isinstance(error, PASSING) and error.reason != CLIENT_SIDE)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bertscope_service.errors import FailedPrecondition, NotFound
+from bertscope_service.errors import FailedPrecondition, NotFound, Unavailable
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 
 
@@ -25,11 +25,13 @@ class HostedModel:
     """A model that loads, answers, or is being unloaded; while it loads, `loaded` is None and `ready_time` (seconds since
     1970) 0.
 
-    `users` counts the calls that run on it; `gradients` reads or has read the same model with a runtime that has gradients;
+    `awaited` is True for a model that the server begins with, which another server may have already; `users` counts the calls
+    that run on it; `gradients` reads or has read the same model with a runtime that has gradients;
     `successor` is the model that is being loaded to replace it.
     """
 
     spec: LoadSpec
+    awaited: bool = False
     state: ModelState = ModelState.LOADING
     loaded: LoadedModel | None = None
     ready_time: float = 0.0
@@ -40,10 +42,16 @@ class HostedModel:
 
     @contextmanager
     def use(self) -> Iterator[LoadedModel]:
-        """Holds the model while a call runs on it. Raises NotFound while it is unloaded, FailedPrecondition while it loads."""
+        """Holds the model while a call runs on it. Raises NotFound while it is unloaded; while it loads FailedPrecondition, or
+        Unavailable if the server begins with it."""
         name = self.spec.name
         if self.state is ModelState.UNLOADING:
             raise NotFound(f"{name} is being unloaded; use another model", "MODEL_NOT_FOUND", model=name)
+        if self.loaded is None and self.awaited:
+            message = (
+                f"the server starts and has not loaded {name} yet; call another server, or wait until its health says SERVING"
+            )
+            raise Unavailable(message, "SERVER_STARTING", model=name)
         if self.loaded is None:
             message = f"{name} is {self.state.value}; wait until it is ready, or use another model"
             raise FailedPrecondition(message, "MODEL_NOT_READY", model=name, state=self.state.value)

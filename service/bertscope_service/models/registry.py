@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -38,7 +38,7 @@ Report = Callable[[Progress | StepProgress], None]
 
 
 class Registry:
-    """The models of a server, in the order they were loaded; the first one answers requests that name none.
+    """The models of a server, in the order they were listed; the first one answers requests that name none.
 
     Belongs to the event loop; a thread reads models.
     """
@@ -56,6 +56,18 @@ class Registry:
         self._metrics = metrics
         self._read = read
         self._warm_up = warm_up
+
+    def expect(self, specs: Iterable[LoadSpec]) -> None:
+        """Lists the models that the server begins with as loading; `load` of the same specifications loads them.
+
+        Until then callers hear that the server starts, and not that there is no such model: gRPC's clients then call another
+        server. Raises AlreadyExists for two of one name.
+        """
+        for spec in specs:
+            if spec.name in self._entries:
+                raise _taken(spec.name, "leave one out of the two --model")
+            self._entries[spec.name] = HostedModel(spec, awaited=True)
+        self._count()
 
     def entries(self) -> list[HostedModel]:
         """Returns all models, the default one first."""
@@ -78,7 +90,7 @@ class Registry:
 
     @contextmanager
     def use(self, name: str) -> Iterator[LoadedModel]:
-        """Holds a ready model while a call runs on it. Raises NotFound, FailedPrecondition."""
+        """Holds a ready model while a call runs on it. Raises NotFound, FailedPrecondition, Unavailable."""
         with self.find(name).use() as loaded:
             self._metrics.model_calls.labels(loaded.name).inc()
             yield loaded
@@ -91,12 +103,13 @@ class Registry:
         was. Raises AlreadyExists, InvalidArgument, FailedPrecondition, Unavailable.
         """
         note_model(spec.name)
-        old = self._entries.get(spec.name)
+        entry, old = HostedModel(spec), self._entries.get(spec.name)
+        if old is not None and old.awaited and old.spec is spec:
+            entry, old = old, None
         if old is not None:
             if not replacing:
                 raise _taken(spec.name, UNLOAD if spec.derivation else REPLACE)
             old.require_settled()
-        entry = HostedModel(spec)
         if old is None:
             self._entries[spec.name] = entry
         else:

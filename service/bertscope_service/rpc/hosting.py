@@ -41,7 +41,7 @@ class Hosting:
     def __init__(
         self, settings: Settings, on_broken: Callable[[torch.device], None], on_stalled: Callable[[torch.device, bool], None]
     ) -> None:
-        """`on_broken` and `on_stalled`: see Engine."""
+        """`on_broken` and `on_stalled`: see Engine. Raises InvalidArgument, AlreadyExists for the models of the settings."""
         self.settings = settings
         self.metrics = Metrics()
         self.metrics.build_info.labels(bertscope.__version__).set(1)
@@ -51,6 +51,8 @@ class Hosting:
         )
         self.read = partial(read_model, runtimes=runtimes)
         self.registry = Registry(self.metrics, self._read, self._warm_up)
+        self._specs = [parse_model(entry, settings) for entry in settings.model or [EMBEDDED]]
+        self.registry.expect(self._specs)
         limits = RequestLimits(
             settings.max_texts, settings.max_text_characters, settings.max_candidates, settings.max_request_tokens
         )
@@ -83,8 +85,7 @@ class Hosting:
         runtime = "the faster runtime" if settings.runtime == "auto" else settings.runtime
         device = choose_device(settings.device)
         logger.info("models run on %s with %d thread%s, by %s", device, threads, "s" * (threads != 1), runtime)
-        for entry in settings.model or [EMBEDDED]:
-            spec = parse_model(entry, settings)
+        for spec in self._specs:
             logger.info("loading %s from %s", spec.name, spec.source)
             model = await self.registry.load(spec, lambda _: None)
             encoder = model.encoder

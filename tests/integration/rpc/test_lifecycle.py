@@ -13,7 +13,9 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.checkpoints.sources import Source
 from bertscope_service.contract import SERVICES
+from bertscope_service.errors import AlreadyExists
 from bertscope_service.rpc.server import Server
 from bertscope_service.settings import Settings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -62,9 +64,10 @@ def test_health_says_serving_once_all_models_are_there(launch: Callable[..., Hos
     assert set(SERVICES) == OURS
     for service in ("", *OURS):
         assert health(host, service) == Status.NOT_SERVING
-    with refused(grpc.StatusCode.NOT_FOUND) as failures:
+    with refused(grpc.StatusCode.UNAVAILABLE) as failures:
         host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
-    assert "no model is loaded" in failures[0].message
+    assert failures[0].info.reason == "SERVER_STARTING"
+    assert "has not loaded models/bert yet; call another server" in failures[0].message
     loop.run(host.server.load_models())
     for service in ("", *OURS):
         assert health(host, service) == Status.SERVING
@@ -292,3 +295,48 @@ def test_several_models_of_the_settings_are_hosted_in_their_order(
     host = launch(model=[f"second={checkpoints['roberta']}", str(checkpoints["bert"])])
     listed = host.models.ListModels(model.ListModelsRequest()).models
     assert [entry.name for entry in listed] == ["models/second", "models/bert"]
+
+
+def test_a_server_that_starts_answers_for_what_it_has_loaded_and_sends_callers_of_the_rest_to_another(
+    launch: Callable[..., Host], loop: LoopThread, checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, digest = threading.Event(), Source.digest
+
+    def read_later(source: Source, report: Any) -> str:
+        assert not str(source.folder).endswith("roberta") or go_on.wait(60)
+        return digest(source, report)
+
+    monkeypatch.setattr(Source, "digest", read_later)
+    host = launch(load=False, model=[f"first={checkpoints['bert']}", f"second={checkpoints['roberta']}"])
+    loading = asyncio.run_coroutine_threadsafe(host.server.load_models(), loop.loop)
+
+    def states() -> list[int]:
+        return [one.state for one in host.models.ListModels(model.ListModelsRequest(), timeout=CALL_SECONDS).models]
+
+    wait_until(lambda: states() == [model.Model.STATE_READY, model.Model.STATE_LOADING], "the first is loaded")
+    assert health(host) == Status.NOT_SERVING
+    for name in ("", "models/first"):
+        assert host.cloze.FillMask(cloze.FillMaskRequest(model=name, texts=[GOOD.texts[0]]), timeout=CALL_SECONDS).results
+    second = cloze.FillMaskRequest(model="models/second", texts=["The <mask> sat."])
+    with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+        host.cloze.FillMask(second, timeout=CALL_SECONDS)
+    assert (failures[0].info.reason, failures[0].info.metadata["model"]) == ("SERVER_STARTING", "models/second")
+    with refused(grpc.StatusCode.NOT_FOUND):
+        host.cloze.FillMask(cloze.FillMaskRequest(model="models/third", texts=[GOOD.texts[0]]), timeout=CALL_SECONDS)
+    taken = model.LoadModelRequest(model_id="second", source=str(checkpoints["bert"]))
+    with refused(grpc.StatusCode.ALREADY_EXISTS):
+        list(host.models.LoadModel(taken, timeout=CALL_SECONDS))
+    taken.replace = True
+    with refused(grpc.StatusCode.FAILED_PRECONDITION):
+        list(host.models.LoadModel(taken, timeout=CALL_SECONDS))
+    go_on.set()
+    loading.result(CALL_SECONDS)
+    assert health(host) == Status.SERVING
+    assert host.cloze.FillMask(second, timeout=CALL_SECONDS).results
+
+
+def test_two_models_of_one_name_are_refused_before_anything_is_loaded(launch: Callable[..., Host]) -> None:
+    with pytest.raises(
+        AlreadyExists, match=r"models/a is taken; give the model another name, or leave one out of the two --model"
+    ):
+        launch(load=False, model=["a=/no/folder", "a=/no/other"])

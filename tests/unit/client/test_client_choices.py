@@ -54,7 +54,7 @@ def test_retries_become_grpcs_policy():
 
 
 def test_no_retries():
-    assert config(0) == ({}, 0)
+    assert config(0) == ({"healthCheckConfig": {"serviceName": ""}}, 0)
 
 
 @pytest.mark.parametrize("arguments", [{"attempts": 0}, {"attempts": 6}, {"first_seconds": 0}, {"most_seconds": float("nan")}])

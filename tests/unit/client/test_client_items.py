@@ -243,7 +243,7 @@ def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> 
     lost = [
         bertscope.Unavailable("gone", retry_after=1e-3),
         bertscope.FailedPrecondition("loading", reason="MODEL_NOT_READY", retry_after=1e-3),
-        bertscope.NotFound("not loaded yet", reason="MODEL_NOT_FOUND", retry_after=1e-3),
+        bertscope.Unavailable("starting", reason="SERVER_STARTING", retry_after=1e-3),
         bertscope.ResourceExhausted("busy", retry_after=1e-3),
     ]
 
@@ -261,19 +261,26 @@ def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> 
     assert seen == [bertscope.RowsProgress(done, 23, done) for done in range(1, 24)]
 
 
-def test_an_error_that_waiting_does_not_mend_ends_the_run(path: Path) -> None:
-    with pytest.raises(bertscope.FailedPrecondition, match="not finite"):
-        write(path, Server(7, raising(bertscope.FailedPrecondition("not finite", reason="SCORES_NOT_FINITE"))))
+@pytest.mark.parametrize(
+    "error",
+    [
+        bertscope.FailedPrecondition("not finite", reason="SCORES_NOT_FINITE"),
+        bertscope.NotFound("none", reason="MODEL_NOT_FOUND"),
+    ],
+)
+def test_an_error_that_waiting_does_not_mend_ends_the_run(path: Path, error: bertscope.BertscopeError) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        write(path, Server(7, raising(error)))
     assert len(rows_of(path)) == 7
 
 
-@pytest.mark.parametrize("error", [bertscope.Unavailable("gone"), bertscope.NotFound("none", reason="MODEL_NOT_FOUND")])
-def test_patience_ends(path: Path, error: bertscope.BertscopeError) -> None:
-    with pytest.raises(type(error)):
-        write(path, Server(7, raising(error)), patience=0)
+def test_patience_ends(path: Path) -> None:
+    gone = raising(bertscope.Unavailable("gone"))
+    with pytest.raises(bertscope.Unavailable):
+        write(path, Server(7, gone), patience=0)
     assert len(rows_of(path)) == 7
-    with pytest.raises(type(error)):  # of a run that goes on, too, the model was never found
-        write(path, Server(0, raising(error)))
+    with pytest.raises(bertscope.Unavailable):  # a run that goes on has not been answered, either
+        write(path, Server(0, gone))
     for patience in (-1, float("nan")):
         with pytest.raises(bertscope.InvalidArgument, match="patience: must be 0 or more seconds"):
             write(path, Server(), patience=patience)

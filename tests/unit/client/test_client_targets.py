@@ -83,6 +83,7 @@ SAID = {
     "Tls handshake failed: CERTIFICATE_VERIFY_FAILED: unable to get issuer": "authority",
     "UNAUTHENTICATED: Hostname Verification Check failed.": "another name.*server_name",
     "errors resolving bert:1: Domain name not found": "no address for bert:1",
+    "connections to all backends failing; last error: ipv4:127.0.0.1:1: backend unhealthy": "no server at bert:1 serves now",
     "something that nobody knows": "^$",
 }
 
