@@ -8,7 +8,9 @@ it, and so to every other server on this machine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hmac import compare_digest
+from types import MappingProxyType
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Names of this machine that a Host header may have: another name would be DNS rebinding."""
 MAX_BODY_BYTES = 1 << 20
+LARGE_BODY_BYTES: Mapping[str, int] = MappingProxyType({"/api/results": 24 << 20})
+"""Questions that hold a file may be larger."""
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -45,8 +49,9 @@ HEADERS = {
 class Access:
     """Middleware that answers what may not pass, and passes on the rest.
 
-    A request needs a loopback Host with the page's port. A POST, which is a question, also needs the key as a bearer token, the
-    page's own Origin, and JSON of at most 1 MiB. What a GET reads is the same for everybody: the package's own files.
+    A request needs a loopback Host with the page's port. A POST, which is a question, also needs the key as a bearer token,
+    the page's own Origin, and JSON of at most 1 MiB, or 24 MiB with a file. What a GET reads is the same for everybody: the
+    package's own files.
     """
 
     def __init__(self, app: ASGIApp, *, key: str, port: int) -> None:
@@ -68,7 +73,7 @@ class Access:
         headers = Headers(scope=scope)
         answer = self._answer(scope, headers)
         app = self._app if answer is None else answer
-        await app(scope, limited(receive), sending)
+        await app(scope, limited(receive, _most_bytes(scope)), sending)
 
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
         """Returns the reply to a request that does not pass; None for one that does."""
@@ -82,23 +87,27 @@ class Access:
         # Latin-1, as headers are decoded: a token may hold any byte.
         if not compare_digest(headers.get("authorization", "").encode("latin-1"), self._authorization):
             return _refusal(401, "open the address that `bertscope explore` printed: it has the key to this page", method)
-        return self._post_answer(headers, host)
+        return self._post_answer(headers, host, _most_bytes(scope))
 
     @staticmethod
-    def _post_answer(headers: Headers, host: str) -> Response | None:
+    def _post_answer(headers: Headers, host: str, most: int) -> Response | None:
         if headers.get("origin") != f"http://{host}" or headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return _refusal(403, "only this page itself may ask", "POST")
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return _refusal(415, "send application/json", "POST")
         length = headers.get("content-length", "")
-        if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            return _refusal(413, f"send a body of a known length, at most {MAX_BODY_BYTES} bytes", "POST")
+        if not length.isascii() or not length.isdigit() or int(length) > most:
+            return _refusal(413, f"send a body of a known length, at most {most} bytes", "POST")
         return None
 
 
-def limited(receive: Receive) -> Receive:
+def _most_bytes(scope: Scope) -> int:
+    return LARGE_BODY_BYTES.get(scope["path"], MAX_BODY_BYTES)
+
+
+def limited(receive: Receive, most: int) -> Receive:
     """Returns a `receive` that ends a body that is longer than it may be, whatever its length was said to be."""
-    left = MAX_BODY_BYTES
+    left = most
 
     async def receiving() -> Message:
         nonlocal left

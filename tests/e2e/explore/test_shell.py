@@ -1,18 +1,23 @@
 """The page's frame in a real browser: header, theme, links, the Models view, a server that goes and comes back."""
 
+import io
+import json
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 
 import bertscope
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
-from tests.support.page import KEY, Page
+from tests.support.page import KEY, Page, opened
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -128,6 +133,32 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
         yield
     finally:
         process.kill()
+
+
+def test_ctrl_c_ends_the_page_while_it_reads_a_file_that_takes_long(target: str) -> None:
+    table = pa.table({f"c{number}": [0.5] * 190_000 for number in range(20)})
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    body = json.dumps(opened("x.parquet", file.getvalue())).encode()
+    with printed(target) as (process, address):
+        host, _, key = address.removeprefix("http://").partition("/#key=")
+        headers = {"Authorization": f"Bearer {key}", "Origin": f"http://{host}", "Content-Type": "application/json"}
+        connection = HTTPConnection(host, timeout=60)
+        connection.request("POST", "/api/results", body, headers)
+        connection.getresponse()  # Its head; the events come when the file is read.
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        connection.close()
+
+
+@contextmanager
+def printed(target: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Runs `bertscope explore`, and yields it with the address that it prints."""
+    start = "from bertscope.cli.app import main; main()"
+    command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
+        assert process.stdout is not None
+        yield process, next(line.strip() for line in process.stdout if line.startswith("http"))
 
 
 def test_the_command(target: str) -> None:

@@ -70,7 +70,7 @@ def test_a_grid_has_a_limit(page):
     ("body", "part"),
     [
         (opened("x.txt", b"x"), "must end with"),
-        ({"name": "x.json", "data": "not base64"}, "is no .json file"),
+        ({"name": "x.json", "data": "not base64"}, "must be base64"),
         (opened("x.json", b"{"), "is no .json file"),
         (opened("x.json", b"[" * 100_000), "is no .json file"),
         (opened("x.json", b"3"), "is no .json file"),
@@ -79,6 +79,10 @@ def test_a_grid_has_a_limit(page):
         (opened("x.csv", b"\xff\xfe\x00"), "is no .csv file"),
         (opened("x.jsonl", b"[1]"), "is no .jsonl file"),
         (opened("x.parquet", b"PAR1"), "is no .parquet file"),
+        (opened("x.csv", b'a\n"' + b"x" * 200_000 + b'"'), "is no .csv file"),
+        (opened("x.csv", b"n\n" + b"1\n" * 200_001), "more than 200,000 rows"),
+        (opened("x.json", b"[" + b'{"n":1},' * 200_000 + b'{"n":1}]'), "more than 200,000 rows"),
+        (opened("x.jsonl", b'{"n":1}\n' * 200_001), "more than 200,000 rows"),
     ],
 )
 def test_wrong_files(page, body, part):

@@ -8,7 +8,7 @@ import {create as createCurves} from "../parts/result_curves.js";
 import {create as createStatus} from "../parts/status_line.js";
 import {resultOf} from "./benchmark.js";
 
-const MAX_BYTES = 750_000;
+const MAX_BYTES = 16_000_000;
 const BETTER = new Set(["accuracy", "reciprocal_rank", "token_accuracy", "entity_f1"]);
 const ENDS = ".json,.jsonl,.csv,.tsv,.parquet";
 
@@ -30,13 +30,13 @@ export function mount(container, context) {
     view: results, labels: {name: `bertscope-${opened?.name ?? "result"}`, caption: opened?.name ?? ""},
   }), status.error);
   const panel = h("section", {class: "panel", "aria-label": "File"}, h("header", null, h("h2", null, "Open a result")),
-    h("div", {class: "file-line"}, file, h("span", {class: "soft"}, "what a command wrote: .json, .jsonl, .csv, .tsv or .parquet, at most 750 kB")), status.element);
+    h("div", {class: "file-line"}, file, h("span", {class: "soft"}, "what a command wrote: .json, .jsonl, .csv, .tsv or .parquet, at most 16 MB")), status.element);
   replace(container, panel, results, h("footer", {class: "page-footer"}, h("span", {class: "status-line"}), pictures.element));
 
   /** @param {File} chosen */
   async function read(chosen) {
     if (chosen.size > MAX_BYTES) {
-      status.note(`${chosen.name} has ${Math.round(chosen.size / 1000)} kB; the page reads files of at most ${MAX_BYTES / 1000} kB.`);
+      status.note(`${chosen.name} has ${Math.ceil(chosen.size / 1e6)} MB; the page reads files of at most ${MAX_BYTES / 1e6} MB.`);
       return;
     }
     status.waiting(`reading ${chosen.name}`);

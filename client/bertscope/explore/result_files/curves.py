@@ -19,6 +19,10 @@ INTERVAL_OF = ("difference", "accuracy", "share", "score", "value")
 """The measures that a row's interval may be of: the first one that the rows have."""
 MOST = 6
 """Curves that can be told apart in one picture."""
+MAX_METRICS = 50
+"""Metrics and measures that the page lets one choose from."""
+MAX_WORDS = 20
+"""Columns of words that are looked at for what tells curves apart."""
 FIRST = "metric"
 """A column whose values have scales of their own, and so pictures of their own."""
 
@@ -29,9 +33,13 @@ def curves_of(rows: Rows) -> dict[str, Any] | None:
     across = next((name for name in ACROSS if all(_is_number(row.get(name)) for row in rows)), None)
     if across is None or any(row.get("head") is not None for row in rows):
         return None
+    by_metric: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_metric.setdefault(row.get(FIRST), []).append(row)
+    if len(by_metric) > MAX_METRICS:
+        return None
     found: dict[str, Any] = {}
-    for metric in dict.fromkeys(row.get(FIRST) for row in rows):
-        own = [row for row in rows if row.get(FIRST) == metric]
+    for metric, own in by_metric.items():
         found |= {f"{metric}: {name}" if metric else name: series for name, series in _measures(own, across).items()}
     return {"across": across, "measures": found} if found else None
 
@@ -43,7 +51,7 @@ def _measures(rows: Rows, across: str) -> dict[str, list[dict[str, Any]]]:
     ends = {end for pair in ENDS for end in pair}
     measures = [
         name for name in columns if name not in BESIDE | ends and all(_is_number(row.get(name), also_none=True) for row in rows)
-    ]
+    ][:MAX_METRICS]
     bounded = next((name for name in INTERVAL_OF if name in measures), None)
     found: dict[str, list[dict[str, Any]]] = {}
     for measure in measures:
@@ -58,7 +66,7 @@ def _measures(rows: Rows, across: str) -> dict[str, list[dict[str, Any]]]:
 
 def _groups(rows: Rows, across: str) -> dict[str, list[Mapping[str, Any]]]:
     """Splits rows by as few columns of words as it takes to have each place once; empty if that makes too many."""
-    words = [name for name, value in rows[0].items() if isinstance(value, str) and name != FIRST]
+    words = [name for name, value in rows[0].items() if isinstance(value, str) and name != FIRST][:MAX_WORDS]
     chosen: list[str] = []
     for column in (None, *words):
         chosen += [column] if column else []
