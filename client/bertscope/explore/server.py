@@ -10,10 +10,13 @@ from collections.abc import Callable
 import uvicorn
 
 from bertscope.aio import AsyncClient
+from bertscope.errors import BertscopeError
 from bertscope.explore.app import make_app
 from bertscope.explore.connections import MAX_HEAD_BYTES, BoundedConnection
 
 HOST = "127.0.0.1"
+FIRST_ANSWER_SECONDS = 5
+"""The page starts without a server, too, and waits for it; after so long without an answer it is said."""
 SHUTDOWN_SECONDS = 1
 """Streams that still run then are cut off: their calls are cancelled."""
 
@@ -32,12 +35,20 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def run(client: AsyncClient, listener: socket.socket, *, target: str, started: Callable[[str], object]) -> None:
+def run(
+    client: AsyncClient,
+    listener: socket.socket,
+    *,
+    target: str,
+    started: Callable[[str], object],
+    unanswered: Callable[[BertscopeError], object],
+) -> None:
     """Answers on the socket until Ctrl-C or SIGTERM, then closes the client.
 
-    `started` gets the address to open, with its key. Ctrl-C raises KeyboardInterrupt.
+    `started` gets the address to open, with its key; `unanswered` why the server at `target` does not answer, if it doesn't.
+    Ctrl-C raises KeyboardInterrupt.
     """
-    asyncio.run(_run(client, listener, target, started))
+    asyncio.run(_run(client, listener, target, started, unanswered))
 
 
 def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvicorn.Server:
@@ -56,8 +67,24 @@ def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvi
     return uvicorn.Server(config)
 
 
-async def _run(client: AsyncClient, listener: socket.socket, target: str, started: Callable[[str], object]) -> None:
+async def _run(
+    client: AsyncClient,
+    listener: socket.socket,
+    target: str,
+    started: Callable[[str], object],
+    unanswered: Callable[[BertscopeError], object],
+) -> None:
+    async def look() -> None:
+        try:
+            await client.list_models(timeout=FIRST_ANSWER_SECONDS)
+        except BertscopeError as error:
+            unanswered(error)
+
     key, port = secrets.token_urlsafe(32), listener.getsockname()[1]
     async with client:
         started(f"http://{HOST}:{port}/#key={key}")
-        await make_server(client, target=target, key=key, port=port).serve(sockets=[listener])
+        looking = asyncio.create_task(look())
+        try:
+            await make_server(client, target=target, key=key, port=port).serve(sockets=[listener])
+        finally:
+            looking.cancel()

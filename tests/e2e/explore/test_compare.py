@@ -33,4 +33,12 @@ def test_a_model_and_itself_changed(visit: Callable[..., Watched], target: str) 
     expect(tab.get_by_role("heading", name="Both maps of layer 2, head 8")).to_be_visible()
     expect(tab.locator(".attention-matrix")).to_have_count(2)
     tab.get_by_role("button", name=re.compile("Take back")).click()
-    expect(tab.locator(".page-footer .status-line")).to_contain_text("Choose another model, or change heads under Explore")
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("This is the only model")
+
+
+def test_one_model_alone_says_what_can_be_compared(visit: Callable[..., Watched]) -> None:
+    tab = visit("#compare").tab
+    expect(tab.locator(".attention-matrix")).to_have_count(2)
+    expect(tab.get_by_text("Both sides are the same model, unchanged.")).to_be_visible()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("This is the only model: load another one, under Models")
+    assert "other_model" not in tab.locator("body").inner_text()

@@ -161,6 +161,14 @@ def printed(target: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         yield process, next(line.strip() for line in process.stdout if line.startswith("http"))
 
 
+def test_a_server_that_does_not_answer_is_said() -> None:
+    with printed("127.0.0.1:1") as (process, _):
+        said = process.stdout.readline()
+        assert "no server answers at 127.0.0.1:1 yet; start one with `bertscope serve`" in said
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
 def test_the_command(target: str) -> None:
     start = "from bertscope.cli.app import main; main()"
     command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]

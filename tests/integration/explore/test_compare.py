@@ -54,5 +54,9 @@ def test_a_model_without_a_head(page):
 
 
 def test_nothing_to_compare(page):
-    assert "incomparable" in page.ask("compare", {"text": TEXT})[-1]
+    for other in ({}, {"other": "bert"}, {"model": "bert"}, {"model": "bert", "other": "bert"}):
+        (sides,) = page.ask("compare", {"text": TEXT, "detail": [{"layer": 0, "head": 0}]} | other)
+        left, right = sides["left"], sides["right"]
+        assert left["detail"] == right["detail"]
+        assert left["start"]["masks"] == right["start"]["masks"]
     assert page.refusal("compare", {"text": TEXT, "other": "nothing"})["status"] == "NOT_FOUND"

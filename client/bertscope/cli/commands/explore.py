@@ -9,7 +9,8 @@ import typer
 
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.views.output import Failure, UsageError, console, printable
+from bertscope.cli.views.output import Failure, UsageError, console, print_failure, printable
+from bertscope.errors import BertscopeError, DeadlineExceeded, Unavailable
 
 DEFAULT_PORT = 6260
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -52,7 +53,13 @@ def explore(
         screen.print("open this in a browser of this machine; its key is yours alone; Ctrl-C ends it")
         screen.print(printable(address), soft_wrap=True)
 
+    def unanswered(error: BertscopeError) -> None:
+        if isinstance(error, (Unavailable, DeadlineExceeded)):
+            print_failure(f"no server answers at {server.target} yet; start one with `bertscope serve`: the page waits for it")
+        else:
+            print_failure(f"the server at {server.target} refuses: {error}")
+
     try:
-        run(client, listener, target=server.target, started=started)
+        run(client, listener, target=server.target, started=started, unanswered=unanswered)
     except KeyboardInterrupt:
         return

@@ -30,7 +30,8 @@ class _Side:
 
 async def compare(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Yields `{"left": ..., "right": ...}`: the tokens, the predictions and the map of one head of both; then
-    `{"distances": {"divergence": [layers][heads], "cosine": ...}}`, or `{"incomparable": error}` if heads can't be paired.
+    `{"distances": {"divergence": [layers][heads], "cosine": ...}}`, or `{"incomparable": error}` if heads can't be paired, or
+    nothing more if both are one model, unchanged.
 
     Fields: text, model, other (the same model unless given), changes and reference_texts (of the other), top_k, detail {layer,
     head}. The words of a mask are those that either side finds likely, in the order of the left side.
@@ -63,6 +64,8 @@ async def compare(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None
                 _add(side, theirs, await _if_sayable(ask(name, lacking, **more)))
     order = [sorted(words, key=lambda pieces: -words[pieces].probability) for words in left.words]
     yield {"left": _sent(left, order), "right": _sent(right, order)}
+    if not changes and left.start.provenance.model == right.start.provenance.model:
+        return
     try:
         distances = await client.compare_attention(
             text,

@@ -10,16 +10,18 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from bertscope.aio import AsyncClient
 from bertscope.errors import invalid_argument
+from bertscope.explore import result_files
 from bertscope.explore.body import Body
 from bertscope.explore.result_files.limits import MEMORY, PROCESSOR_SECONDS
 from bertscope.explore.result_files.readers import READERS
 from bertscope.explore.streams import Event
 
-READER = (sys.executable, "-m", "bertscope.explore.result_files")
+_START = "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('result_files', run_name='__main__')"
+READER = (sys.executable, "-c", _START, str(Path(result_files.__file__).parents[1]))
 """The command that reads a file. It gets the end of its name as an argument, and the file on standard input."""
 LIGHT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """Libraries that reserve address space ahead would take it of the reader's limit."""

@@ -1,4 +1,4 @@
-"""Reads a file of standard input, `python -m bertscope.explore.result_files .csv`, and writes events as JSON, one a line.
+"""Reads a file of standard input, by the end of its name, the argument, and writes events as JSON, one a line.
 
 A file that can't be shown is an event `{"wrong": why}`.
 """
@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from bertscope.explore.result_files.drawings import events_of
-from bertscope.explore.result_files.limits import MEMORY, limit
-from bertscope.explore.result_files.readers import WrongFile
+from .drawings import events_of
+from .limits import MEMORY, limit
+from .readers import WrongFile
 
 
 def main() -> None:

@@ -28,14 +28,15 @@ def cell(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _cut("0x" + bytes(value[:MAX_CHARACTERS]).hex())
     if isinstance(value, (list, tuple, dict)):
-        return _cut(json.dumps(_inner(value), ensure_ascii=False))
+        return _cut(json.dumps(cells(value), ensure_ascii=False))
     return _cut(value.isoformat() if hasattr(value, "isoformat") else str(value))
 
 
-def _inner(value: Any) -> Any:
+def cells(value: Any) -> Any:
+    """Returns a document with each of its values as `cell` has it."""
     if isinstance(value, dict):
-        return {str(name): _inner(one) for name, one in value.items()}
-    return [_inner(one) for one in value] if isinstance(value, (list, tuple)) else cell(value)
+        return {str(name): cells(one) for name, one in value.items()}
+    return [cells(one) for one in value] if isinstance(value, (list, tuple)) else cell(value)
 
 
 def _cut(text: str) -> str:

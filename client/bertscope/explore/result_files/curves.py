@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertscope.explore.plain import plain
-
 Rows = Sequence[Mapping[str, Any]]
 
 ACROSS = ("share_removed", "layer")
@@ -81,13 +79,12 @@ def _groups(rows: Rows, across: str) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def _point(row: Mapping[str, Any], across: str, measure: str, bounded: str | None) -> dict[str, Any]:
-    point = {"x": row[across], "y": row[measure]}
+    point: dict[str, Any] = {"x": row[across], "y": row[measure]}
     if measure == bounded:
         for low, high in ENDS:
             if _is_number(row.get(low)) and _is_number(row.get(high)):
                 point |= {"low": row[low], "high": row[high]}
-    shown: dict[str, Any] = plain(point)
-    return shown
+    return point
 
 
 def _is_number(value: Any, *, also_none: bool = False) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bertscope.explore.plain import plain
-from bertscope.explore.result_files.curves import curves_of
-from bertscope.explore.result_files.readers import MAX_COLUMNS, Rows, read
+from .curves import curves_of
+from .readers import MAX_COLUMNS, Rows, read
 
 MAX_SHOWN = 2000
 """Rows that the page shows; the file's number of rows is said."""
@@ -50,8 +49,8 @@ def _effects(rows: Rows) -> dict[str, list[dict[str, Any]]]:
         # Removing a head of high importance is worse, as is a rise of the loss.
         difference = row.get("difference", row.get("importance"))
         if layer in PLACES and head in PLACES and isinstance(difference, (int, float)):
-            number = {name: plain(row.get(name)) for name in ("low", "high")}
-            effect = {"layer": layer, "head": head, "difference": plain(difference)} | number
+            number = {name: row.get(name) for name in ("low", "high")}
+            effect = {"layer": layer, "head": head, "difference": difference} | number
             found.setdefault(str(row.get("metric", "difference" if "difference" in row else "importance")), []).append(effect)
             if len(found) > MAX_METRICS:
                 return {}
@@ -66,5 +65,5 @@ def _speedups(rows: Rows) -> list[dict[str, Any]]:
         value = row.get("latency_speedup.value", row.get("latency_speedup"))
         if isinstance(value, (int, float)) and isinstance(row.get("system"), str):
             length = row.get("length")
-            found.append({"system": row["system"], "length": length, "ratio": plain({"value": value} | ratio)})
+            found.append({"system": row["system"], "length": length, "ratio": {"value": value} | ratio})
     return found

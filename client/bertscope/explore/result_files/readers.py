@@ -11,8 +11,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from bertscope.explore.plain import plain
-from bertscope.explore.result_files.cells import cell
+from .cells import cell, cells
 
 MAX_COLUMNS = 60
 """Columns that the page shows."""
@@ -60,7 +59,7 @@ def _json(raw: bytes) -> Rows | dict[str, Any]:
     if not isinstance(document, (dict, list)):
         raise TypeError("a document is an object or a list")
     if isinstance(document, dict) and {"machine", "models", "baseline"} <= document.keys():
-        report: dict[str, Any] = plain(document)
+        report: dict[str, Any] = cells(document)
         return report
     if isinstance(document, dict) and "importance" in document:
         return _importances(document["importance"])
@@ -77,7 +76,9 @@ def _json(raw: bytes) -> Rows | dict[str, Any]:
 def _importances(grid: list[list[float]]) -> Rows:
     """Returns a row for each head of a ranking, [layers][heads]."""
     return [
-        {"layer": layer, "head": head, "importance": value} for layer, row in enumerate(grid) for head, value in enumerate(row)
+        {"layer": layer, "head": head, "importance": cell(value)}
+        for layer, row in enumerate(grid)
+        for head, value in enumerate(row)
     ]
 
 

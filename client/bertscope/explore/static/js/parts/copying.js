@@ -14,6 +14,13 @@ export function copyButton(label, text, announce) {
   return button;
 }
 
+/** Makes the button that copies a link to what the view shows, and says whom it is for. @param {any} context */
+export function linkButton({state, announce}) {
+  const button = copyButton("Copy link", () => state.link(), announce);
+  button.title = "What is shown, without the key: for this browser, and for who runs bertscope explore on this port";
+  return button;
+}
+
 /** Quotes a text for a POSIX shell. @param {string} text */
 export const shellQuoted = text => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`);
 

@@ -18,7 +18,10 @@ const CAPTION_PIXELS = 22;
 export function create(get, failed) {
   const menu = h("div", {class: "menu-items"});
   const element = h("details", {class: "menu"}, h("summary", null, "Save picture"), menu);
+  /** Closes the menu when something else is pressed, or focus goes elsewhere. @param {Event} event */
+  const leave = event => { if (!element.contains(/** @type {any} */ (event.target))) element.open = false; };
   element.addEventListener("toggle", () => {
+    for (const kind of ["pointerdown", "focusin"]) document[element.open ? "addEventListener" : "removeEventListener"](kind, leave);
     if (!element.open) return;
     const {drawings, view, labels} = get();
     menu.replaceChildren(...drawings.flatMap(({label, svg, labels: own = labels}) => [

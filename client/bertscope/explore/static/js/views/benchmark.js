@@ -2,7 +2,7 @@
 
 import {h, replace} from "../dom.js";
 import {count, percent} from "../format.js";
-import {command, copyButton, pythonLines, pythonQuoted} from "../parts/copying.js";
+import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawRatios, said} from "../parts/ratios.js";
 import {create as createStatus} from "../parts/status_line.js";
@@ -33,7 +33,7 @@ export function mount(container, context) {
   }), status.error);
   replace(container, h("section", {class: "panel benchmark-form", "aria-label": "What to measure"}, h("h2", null, "How fast, how large, and at what price"), boxes,
     h("div", {class: "line"}, length.element, seconds.element, h("label", {class: "inline"}, loaded, "each as it is loaded, not all by one library"), button), texts, bar, status.element),
-  results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}), copyButton("Copy link", () => state.link(), context.announce),
+  results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}), linkButton(context),
     copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce), pictures.element));
   let running = false;
 

@@ -5,7 +5,7 @@ import {percent} from "../format.js";
 import {create as createMatrix} from "../parts/attention_matrix.js";
 import * as changing from "../parts/changes.js";
 import {create as createChips} from "../parts/chips.js";
-import {command, copyButton, pythonLines, pythonQuoted} from "../parts/copying.js";
+import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {decode} from "../parts/maps.js";
 import {create as createPictures} from "../parts/pictures.js";
@@ -49,7 +49,7 @@ export function mount(container, context) {
     labels: {name: "bertscope-compare", caption: `${leftName()} and ${rightName()}: ${now().text}`},
   }), status.error);
   replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
-    copyButton("Copy link", () => state.link(), context.announce), copyButton("Copy command", shellLine, context.announce),
+    linkButton(context), copyButton("Copy command", shellLine, context.announce),
     copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
   /** @param {Record<string, string | null>} patch @param {boolean} push */
@@ -82,7 +82,7 @@ export function mount(container, context) {
     const [layer, head] = place();
     const same = !now().other || now().other === leftName();
     if (same && !changes().size) {
-      status.note("Choose another model, or change heads under Explore: then the model is compared with itself as changed there.");
+      status.note(`${context.models().length > 1 ? "Choose another model" : "This is the only model: load another one, under Models"}, or change heads under Explore: then the model is compared with itself as changed there.`);
     }
     const reference = [...changes().values()].some(({kind}) => kind === "m") ? (now().reference ?? "").split("\n").filter(Boolean) : [];
     const body = {text: now().text, model: now().model ?? "", other: now().other ?? "", changes: changing.asked(changes()), reference_texts: reference, detail: [{layer, head}]};
@@ -121,7 +121,7 @@ export function mount(container, context) {
     const data = {layers: left.start.layers, heads: left.start.heads, show: /** @type {"moved"} */ ("moved"), pictures: null, moved, worth: new Map(), changes: new Map(),
       at: `${layer}.${head}`, theme: context.theme(), said: (/** @type {number} */ value) => `${Number(value.toPrecision(2))} nats apart`};
     grid.update(data);
-    note.textContent = incomparable ? incomparable.message : !moved ? "" :
+    note.textContent = incomparable ? incomparable.message : !moved ? "Both sides are the same model, unchanged." :
       `Jensen-Shannon divergence of each head's attention in the two, mean over the tokens, up to ${Number(largestOf(data).toPrecision(2))} nats (most possible: 0.693).`;
     title.textContent = `Both maps of layer ${layer}, head ${head}`;
     [left, right].forEach((side, index) => drawMap(side, index));

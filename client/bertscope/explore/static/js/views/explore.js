@@ -4,7 +4,7 @@ import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import * as changing from "../parts/changes.js";
 import {create as createChips} from "../parts/chips.js";
-import {command, copyButton, pythonLines, pythonQuoted} from "../parts/copying.js";
+import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createDetail} from "../parts/head_detail.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {decode} from "../parts/maps.js";
@@ -57,7 +57,7 @@ export function mount(container, context) {
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Attention", svg: detail.toSvg}], view: panels,
     labels: {name: `bertscope-${modelName()}`, caption: `${modelName()}: ${now().text}`},
   }), status.error);
-  const copies = [copyButton("Copy link", () => state.link(), context.announce), copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce)];
+  const copies = [linkButton(context), copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce)];
   replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element, copies, pictures.element));
 
   const now = () => ({text: EXAMPLES[0], show: "maps", brush: "look", factor: "0.5", ...state.get()});
@@ -148,6 +148,7 @@ export function mount(container, context) {
       status.note(`${start.pieces} tokens${cut}; updated in ${Math.round(performance.now() - began)} ms, of which the device took ${Math.round(start.device_seconds * 1000)}`);
       const best = start.masks[0]?.entries[0];
       context.announce(best ? `${best.token} ${percent(best.probability)}` : "updated");
+      if (now().show === "worth") worth.again();
     } catch (error) {
       if (asked === key) asked = "";
       status.error(error);
@@ -191,7 +192,7 @@ export function mount(container, context) {
   /** @param {import("../parts/head_grid.js").GridData} data */
   function drawLegend(data) {
     const [unit, text] = LEGENDS[data.show];
-    const none = (data.show === "moved" && !data.moved && "Nothing is changed, so that nothing moved.") || (data.show === "worth" && !data.worth.size && "Nothing is measured yet.");
+    const none = (data.show === "moved" && !data.moved && "Nothing is changed, so that nothing moved.") || (data.show === "worth" && !data.worth.size && "Nothing is measured yet: press Measure every head.");
     const largest = data.show === "maps" ? "" : data.show === "moved" ? percent(largestOf(data)) : largestOf(data).toFixed(3);
     replace(legend, none || ["0 ", h("span", {class: `scale ${data.show}`, "aria-hidden": "true"}), ` ${largest} ${unit}`, h("span", {class: "legend-text"}, text)]);
   }

@@ -19,6 +19,7 @@ export function createWorth(context, changed) {
   /** @type {Map<string, any>} */
   let effects = new Map();
   let running = false;
+  let outdated = false; // What was measured is that of another sentence, or of other changes.
   let masks = 0;
 
   async function measure() {
@@ -28,7 +29,8 @@ export function createWorth(context, changed) {
     const changes = changing.read(now.changes);
     const mode = now.brush === "u" ? "uniform" : now.brush === "s" ? "scale" : "zero";
     const total = context.model().layers * context.model().heads;
-    effects = new Map();
+    const own = effects = new Map();
+    outdated = false;
     context.state.set({show: "worth"}, {push: now.show !== "worth"});
     begin(total);
     const began = performance.now();
@@ -36,6 +38,7 @@ export function createWorth(context, changed) {
     let drawn = 0;
     try {
       await asker.ask("worth", body, {onEvent: (/** @type {any} */ event) => {
+        if (effects !== own) return;
         effects.set(`${event.effect.layer}.${event.effect.head}`, event.effect);
         bar.value = effects.size;
         if (performance.now() - drawn < DRAW_MILLISECONDS && effects.size < total) return;
@@ -45,14 +48,19 @@ export function createWorth(context, changed) {
       const seconds = ((performance.now() - began) / 1000).toFixed(1);
       say(`${effects.size} heads ${changing.kindOf({zero: "x", uniform: "u", scale: "s"}[mode]).done} one by one in ${seconds} s. ${most()}`);
     } catch (error) {
+      if (effects !== own) return; // Another sentence took its place.
       if (error instanceof DOMException) say(`Stopped after ${effects.size} of ${total} heads. ${most()}`);
       else status.error(error);
     } finally {
-      running = false;
-      bar.hidden = true;
-      button.textContent = "Measure every head";
-      changed();
+      if (effects === own) ended();
     }
+  }
+
+  function ended() {
+    running = false;
+    bar.hidden = true;
+    button.textContent = "Measure every head";
+    changed();
   }
 
   /** @param {number} total */
@@ -91,12 +99,14 @@ export function createWorth(context, changed) {
     },
     /** Drops what was measured of another sentence or model. */
     forget() {
+      outdated ||= running || effects.size > 0;
       asker.stop();
-      if (!running) {
-        effects = new Map();
-        status.clear();
-      }
+      effects = new Map();
+      status.clear();
+      ended();
     },
+    /** Measures what was dropped for the sentence that took its place. */
+    again() { if (outdated && !running && masks) measure(); },
     stop: () => asker.stop(),
   };
 }

@@ -2,7 +2,7 @@
 
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
-import {command, copyButton, pythonLines, pythonQuoted} from "../parts/copying.js";
+import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {create as createSentence} from "../parts/sentence.js";
 import {create as createStatus, greyWhile} from "../parts/status_line.js";
@@ -57,7 +57,7 @@ export function mount(container, context) {
     labels: {name: `bertscope-layers-${modelName()}`, caption: `${modelName()}: ${now().text}`},
   }), status.error);
   replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
-    copyButton("Copy link", () => state.link(), context.announce), copyButton("Copy command", shellLine, context.announce),
+    linkButton(context), copyButton("Copy command", shellLine, context.announce),
     copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
   /** @param {Record<string, string | null>} patch @param {boolean} push */

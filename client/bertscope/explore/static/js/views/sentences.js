@@ -3,7 +3,7 @@
 
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
-import {command, copyButton, pythonLines} from "../parts/copying.js";
+import {command, copyButton, linkButton, pythonLines} from "../parts/copying.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {MAX_BYTES} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
@@ -55,7 +55,7 @@ export function mount(container, context) {
   const place = h("div");
   const whole = h("div", null, h("section", {class: "panel sentences-form", "aria-label": "Sentences"}, h("h2", null, "Many sentences"), box,
     h("div", {class: "line"}, file, h("label", {class: "inline"}, "What heads do: ", statistic), button), bar, status.element), panels,
-  h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."), copyButton("Copy link", () => state.link(), context.announce),
+  h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."), linkButton(context),
     copyButton("Copy command", () => command("attention", null, "--describe", "--texts", "sentences.txt", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
     copyButton("Copy Python", () => pythonLines(`client.describe_attention(open("sentences.txt").read().splitlines()).mean("${shown()}")`), context.announce), pictures.element));
   replace(container, h("div", {class: "sentences-kind"}, kind.element), place);

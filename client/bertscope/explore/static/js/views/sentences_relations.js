@@ -56,7 +56,7 @@ export function createRelations(context) {
     replace(table, h("table", null, h("thead", null, h("tr", null, heads.map((text, index) => h("th", {scope: "col", class: index && "number"}, text)))),
       h("tbody", null, kept.relations.map(each => h("tr", null,
         h("th", {scope: "row"}, h("button", {type: "button", class: "chip", "aria-pressed": each === one, onclick: () => state.set({relation: each.relation, at: null})}, each.relation)),
-        [each.pairs, `${each.layer}.${each.head}`, percent(each.accuracy), each.interval ? `${(100 * each.interval[0]).toFixed(1)} to ${percent(each.interval[1])}` : "", `${percent(each.offset_accuracy)} (${each.offset})`]
+        [each.pairs, `${each.layer}:${each.head}`, percent(each.accuracy), each.interval ? `${(100 * each.interval[0]).toFixed(1)} to ${percent(each.interval[1])}` : "", `${percent(each.offset_accuracy)} (${each.offset})`]
           .map(text => h("td", {class: "number"}, text)))))));
   }
 
