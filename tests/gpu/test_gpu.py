@@ -9,14 +9,18 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
+from bertscope_service.checkpoints.steps import Int8
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.integer_products import integer_product
 from numpy.typing import NDArray
 
+from tests.support.compressed import make
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
 from tests.support.reference import Subject, assert_close, assert_equal
 from tests.support.tiny import ARCHITECTURES, SENTENCES
+from tests.unit.encoders.test_integer_products import drawn
 
 pytestmark = [
     pytest.mark.gpu,
@@ -80,6 +84,22 @@ def test_half_precisions_are_close(subject: Subject, precision: str, watch: bool
     theirs = torch.cat([row[-1] for row in rows_of(subject.run(subject.sequences, some_gates(subject)))])
     assert bool(torch.isfinite(ours).all())
     assert 0 < float((ours - theirs).norm() / theirs.norm()) < 50 * ROUNDING[precision]
+
+
+@pytest.mark.parametrize("shape", [(1, 384, 384), (33, 3072, 64), (257, 768, 1000)])
+def test_products_of_integers_are_those_of_the_cpu(shape: tuple[int, int, int]) -> None:
+    steps, matrix = drawn(*shape)
+    found = integer_product(DEVICE)(matrix.to(DEVICE))(steps.to(DEVICE)).cpu()
+    assert torch.equal(found, integer_product(torch.device("cpu"))(matrix)(steps))
+
+
+def test_int8_models_run(bert: Subject, tmp_path: Path) -> None:
+    small = Subject("bert", make(bert.folder, tmp_path / "int8", Int8()))
+    found, expected = (
+        rows_of(small.run(small.sequences, encoder=encoder)) for encoder in (on_gpu(small), small.load(pack=True))
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        assert float(torch.cosine_similarity(ours[-1].cpu().flatten(), theirs[-1].flatten(), dim=0)) > 0.999
 
 
 @torch.inference_mode()

@@ -273,7 +273,9 @@ class Machine(_message.Message):
     """Share of the processor that other processes took while speed was measured, 0 to 1."""
     @_builtins.property
     def cpu_flags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Instruction sets that matter here and are there: "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"."""
+        """Instruction sets that matter here and are there, by Linux's names: "avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16",
+        "amx_bf16", "amx_int8"; on ARM "asimd", "asimddp", "i8mm", "bf16", "sve".
+        """
 
     @_builtins.property
     def gpus(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

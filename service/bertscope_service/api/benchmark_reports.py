@@ -15,6 +15,7 @@ from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, rend
 from bertscope_service.api.model_rendering import render_applied
 from bertscope_service.api.provenance import PRECISIONS, RUNTIMES, render_provenance
 from bertscope_service.benchmark.copies import ComparedModel, ComparedModels
+from bertscope_service.benchmark.integer_speed import integer_warnings
 from bertscope_service.benchmark.losses import Score
 from bertscope_service.benchmark.measure import Measured, ModelMeasures, Speed
 from bertscope_service.models.loaded import LoadedModel
@@ -62,7 +63,11 @@ def render_report(result: Result, baseline: int, seconds: float, bootstrap: Boot
         disturbances=benchmark_pb2.Disturbances(waited=measured.waited, refused=measured.refused),
         seconds=seconds,
         cut_short=measured.cut_short,
-        warnings=[*load_warnings(measured.machine, cut_short=measured.cut_short), *form_warnings(compared_models)],
+        warnings=[
+            *load_warnings(measured.machine, cut_short=measured.cut_short),
+            *form_warnings(compared_models),
+            *integer_warnings(compared_model.runs for compared_model in every),
+        ],
         bootstrap=render_bootstrap(bootstrap),
     )
 

@@ -14,6 +14,7 @@ from bertscope_service.analyses.timings import Ratio
 from bertscope_service.benchmark.build import Built
 from bertscope_service.benchmark.building import Building, Check
 from bertscope_service.benchmark.inputs import Measurement, Subject
+from bertscope_service.benchmark.integer_speed import integer_remark
 from bertscope_service.benchmark.measure import Measured, measure
 from bertscope_service.benchmark.scenarios import Report
 from bertscope_service.benchmark.shapes import Recurrent, Transformer
@@ -137,7 +138,7 @@ class Studies:
             measured = await measure(subjects, self.measurement, self.engine, report)
         except Overloaded as error:  # the device's memory is too small
             return Row(system, built.description, error.message)
-        words = f"{built.description}; {recipe.remark}" if recipe.remark else built.description
+        words = "; ".join(filter(None, (built.description, recipe.remark, integer_remark(built.model.encoder))))
         return Row(system, words, comparison=Comparison(baseline, built.model, measured))
 
     async def _find_baseline(self, name: str, runtime: str, report: Report) -> LoadedModel:

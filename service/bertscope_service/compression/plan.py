@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertscope_service.checkpoints.steps import (
@@ -31,7 +30,6 @@ from bertscope_service.compression.importance import masked_lm_objective
 from bertscope_service.compression.vocabulary import check_vocabulary
 from bertscope_service.encoders.base import Capabilities, Shape
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.int8 import check_int8
 from bertscope_service.encoders.torch.pruning import remaining
 from bertscope_service.errors import InvalidArgument, Unsupported
 
@@ -147,7 +145,7 @@ def _check_subject(subject: Subject) -> None:
 
 
 def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
-    """Checks that there is at most one number format, on a device that has it."""
+    """Checks that there is at most one number format, and one that the other steps go with."""
     formats = [(index, step) for index, step in enumerate(steps) if isinstance(step, (Int8, WeightOnly, Half))]
     if len(formats) > 1:
         (_, first), (index, second) = formats[:2]
@@ -158,8 +156,6 @@ def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
         if onnx and isinstance(step, Half):
             message = "ONNX graphs are written in float32 or quantised: leave onnx out to use 16 bits, or half out to use onnx"
             raise Unsupported(message, "HALF_ONNX_UNSUPPORTED", device=subject.device)
-        if not onnx and isinstance(step, Int8):
-            check_int8(torch.device(subject.device))
     drops = "tokens" in subject.steps or any(isinstance(step, EliminateTokens) for step in steps)
     why = ARCHITECTURES[subject.shape.architecture].unexportable({}) if onnx else ""
     if why:

@@ -13,8 +13,11 @@ from pathlib import Path
 import psutil
 import torch
 
-FLAGS = ("avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
-"""Instruction sets used by matrix products."""
+FLAGS = (
+    *("avx2", "avx512f", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
+    *("asimd", "asimddp", "i8mm", "bf16", "sve"),
+)
+"""Instruction sets used by matrix products, by their names on Linux: of x86, then of ARM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ def _read_processor() -> tuple[str, frozenset[str]]:
     except OSError:
         return platform.processor() or platform.machine(), frozenset()
     values = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
-    return values.get("model name") or platform.machine(), frozenset(values.get("flags", "").split())
+    flags = values.get("flags") or values.get("Features", "")
+    return values.get("model name") or platform.machine(), frozenset(flags.split())
 
 
 def _usable_cores() -> int:

@@ -12,7 +12,6 @@ from bertscope_service.checkpoints.steps import Int8, KeepLayers, ReduceVocabula
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.int8 import has_kernel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForNextSentencePrediction, AutoModelForPreTraining
 
@@ -151,8 +150,6 @@ COPIES: dict[str, tuple[Step, ...]] = {
 
 @pytest.mark.parametrize("kind", COPIES)
 def test_compressed_copies_keep_the_head(whole: Subject, tmp_path: Path, kind: str) -> None:
-    if kind == "integers" and not has_kernel():
-        pytest.skip("needs VNNI")
     folder = tmp_path / kind
     folder.mkdir()
     copy = Subject("bert", made(whole.folder, folder, *COPIES[kind]))

@@ -15,6 +15,8 @@ from bertscope.v1 import benchmark_pb2_grpc
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.benchmark import integer_speed
+from bertscope_service.benchmark.integer_speed import LITTLE_GAIN
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.models import timed_runs as benchmark_runs
@@ -121,6 +123,15 @@ def test_what_cannot_run_as_the_baseline_is_compared_with_the_baseline_in_its_fo
     assert speed.latency_speedup.value == pytest.approx(base.p50_seconds / speed.p50_seconds)
     assert speed.latency_speedup.caveat == ""
     assert not base.HasField("latency_speedup") and not reference.HasField("compared_with")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_report_says_where_integers_gain_no_time(mixed: Host, monkeypatch: pytest.MonkeyPatch, exact: bool) -> None:
+    monkeypatch.setattr(integer_speed, "adds_bytes_exactly", lambda: exact)
+    found = report(mixed, "bert", "integers", runtime=ONNX)
+    assert [warning for warning in found.warnings if LITTLE_GAIN in warning] == (
+        [] if exact else [f"models/integers: {LITTLE_GAIN}"]
+    )
 
 
 def test_a_library_may_be_asked_for(mixed: Host) -> None:

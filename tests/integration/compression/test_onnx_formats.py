@@ -5,12 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly, grown
 from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.onnx import sessions
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
@@ -71,6 +73,31 @@ def test_quantised_graphs_stay_close(
     assert numbers["bytes_after"] == (made / "weights.bin").stat().st_size
     assert ("WARNING" in manifest.steps[-1].description) == (numbers["bytes_after"] > numbers["bytes_before"])
     assert not (made / "checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_unsigned_weights_give_the_same_numbers(
+    quantised: Callable[[Step], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a CPU whose products of unsigned by signed bytes overflow."""
+    made, asked, settings = quantised(Int8()), Asked("onnx", "fp32", torch.device("cpu")), RuntimeSettings(tmp_path, threads=1)
+    entries = list[tuple[str, str]]()
+    add = onnxruntime.SessionOptions.add_session_config_entry
+    monkeypatch.setattr(
+        onnxruntime.SessionOptions,
+        "add_session_config_entry",
+        lambda options, *entry: (entries.append(entry), add(options, *entry)),
+    )
+    (usual,) = read_encoders(inspect(made), "", asked, settings)
+    expected = logits(usual), watched(usual)
+    assert ((sessions.UNSIGNED_WEIGHTS, "1") in entries) == (not sessions.adds_bytes_exactly())
+    monkeypatch.setattr(sessions, "adds_bytes_exactly", lambda: False)
+    (unsigned,) = read_encoders(inspect(made), "", asked, settings)
+    assert torch.equal(logits(unsigned), expected[0])
+    found = watched(unsigned)
+    assert torch.equal(found[0], expected[1][0])
+    assert torch.equal(found[1][0], expected[1][1][0])
+    assert (sessions.UNSIGNED_WEIGHTS, "1") in entries
 
 
 def test_a_step_that_makes_weights_larger_says_so() -> None:

@@ -23,7 +23,6 @@ from bertscope_service.compression.compress import in_order
 from bertscope_service.compression.heads import least_important
 from bertscope_service.compression.plan import Subject, plan, with_heads
 from bertscope_service.encoders.base import Capabilities, Shape
-from bertscope_service.encoders.torch import int8 as torch_int8
 from bertscope_service.errors import InvalidArgument, ServiceError, Unsupported
 
 SHAPE = Shape("bert", 4, 4, 32, 100, 64, 1000)
@@ -31,12 +30,6 @@ CAPABILITIES = Capabilities(masked_lm=True, prunable=True, differentiable=True)
 BERT = Subject("models/bert", SHAPE, CAPABILITIES, "cpu", has_mask=True)
 TEXTS = ("a text",)
 NAN = float("nan")
-
-
-@pytest.fixture(autouse=True)
-def int8_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever CPU this runs on."""
-    monkeypatch.setattr(torch_int8, "has_kernel", lambda: True)
 
 
 def changed(architecture: str = "bert", **capabilities: bool) -> Subject:
@@ -115,7 +108,6 @@ UNSUPPORTED: dict[str, tuple[tuple[Step, ...], Subject, str]] = {
         "TOKENS_UNSUPPORTED",
     ),
     "heads after tokens": ((RemoveHeads({0: (1,)}),), changed(observable=False, prunable=False), "PRUNING_UNSUPPORTED"),
-    "int8 on a GPU": ((Int8(),), replace(BERT, device="cuda:0"), "INT8_UNSUPPORTED"),
     "no head to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(masked_lm=False), "NO_MASKED_LM_HEAD"),
     "no mask to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), replace(BERT, has_mask=False), "NO_MASK_TOKEN"),
     "no gradients": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(differentiable=False), "NO_GRADIENTS"),
@@ -160,8 +152,9 @@ def test_what_a_model_can_take(steps: tuple[Step, ...], runtime: str | None, pre
     assert (found.runtime, found.precision) == (runtime, precision)
 
 
-def test_int8_graphs_run_on_a_gpu() -> None:
-    assert plan((OnnxExport(), Int8()), replace(BERT, device="cuda:0")).runtime == "onnx"
+@pytest.mark.parametrize(("steps", "runtime"), [((OnnxExport(), Int8()), "onnx"), ((Int8(),), "torch")])
+def test_int8_runs_on_a_gpu(steps: tuple[Step, ...], runtime: str) -> None:
+    assert plan(steps, replace(BERT, device="cuda:0")).runtime == runtime
 
 
 def test_defaults_are_spelled_out() -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,12 @@ SLOW_FUSIONS = "SkipLayerNormFusion;BiasGeluFusion"
 round otherwise, so that a graph and its parts, which have other operators at their ends, would differ."""
 
 
+UNSIGNED_WEIGHTS = "session.x64quantprecision"
+"""Stores 8-bit weights as unsigned: slower products, which no CPU overflows."""
+
+PROBE = 64
+"""Rows and columns of the matrix that `adds_bytes_exactly` tries."""
+
 _shrinking: list[None] = []
 """Not empty inside `shrinking`."""
 
@@ -75,6 +82,26 @@ def onnxruntime_version() -> str:
     return str(onnxruntime.__version__)
 
 
+@cache
+def adds_bytes_exactly() -> bool:
+    """Tries whether ONNX Runtime's product of unsigned by signed bytes is exact on this CPU.
+
+    Without VNNI, x86 CPUs add two products in 16 bits, which overflow.
+    """
+    codes, weights, product = "codes", "weights", "product"
+    inputs = [onnx.helper.make_tensor_value_info(codes, onnx.TensorProto.UINT8, [1, PROBE])]
+    outputs = [onnx.helper.make_tensor_value_info(product, onnx.TensorProto.INT32, [1, PROBE])]
+    constant = onnx.numpy_helper.from_array(np.full((PROBE, PROBE), 127, np.int8), weights)
+    node = onnx.helper.make_node("MatMulInteger", [codes, weights], [product])
+    graph = onnx.helper.make_graph([node], "probe", inputs, outputs, [constant])
+    model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 18)])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {codes: np.full((1, PROBE), 255, np.uint8)})
+    return bool((found == PROBE * 255 * 127).all())
+
+
 class Session:
     """A graph, ready to run on a device."""
 
@@ -87,6 +114,8 @@ class Session:
         # As many as PyTorch's by default. The number is always given, or ONNX Runtime would pin its threads to cores, in every
         # session of every process to the same ones.
         options.intra_op_num_threads = settings.threads or torch.get_num_threads()
+        if not adds_bytes_exactly():
+            options.add_session_config_entry(UNSIGNED_WEIGHTS, "1")
         options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = keeps_memory
         options.graph_optimization_level = LEVELS[settings.optimisation]

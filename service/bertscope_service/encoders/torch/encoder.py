@@ -115,11 +115,11 @@ class TorchEncoder:
 
         `name` is the `model_type` of its config. `pack` packs the linear layers on a CPU. Weights that are stored in few bits
         determine the precision; `precision` must be "fp32" then, or theirs. Raises FailedPrecondition if weights are missing,
-        broken, or don't fit the config, or if the device's memory does not hold them, Unsupported for a precision or a device
-        that stored integers can't use.
+        broken, or don't fit the config, or if the device's memory does not hold them, Unsupported for a precision that stored
+        integers can't use.
         """
         kind, checkpoint = ARCHITECTURES[name], read_checkpoint(folder, name, DTYPES[precision])
-        precision = settle_precision(checkpoint.quantization, precision, device)
+        precision = settle_precision(checkpoint.quantization, precision)
         try:
             checkpoint.model.to(device)
         except torch.OutOfMemoryError as error:

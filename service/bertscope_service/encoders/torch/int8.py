@@ -1,23 +1,18 @@
-"""Implements linear layers of 8-bit integers, on CPUs: weights are integers in the file, inputs are quantised at run time.
+"""Implements linear layers of 8-bit integers: weights are integers in the file, inputs are quantised at run time.
 
 Each row of an input (a token) has its own scale, so that a text's result does not depend on the texts that share its batch;
-PyTorch's own dynamic layers have one scale for the whole batch. Weights have one scale for each output. The product is
-oneDNN's, of unsigned inputs (zero is 128) and signed weights, summed in 32 bits.
+PyTorch's own dynamic layers have one scale for the whole batch. Weights have one scale for each output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 import torch
 
-from bertscope_service.encoders.torch.quantization import INT8, LARGEST, QUANTIZED, IntegerMatrix, Quantization
+from bertscope_service.encoders.torch.integer_products import integer_product
+from bertscope_service.encoders.torch.quantization import LARGEST, QUANTIZED, IntegerMatrix, Quantization
 from bertscope_service.errors import Unsupported
-
-ZERO = 128
-ROUNDING = 1.5 * 2**23
-"""From here on neighbouring float32 numbers are 1 apart; a multiple of 256."""
 
 TINY = 1e-30
 """Rows whose largest number is smaller count as zero."""
@@ -28,9 +23,7 @@ class Int8Linear(torch.nn.Module):
 
     def __init__(self, matrix: IntegerMatrix, bias: torch.Tensor | None) -> None:
         super().__init__()
-        self.packed = torch.ops.onednn.qlinear_prepack(matrix.values, None)
-        self.scales = matrix.scales
-        self.zeros = torch.zeros(len(matrix.scales), dtype=torch.int64, device="cpu")
+        self.product = integer_product(matrix.values.device)(matrix)
         self.bias = bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -38,12 +31,10 @@ class Int8Linear(torch.nn.Module):
         # Two reductions are faster than one of the absolute values, which would be stored first.
         step = torch.maximum(rows.amax(dim=1, keepdim=True), rows.amin(dim=1, keepdim=True).neg_())
         step = step.clamp_(min=TINY).div_(LARGEST)
-        # The addition rounds to the nearest integer, which is then in the lowest byte: far faster than PyTorch's conversion.
-        codes = (rows * step.reciprocal()).add_(ROUNDING + ZERO).view(torch.int32).to(torch.uint8)
-        product = _product(codes, self.packed, self.scales, self.zeros).mul_(step)
+        product: torch.Tensor = self.product(rows * step.reciprocal()).mul_(step)
         if self.bias is not None:
             product.add_(self.bias)
-        return product.view(*x.shape[:-1], len(self.scales))
+        return product.view(*x.shape[:-1], product.shape[-1])
 
 
 class Int8Embedding(torch.nn.Module):
@@ -57,60 +48,23 @@ class Int8Embedding(torch.nn.Module):
         return self.values[ids].float().mul_(self.scales[ids].unsqueeze(-1))
 
 
-def _product(codes: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor) -> torch.Tensor:
-    """Returns float32 [rows, out] = scales * (codes - ZERO) W^T, of uint8 codes [rows, in]."""
-    output: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-        codes, 1.0, ZERO, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
-    )
-    return output
-
-
-@cache
-def has_kernel() -> bool:
-    """Returns whether this build of PyTorch and this CPU multiply integers, without the overflow of CPUs without VNNI."""
-    matrix = IntegerMatrix(
-        torch.full((16, 64), LARGEST, dtype=torch.int8, device="cpu"), torch.ones(16, dtype=torch.float32, device="cpu")
-    )
-    codes = torch.full((1, 64), 255, dtype=torch.uint8, device="cpu")
-    try:
-        packed = torch.ops.onednn.qlinear_prepack(matrix.values, None)
-        found = _product(codes, packed, matrix.scales, torch.zeros(16, dtype=torch.int64, device="cpu"))
-    except (AttributeError, NotImplementedError, RuntimeError):
-        return False
-    return bool((found == 64 * LARGEST * (255 - ZERO)).all())
-
-
-def check_int8(device: torch.device) -> None:
-    """Raises Unsupported for a device that can't multiply integers here."""
-    if device.type != "cpu":
-        message = f"PyTorch runs int8 models on CPUs only here, not on {device}; load it with device cpu, or use half precision"
-        raise Unsupported(message, "INT8_UNSUPPORTED", device=str(device))
-    if not has_kernel():
-        message = (
-            "this CPU or this build of PyTorch has no exact int8 product (it takes VNNI); load the model that it was made from"
-        )
-        raise Unsupported(message, "INT8_UNSUPPORTED", device=str(device))
-
-
-def settle_precision(stored: Quantization | None, asked: str, device: torch.device) -> str:
+def settle_precision(stored: Quantization | None, asked: str) -> str:
     """Returns the precision in which weights stored like this run. Integer precisions can't be requested: plain weights run in
     fp32.
 
-    Raises Unsupported for weights in few bits with half precision, and for integers on a device that can't multiply them.
+    Raises Unsupported for weights in few bits with half precision.
     """
     if stored is None:
         return "fp32" if asked in QUANTIZED else asked
     if asked not in ("fp32", *QUANTIZED):
         message = f"the weights are stored in {stored.bits} bits and run in fp32, not in {asked}; load them in fp32"
         raise Unsupported(message, "PRECISION_UNSUPPORTED", precision=asked)
-    if stored.kind == INT8:
-        check_int8(device)
     return stored.kind
 
 
 def use_integers(model: torch.nn.Module, integers: Mapping[str, IntegerMatrix], keep: frozenset[str]) -> None:
-    """Replaces the linear layers and embeddings of a model whose weights are known as integers, in place; modules of a class
-    named in `keep` stay decoded.
+    """Replaces the linear layers and embeddings of a model whose weights are known as integers, in place and on the model's
+    device; modules of a class named in `keep` stay decoded.
 
     A name in `integers` may lack the model's base prefix. Weights that are tied to one of them count as that one.
     """
@@ -120,7 +74,8 @@ def use_integers(model: torch.nn.Module, integers: Mapping[str, IntegerMatrix], 
     for name, matrix in integers.items():
         path = name.removesuffix(".weight")
         module = named.get(path) or named[f"{prefix}.{path}"]
-        found[module.get_parameter("weight").data_ptr()] = matrix
+        weight = module.get_parameter("weight")
+        found[weight.data_ptr()] = matrix.to(weight.device)
     _replace(model, found, keep)
 
 

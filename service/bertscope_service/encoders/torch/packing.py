@@ -16,14 +16,14 @@ class PackedLinear(torch.nn.Module):
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), None)
+        self.packed = packed_weight(linear.weight.detach())
         self.bias = linear.bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() and x.requires_grad:
             traced: torch.Tensor = _PackedProduct.apply(x, self.packed, self.bias)
             return traced
-        return _product(x, self.packed, self.bias)
+        return packed_product(x, self.packed, self.bias)
 
 
 class _PackedProduct(torch.autograd.Function):
@@ -32,7 +32,7 @@ class _PackedProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         ctx.packed = packed
-        return _product(x, packed, bias)
+        return packed_product(x, packed, bias)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
@@ -40,7 +40,14 @@ class _PackedProduct(torch.autograd.Function):
         return gradient @ ctx.packed.to_dense(gradient.dtype), None, None
 
 
-def _product(x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def packed_weight(weight: torch.Tensor) -> torch.Tensor:
+    """Returns a weight [out, in] in oneDNN's own layout."""
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+    return packed
+
+
+def packed_product(x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Returns x W^T + b, [..., in] -> [..., out], for a weight of `packed_weight`."""
     output: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
     return output
 

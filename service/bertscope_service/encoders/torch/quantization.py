@@ -51,6 +51,10 @@ class IntegerMatrix:
         scales[scales == 0] = 1.0
         return cls((exact / scales[:, None]).round_().to(torch.int8), scales)
 
+    def to(self, device: torch.device) -> IntegerMatrix:
+        """Returns the matrix on a device."""
+        return IntegerMatrix(self.values.to(device), self.scales.to(device))
+
     def decode(self) -> torch.Tensor:
         """Returns float32 [rows, columns]."""
         return self.values.float() * self.scales[:, None]

@@ -1,0 +1,94 @@
+"""Products of 8-bit integers: exact, and the same numbers on every CPU."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.encoders.torch.integer_products import (
+    EXACT,
+    X86,
+    FloatProduct,
+    HalvesProduct,
+    IntegerProduct,
+    WholeProduct,
+    exact_parts,
+    integer_product,
+)
+from bertscope_service.encoders.torch.quantization import LARGEST, IntegerMatrix
+
+from tests.support.capped import LIMITS, capped
+
+CPU = torch.device("cpu")
+ALSO = {WholeProduct: [HalvesProduct, FloatProduct], HalvesProduct: [FloatProduct], FloatProduct: list[type[IntegerProduct]]()}
+HERE = [integer_product(CPU), *ALSO[integer_product(CPU)]]
+"""The product of this CPU, and those of CPUs with fewer instructions, which run here, too."""
+
+SHAPES = [(1, 1, 1), (1, 384, 384), (9, 768, 30), (33, 3072, 64), (2, 5000, 3), (130, 17, 5), (4, 96, 1000)]
+
+
+def drawn(rows: int, width: int, out: int) -> tuple[torch.Tensor, IntegerMatrix]:
+    """Activations between -127 and 127, and a matrix; both have the largest numbers in some rows."""
+    rng = np.random.default_rng(rows * width + out)
+    steps = rng.uniform(-LARGEST, LARGEST, (rows, width)).astype(np.float32)
+    values = rng.integers(-LARGEST, LARGEST + 1, (out, width)).astype(np.int8)
+    steps[::3], values[::3] = LARGEST, LARGEST
+    steps[1::3], values[1::4] = -LARGEST, -LARGEST
+    scales = rng.uniform(1e-3, 1e-1, out).astype(np.float32)
+    return torch.from_numpy(steps), IntegerMatrix(torch.from_numpy(values), torch.from_numpy(scales))
+
+
+def digest() -> str:
+    """The digest of this machine's products, where -0 counts as 0."""
+    made = hashlib.sha256()
+    for shape in SHAPES:
+        steps, matrix = drawn(*shape)
+        made.update((integer_product(CPU)(matrix)(steps) + 0.0).numpy().tobytes())
+    return made.hexdigest()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", HERE)
+def test_sums_are_exact_and_rounded_once(kind: type[IntegerProduct], shape: tuple[int, int, int]) -> None:
+    steps, matrix = drawn(*shape)
+    sums = np.rint(steps.numpy()).astype(np.int64) @ matrix.values.numpy().astype(np.int64).T
+    assert shape[1] < EXACT / LARGEST**2 or np.abs(sums).max() > EXACT
+    expected = torch.from_numpy(sums.astype(np.float32) * matrix.scales.numpy())
+    assert torch.equal(kind(matrix)(steps), expected)
+
+
+@pytest.mark.parametrize("kind", HERE)
+def test_a_row_that_is_no_number_changes_no_other(kind: type[IntegerProduct]) -> None:
+    steps, matrix = drawn(5, 64, 16)
+    odd = steps.clone()
+    odd[1, 3], odd[2, 4], odd[4, 5] = torch.nan, torch.inf, -torch.inf
+    found, expected = kind(matrix)(odd), kind(matrix)(steps)
+    assert torch.equal(found[[0, 3]], expected[[0, 3]])
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_cpus_with_fewer_instructions_give_the_same_numbers(limits: str) -> None:
+    """Products of bytes overflow there, which no list of the CPU's features says: oneDNN is told not to use them."""
+    program = """
+from tests.unit.encoders.test_integer_products import digest, integer_product, CPU
+print(integer_product(CPU).__name__, digest())
+"""
+    name, found = capped(program, LIMITS[limits]).split()
+    assert found == digest()
+    assert name == ("HalvesProduct" if platform.machine() in X86 else "FloatProduct")
+
+
+def test_other_devices_multiply_floats() -> None:
+    assert integer_product(torch.device("cuda:0")) is integer_product(torch.device("mps")) is FloatProduct
+
+
+def test_matrices_are_split_no_further_than_sums_need() -> None:
+    small = torch.ones((4, 5000), dtype=torch.int8)
+    assert [part.shape[1] for part in exact_parts(small)] == [5000]
+    large = torch.full((4, 3072), -LARGEST, dtype=torch.int8)
+    assert [part.shape[1] for part in exact_parts(large)] == [1024] * 3
+    assert EXACT // LARGEST**2 < 3072 // 2
+    assert len(exact_parts(torch.zeros((4, 0), dtype=torch.int8))) == 1
