@@ -1,7 +1,10 @@
 """The tiny configs of every architecture that is hosted, with the kind of tokenizer that each has."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from transformers import AutoConfig
 
 MAX_TOKENS = 64
 """The longest row of every checkpoint, special tokens included."""
@@ -104,3 +107,25 @@ FAMILY: dict[str, Member] = {
     "xmod": Member("xlm-roberta", ANY, ROBERTA | LANGUAGES, segments=False),
 }
 """By `model_type`."""
+
+
+ACTIVATIONS = ("hidden_act", "hidden_activation", "activation")
+SWITCHES = ("norm", "bias", "embed", "use_", "input", "bottleneck", "concat", "legacy", "rotary", "gelu_activation")
+"""Parts of the names of switches under which a network has another shape; those of training and decoding have none."""
+UNVARIED = frozenset({"add_cross_attention", "use_cache", "use_lang_emb", "summary_use_proj", "tie_word_embeddings"})
+"""Switches that change nothing of a network that is hosted, or that are varied in any case."""
+UNRUN = {"flaubert": frozenset({"pre_norm"}), "mobilebert": frozenset({"key_query_shared_bottleneck"})}
+"""Switches under which transformers' own code can't run."""
+
+
+def optional_settings(architecture: str) -> Iterator[dict[str, Any]]:
+    """Yields, one by one, what a config of an architecture may say otherwise: one segment, embeddings of words that are not
+    tied (or are), another activation, other places of norms and biases, each switch that its class of configs has."""
+    config = AutoConfig.for_model(architecture, **FAMILY[architecture].config).to_dict()
+    if FAMILY[architecture].segments and config.get("type_vocab_size", 1) > 1:
+        yield {"type_vocab_size": 1}
+    yield {"tie_word_embeddings": not config.get("tie_word_embeddings", True)}
+    yield from ({key: "relu" if config[key] == "silu" else "silu"} for key in ACTIVATIONS if key in config)
+    switches = (key for key, value in config.items() if isinstance(value, bool) and any(part in key for part in SWITCHES))
+    fixed = UNVARIED | UNRUN.get(architecture, frozenset())
+    yield from ({key: not config[key]} for key in switches if key not in fixed)

@@ -8,8 +8,12 @@ import pytest
 import torch
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition
+from safetensors.torch import load_file, save_file
 
+from tests.support.exports import load_exported
+from tests.support.family import FAMILY, optional_settings
 from tests.support.reference import Reference, Subject, assert_close, assert_equal
 from tests.support.tiny import TASKS, write_checkpoint
 
@@ -28,6 +32,12 @@ VARIANTS: list[tuple[str, Mapping[str, Any]]] = [
     ("xmod", {"pre_norm": True, "ln_before_adapter": False, "adapter_layer_norm": True}),
     ("xmod", {"adapter_reuse_layer_norm": False, "default_language": "en_XX"}),
 ]
+ONE_SEGMENT = [
+    name if name == "luke" else pytest.param(name, marks=pytest.mark.slow)
+    for name, member in FAMILY.items()
+    if member.segments and not ARCHITECTURES[name].unexportable(member.config)
+]
+"""Architectures with segments whose graphs can be made; an export takes seconds."""
 
 
 @pytest.mark.every_architecture
@@ -39,6 +49,49 @@ def test_a_variant_equals_eager(architecture: str, settings: Mapping[str, Any], 
         expected = subject.reference.run([sequence]).row(0)
         assert_equal(subject.run([sequence]).row(0), expected)
         assert_close(batch.row(index), expected)
+
+
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("architecture", FAMILY)
+def test_every_optional_setting_equals_eager(architecture: str, tmp_path: Path) -> None:
+    for number, settings in enumerate(optional_settings(architecture)):
+        subject = Subject(architecture, write_checkpoint(architecture, tmp_path / str(number), settings=settings))
+        # One segment is all that pairs have then.
+        sequences = [one for one in subject.sequences if max(one.segments) < subject.encoder.shape.segments][::3]
+        batch = subject.run(sequences)
+        for index, sequence in enumerate(sequences):
+            expected = subject.reference.run([sequence]).row(0)
+            assert_close(subject.run([sequence]).row(0), expected)
+            assert_close(batch.row(index), expected)
+
+
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("architecture", ONE_SEGMENT)
+def test_a_model_of_one_segment_loads_and_is_exported(architecture: str, tmp_path: Path, export_cache: Path) -> None:
+    folder = write_checkpoint(architecture, tmp_path / "model", settings={"type_vocab_size": 1})
+    subject = Subject(architecture, folder)
+    sequences = [one for one in subject.sequences if not any(one.segments)][:2]
+    found = subject.run(sequences, encoder=load_exported(folder, export_cache))
+    for index, sequence in enumerate(sequences):
+        assert_close(found.row(index), subject.reference.run([sequence]).row(0))
+
+
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("architecture", FAMILY)
+def test_a_base_without_its_pooler_loads(architecture: str, tmp_path: Path) -> None:
+    """Published bases lack it, or have one that nothing reads."""
+    folder = write_checkpoint(architecture, tmp_path / "model", head=False)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    kept = {name: tensor for name, tensor in weights.items() if not name.startswith("pooler.")}
+    save_file(kept, path, metadata={"format": "pt"})
+    encoder, whole = (
+        Subject(architecture, one) for one in (folder, write_checkpoint(architecture, tmp_path / "whole", head=False))
+    )
+    state, expected = (one.encoder.begin(whole.sequences[:2]) for one in (encoder, whole))
+    for one, reached in ((encoder, state), (whole, expected)):
+        one.encoder.advance(reached, one.encoder.shape.layers)
+    assert_equal([state.hidden], [expected.hidden])
 
 
 @pytest.mark.every_architecture
@@ -82,6 +135,7 @@ def test_normalisations_before_the_blocks_of_flaubert(tmp_path: Path) -> None:
         ("xlm", {"causal": True}, "causal"),
         ("eurobert", {"num_key_value_heads": 3}, "num_key_value_heads"),
         ("deberta", {"talking_head": True}, "talking_head"),
+        ("mobilebert", {"key_query_shared_bottleneck": False}, "key_query_shared_bottleneck"),
     ],
 )
 def test_a_setting_that_is_not_hosted_is_named(

@@ -160,6 +160,10 @@ class MobileBert(Architecture):
         size = config.intra_bottleneck_size if config.use_bottleneck else config.hidden_size
         if config.true_hidden_size != size:
             yield Fault("true_hidden_size", config.true_hidden_size, f"the other sizes make it {size}; leave it out")
+        whole = config.use_bottleneck and not (config.use_bottleneck_attention or config.key_query_shared_bottleneck)
+        if whole and size != config.hidden_size:
+            why = "its queries and keys would be of hidden_size numbers, and their weights read true_hidden_size"
+            yield Fault("key_query_shared_bottleneck", False, f"it must be true: {why}")
         if config.embedding_size > config.hidden_size:
             yield Fault("embedding_size", config.embedding_size, f"allowed are up to hidden_size, {config.hidden_size}")
         if config.normalization_type not in ("no_norm", "layer_norm"):

@@ -173,6 +173,10 @@ class Luke(OwnAttention):
     positions_follow_padding = True
     unread = ("pooler", "entity_embeddings")
 
+    def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        # Its embeddings can't make up segments that are left out, as others' do.
+        return self.encoder.embeddings(input_ids=ids, token_type_ids=torch.zeros_like(ids) if self.segments() < 2 else segments)
+
     def head_modules(self) -> tuple[Any, Any, Any, Any]:
         head = self.model.lm_head
         return head.dense, torch.nn.functional.gelu, head.layer_norm, head.decoder
