@@ -34,7 +34,8 @@ from bertscope.attention.head_distances import HeadDistances
 from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.marked_texts import FeatureText, RelationText
 from bertscope.attention.page import AttentionPage, attention_page
-from bertscope.attention.relation_scores import DirectedSums, Direction, RelationScore, RelationScores, TextScore
+from bertscope.attention.relation_scores import DirectedSums, RelationScore, RelationScores
+from bertscope.attention.selection import Direction, TextScore
 from bertscope.attention.span_files import read_feature_texts, read_relation_texts
 from bertscope.attention.sums import HeadSums
 from bertscope.attention.treebanks import read_conllu, read_conllu_features, read_propbank

@@ -6,7 +6,8 @@ import numpy as np
 
 from bertscope._messages import provenance
 from bertscope.attention.feature_scores import FeatureScore, FeatureScores
-from bertscope.attention.relation_scores import DirectedSums, RelationScore, RelationScores, TextScore, by_distance
+from bertscope.attention.relation_scores import DirectedSums, RelationScore, RelationScores, by_distance
+from bertscope.attention.selection import TextScore
 from bertscope.attention.sums import head_sums
 from bertscope.errors import InvalidReply
 from bertscope.merging import counts, numbers

@@ -6,24 +6,30 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope._display import data_frame, table_html
-from bertscope.attention.best_heads import BestHead, BestHeads
+from bertscope.attention.best_heads import BestHead, BestHeads, best_of
+from bertscope.attention.selection import (
+    DIRECTIONS,
+    ChosenOn,
+    Direction,
+    Part,
+    Selection,
+    Split,
+    TextScore,
+    percentiles,
+)
 from bertscope.attention.sums import Counts, HeadSums, PerHead, divided
-from bertscope.intervals import RESAMPLES, Interval, ratio_interval
+from bertscope.intervals import RESAMPLES, Interval
 from bertscope.merging import added_by_name, require_same, same_weights
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Direction = Literal["forward", "backward"]
-"""From the first word of a pair to the second, or from the second to the first."""
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,21 +55,6 @@ class DirectedSums:
             self.correct + other.correct,
             self.correct_by_chance + other.correct_by_chance,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class TextScore:
-    """The scores of one relation in one text."""
-
-    offsets: tuple[int, ...]
-    """Distance of each scored pair, in words."""
-    forward: npt.NDArray[np.uint16]
-    """[layers, heads], the pairs found from their first word."""
-    backward: npt.NDArray[np.uint16]
-    """[layers, heads], the pairs found from their second word."""
-
-    def __repr__(self) -> str:
-        return f"<TextScore of {len(self.offsets)} pairs>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,16 +100,12 @@ class RelationScore:
 
     def percentile(self, direction: Direction = "forward") -> PerHead:
         """Returns [layers, heads]: the share of the other heads whose accuracy is lower, 0 to 100; equal ones count half."""
-        scores = self.accuracy(direction)
-        values = np.sort(scores, axis=None)
-        below = np.searchsorted(values, scores, "left")
-        upto = np.searchsorted(values, scores, "right")
-        return np.asarray(100 * (below + upto - 1) / 2 / max(1, values.size - 1))
+        return percentiles(self.sums(direction).correct)
 
     @property
     def best_offset(self) -> int:
         """The distance that finds most pairs when it is taken for all; the nearest one of several, then the positive one."""
-        return max(self.offsets, key=lambda offset: (self.offsets[offset], -abs(offset), offset), default=0)
+        return Part.of_all(self).best_offset
 
     @property
     def offset_accuracy(self) -> float:
@@ -126,10 +113,8 @@ class RelationScore:
         return self.offsets.get(self.best_offset, 0) / self.pairs if self.pairs else math.nan
 
     def best_head(self, direction: Direction = "forward") -> tuple[int, int]:
-        """Returns layer and head of the highest accuracy, the first one if several are equal."""
-        correct = self.sums(direction).correct
-        layer, head = np.unravel_index(int(correct.argmax()), correct.shape)
-        return int(layer), int(head)
+        """Returns layer and head of the highest accuracy on all texts, the first one if several are equal."""
+        return Part.of_all(self).best_head(self._checked(direction))
 
     def interval(
         self,
@@ -142,39 +127,27 @@ class RelationScore:
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> Interval | None:
-        """Returns the interval of a head's accuracy or, with `above_offset`, of its difference to the best fixed offset.
+        """Returns the interval of a head's accuracy or, with `above_offset`, of its difference to the best fixed offset, on all
+        texts.
 
-        It is a studentized bootstrap over the texts, paired for differences. None without `details`, with fewer than five texts
-        or where texts don't differ. The best of many heads is chosen because its accuracy is high, which the interval does not
-        take into account.
+        It is a studentized bootstrap over the texts, paired for differences. None without `details` or with fewer than five
+        texts. It is right for a head that is named beforehand; `best` has intervals of a head that is chosen.
         """
-        found = np.array([getattr(text, direction)[layer, head] for text in self.details], np.float64)
-        pairs = np.array([len(text.offsets) for text in self.details], np.float64)
-        bounds = (0.0, 1.0)
-        if above_offset:
-            found -= np.array([text.offsets.count(self.best_offset) for text in self.details], np.float64)
-            bounds = (-1.0, 1.0)
-        return ratio_interval(found, pairs, bounds, confidence=confidence, resamples=resamples, seed=seed)
+        offset = self.best_offset if above_offset else None
+        whole, direction = Part.of_all(self), self._checked(direction)
+        return whole.interval(layer, head, direction, offset, confidence=confidence, resamples=resamples, seed=seed)
 
-    def best(self, direction: Direction | None = None) -> BestHead:
-        """Returns the head of the highest accuracy, beside its baselines; of the better direction unless one is given."""
-        better = max(DIRECTIONS, key=lambda each: int(self.sums(each).correct.max()))
-        direction = direction or better
-        layer, head = self.best_head(direction)
-        return BestHead(
-            relation=self.relation,
-            pairs=self.pairs,
-            direction=direction,
-            layer=layer,
-            head=head,
-            accuracy=float(self.accuracy(direction)[layer, head]),
-            interval=self.interval(layer, head, direction),
-            offset=self.best_offset if direction == "forward" else -self.best_offset,
-            offset_accuracy=self.offset_accuracy,
-            above_offset=self.interval(layer, head, direction, above_offset=True),
-            chance=float(self.chance(direction)[layer, head]),
-            percentile=float(self.percentile(direction)[layer, head]),
-        )
+    def best(self, direction: Direction | None = None, *, select: Selection | RelationScore = "half") -> BestHead:
+        """Returns the head that finds most pairs of some texts, and how many it finds of others, beside its baselines; of the
+        better direction unless one is given.
+
+        Head, direction and fixed offset are chosen on every second text with the relation, the first, third and so on, and
+        scored on the others; with the scores of other texts as `select`, on those, and scored on all of these. With "same",
+        without `details` or with one text they are chosen and scored on the same texts: then accuracies are too high, and
+        the intervals hold for all heads at once (max-T).
+        """
+        directions = DIRECTIONS if direction is None else (self._checked(direction),)
+        return best_of(self.relation, Split.of(self, select), directions, {each: self.chance(each) for each in directions})
 
     def __add__(self, other: RelationScore) -> RelationScore:
         return RelationScore(
@@ -190,9 +163,13 @@ class RelationScore:
 
     def sums(self, direction: Direction) -> DirectedSums:
         """Returns `forward` or `backward`. Raises ValueError for another direction."""
+        return self.forward if self._checked(direction) == "forward" else self.backward
+
+    @staticmethod
+    def _checked(direction: Direction) -> Direction:
         if direction not in DIRECTIONS:
             raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}")
-        return self.forward if direction == "forward" else self.backward
+        return direction
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,28 +209,57 @@ class RelationScores:
         merged = added_by_name(part.relations for part in parts)
         return cls(parts[0].layers, parts[0].heads, sum(part.texts for part in parts), merged, source)
 
-    def best_heads(self, direction: Direction | None = None) -> BestHeads:
-        """Returns the best head of each relation that has a pair, beside its baselines; of the better direction unless one is
-        given."""
-        return BestHeads(relation.best(direction) for relation in self.relations.values() if relation.pairs)
+    def best_heads(self, direction: Direction | None = None, *, select: Selection | RelationScores = "half") -> BestHeads:
+        """Returns the best head of each relation that has a pair, beside its baselines, as `RelationScore.best` does; of the
+        better direction unless one is given.
 
-    def combined_accuracy(self, direction: Direction | None = "backward") -> float:
-        """Returns the share of all pairs that are found if each relation is looked up by its best head; NaN without a pair.
+        With scores of other texts as `select`, those choose; relations without a pair there are chosen on a half of these.
+        Raises FailedPrecondition for scores of a model with other weights.
+        """
+        scored = [relation for relation in self.relations.values() if relation.pairs]
+        return BestHeads(relation.best(direction, select=self._select(relation, select)) for relation in scored)
 
-        Of dependencies, backward, it is the directed attachment score of a parser that knows the relation of each word: the
-        word finds its governor. None takes the better direction of each relation, as `best_heads` does (Clark et al. 2019,
-        section 4): the undirected score, in which either word may find the other.
+    def chosen_on(self, select: Selection | RelationScores = "half") -> ChosenOn:
+        """Returns the texts that heads are chosen on for `combined_accuracy`: "same" if no relation has halves."""
+        found = {split.chosen_on for split in self._splits(select)}
+        return next(each for each in ("other", "half", "same") if each in found or each == "same")
+
+    def combined_pairs(self, select: Selection | RelationScores = "half") -> int:
+        """Returns the pairs that `combined_accuracy` is a share of."""
+        return sum(split.scored.pairs for split in self._splits(select))
+
+    def combined_accuracy(
+        self, direction: Direction | None = "backward", *, select: Selection | RelationScores = "half"
+    ) -> float:
+        """Returns the share of pairs that are found if each relation is looked up by its best head; NaN without a pair.
+
+        Heads are chosen as in `best_heads`: on one half of the texts, and the share is that of the other half, without the
+        relations that only one text has. Of dependencies, backward, it is the directed attachment score of a parser that
+        knows the relation of each word: the word finds its governor. None takes the better direction of each relation (Clark
+        et al. 2019, section 4): the undirected score, in which either word may find the other.
         """
         directions = DIRECTIONS if direction is None else (direction,)
-        found = sum(max(int(relation.sums(each).correct.max()) for each in directions) for relation in self.relations.values())
-        pairs = sum(relation.pairs for relation in self.relations.values())
-        return found / pairs if pairs else math.nan
+        splits = self._splits(select)
+        return _share((split.found(directions) for split in splits), splits)
 
-    def combined_offset_accuracy(self) -> float:
-        """Returns the same of the best fixed offset of each relation."""
-        found = sum(relation.offsets.get(relation.best_offset, 0) for relation in self.relations.values())
-        pairs = sum(relation.pairs for relation in self.relations.values())
-        return found / pairs if pairs else math.nan
+    def combined_offset_accuracy(self, *, select: Selection | RelationScores = "half") -> float:
+        """Returns the same of the best fixed offset of each relation, chosen and scored on the same texts as heads are."""
+        splits = self._splits(select)
+        return _share((split.found_by_offset() for split in splits), splits)
+
+    def _select(self, relation: RelationScore, select: Selection | RelationScores) -> Selection | RelationScore:
+        if isinstance(select, str):
+            return select
+        same_weights((self.provenance, select.provenance))
+        require_same((self, select), ("layers", "heads"))
+        other = select.relations.get(relation.relation)
+        return other if other is not None and other.pairs else "half"
+
+    def _splits(self, select: Selection | RelationScores) -> list[Split]:
+        """Returns the parts of each relation that can be scored on other texts than its head is chosen on; of all relations if
+        none can."""
+        found = [Split.of(each, self._select(each, select)) for each in self.relations.values() if each.pairs]
+        return [split for split in found if split.chosen_on != "same"] or found
 
     def _repr_html_(self) -> str | None:
         return table_html(self)
@@ -286,6 +292,11 @@ def relation_columns(scores: RelationScores) -> dict[str, npt.NDArray[Any]]:
         for direction in DIRECTIONS
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def _share(found: Iterable[int], splits: Iterable[Split]) -> float:
+    pairs = sum(split.scored.pairs for split in splits)
+    return sum(found) / pairs if pairs else math.nan
 
 
 def by_distance(offsets: Mapping[int, int]) -> dict[int, int]:

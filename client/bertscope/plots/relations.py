@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from bertscope.attention.best_heads import BestHead
 from bertscope.attention.feature_scores import FeatureScores
-from bertscope.attention.relation_scores import Direction, RelationScores
+from bertscope.attention.relation_scores import RelationScores
+from bertscope.attention.selection import ChosenOn, Direction, Selection
 from bertscope.errors import invalid_argument
 from bertscope.plots.attention_statistics import panel_grid
 from bertscope.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
@@ -29,20 +30,31 @@ ROW, MARGIN = 0.24, 2.0
 MAX_RELATIONS = 60
 """The most relations of a figure; of more, those with most pairs are shown."""
 MAX_NAME = 28
+CHOSEN_ON: dict[ChosenOn, str] = {
+    "half": "chosen on half of the texts, scored on the others",
+    "other": "chosen on other texts",
+    "same": "chosen on the texts it is scored on",
+}
 
 
 def plot_relations(
-    scores: RelationScores, direction: Direction | None = None, *, dark: bool = False, title: str | None = None
+    scores: RelationScores,
+    direction: Direction | None = None,
+    *,
+    select: Selection | RelationScores = "half",
+    dark: bool = False,
+    title: str | None = None,
 ) -> Figure:
     """Draws a row for each relation, most pairs first: the accuracy of its best head with its interval, of the best fixed
-    offset, and of chance; `dark` on a dark page.
+    offset, and of chance; `dark` on a dark page. `select` says which texts choose the heads, as in `best_heads`.
 
     A head is grey unless it beats the offset, by the interval of their difference, where there are intervals. The head is named
     as "layer:head" with the direction, the better one unless given. Raises InvalidArgument without a pair, and ImportError
     without matplotlib.
     """
     theme = DARK if dark else LIGHT
-    found = sorted(scores.best_heads(direction), key=lambda best: -best.pairs)
+    pairs = {name: score.pairs for name, score in scores.relations.items()}
+    found = sorted(scores.best_heads(direction, select=select), key=lambda best: -pairs[best.relation])
     if not found:
         raise invalid_argument("scores", "have no relation with a pair; there is nothing to draw")
     best = found[:MAX_RELATIONS]
@@ -62,7 +74,8 @@ def plot_relations(
     heads = [(_dot(BEATS, theme), "best head"), (_dot(BEATEN, theme), "best head, not clearly above the offset")]
     add_legend(figure, axes, theme=theme, columns=2, first=heads)
     left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
-    default = f"the best head of each relation\n{scores.provenance.model}, {scores.texts} texts{left}"
+    chosen = CHOSEN_ON[scores.chosen_on(select)]
+    default = f"the best head of each relation, {chosen}\n{scores.provenance.model}, {scores.texts} texts{left}"
     set_title(figure, shown(default if title is None else title), theme=theme)
     return figure
 
@@ -72,12 +85,13 @@ def save_relations(
     path: str | PathLike[str],
     direction: Direction | None = None,
     *,
+    select: Selection | RelationScores = "half",
     dark: bool = False,
     title: str | None = None,
 ) -> None:
     """Writes `plot_relations` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
     require_format(path)
-    write(plot_relations(scores, direction, dark=dark, title=title), Path(path))
+    write(plot_relations(scores, direction, select=select, dark=dark, title=title), Path(path))
 
 
 def plot_features(scores: FeatureScores, *, dark: bool = False, title: str | None = None) -> Figure:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from bertscope.attention.feature_scores import FeatureScores
-from bertscope.attention.relation_scores import DIRECTIONS, RelationScore, RelationScores
+from bertscope.attention.relation_scores import RelationScore, RelationScores
+from bertscope.attention.selection import DIRECTIONS
 from bertscope.attention.sums import PerHead
 from bertscope.studies.inquiry import head_name, percent
 from bertscope.studies.report import Table
 
+SAME = "; heads are chosen on the sentences that they are scored on"
+"""What a caption says of heads that are the highest of all."""
 SHOWN_RELATIONS = 15
 """The relations of a table; those with most pairs."""
 
@@ -38,20 +41,23 @@ def largest_weights(found: RelationScores, caption: str) -> Table:
 
 
 def accuracies(found: RelationScores, caption: str) -> Table:
-    """Returns Clark's score: the best head of each relation beside its baselines."""
+    """Returns Clark's score: the best head of each relation beside its baselines, chosen on every second text with the relation
+    and scored on the others."""
     rows = []
     for score in most_pairs(found):
         best = score.best()
         interval = "–" if best.interval is None else f"{100 * best.interval.low:.1f} to {100 * best.interval.high:.1f}"
         rows.append([
-            best.relation, str(best.pairs), best.direction, head_name(best.layer, best.head), percent(best.accuracy), interval,
+            best.relation, str(best.pairs), best.direction, head_name(best.layer, best.head),
+            percent(best.chosen_accuracy) if best.chosen_on == "half" else "–", percent(best.accuracy), interval,
             f"{best.offset:+d}", percent(best.offset_accuracy), percent(best.chance), f"{best.percentile:.1f}",
         ])  # fmt: skip
     columns = [
-        "relation", "pairs#", "direction", "best head#", "finds#", "95 % interval#", "best distance#", "finds#", "by chance#",
+        "relation", "pairs#", "direction", "best head#", "where chosen#", "finds#", "95 % interval#", "best distance#",
+        "finds#", "by chance#",
         "percentile of the head#",
     ]  # fmt: skip
-    return Table(caption, columns, rows)
+    return Table(f"{caption}; heads are chosen on every second sentence and scored on the others", columns, rows)
 
 
 def feature_table(found: FeatureScores, other: FeatureScores | None) -> Table:
@@ -67,7 +73,8 @@ def feature_table(found: FeatureScores, other: FeatureScores | None) -> Table:
             second = other.attention(name)
             row += [*attention_cells(second), gain(means[name], second)]
         rows.append(row)
-    return Table("attention to the token with the feature that gets most, mean over texts (layer:head)", columns, rows)
+    caption = f"attention to the token with the feature that gets most, mean over texts (layer:head){SAME}"
+    return Table(caption, columns, rows)
 
 
 def attention_cells(values: PerHead) -> list[str]:

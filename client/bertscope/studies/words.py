@@ -8,7 +8,8 @@ import numpy as np
 
 from bertscope.attention.feature_scores import FeatureScores
 from bertscope.attention.marked_texts import RelationText
-from bertscope.attention.relation_scores import DIRECTIONS, RelationScores
+from bertscope.attention.relation_scores import RelationScores
+from bertscope.attention.selection import DIRECTIONS
 from bertscope.attention.sums import PerHead
 from bertscope.models import short_name
 from bertscope.plots.attention_statistics import panel_grid
@@ -17,12 +18,17 @@ from bertscope.plots.relations import plot_features, plot_relations
 from bertscope.studies.figures import rows_of_heads
 from bertscope.studies.inquiry import Inquiry, Rejected, head_name, percent
 from bertscope.studies.report import LeftOut, Picture, Section, Table
-from bertscope.studies.word_tables import accuracies, feature_table, largest_weights, place, ranked
+from bertscope.studies.word_tables import SAME, accuracies, feature_table, largest_weights, place, ranked
 
 ALL, PAPER = "all roles", "all roles, selected as in the paper"
 MOST_WORDS, LEAST_DISTANCE = 12, 2
 """The paper's selection of sentences and pairs."""
 LINKS = ("nsubj", "obj")
+HOW = {
+    "half": " in every second sentence, chosen on the others",
+    "other": "",
+    "same": ", chosen on these sentences, and fewer in others",
+}
 COMMON = 0.1
 """The share of texts that a feature must be in to be ranked in the summary."""
 
@@ -46,12 +52,13 @@ def relations(inquiry: Inquiry, section: Section) -> None:
     found = inquiry.dependencies()
     section.files.append(f"{found.texts} sentences of {data.treebank}, with dependencies")
     section.left_out += unread(data.dependencies.problems)
-    section.parts.append(largest_weights(found, "dependencies: the largest weight between linked words"))
+    section.parts.append(largest_weights(found, f"dependencies: the largest weight between linked words{SAME}"))
     section.parts.append(accuracies(found, "dependencies: the head that finds the linked word most often"))
     section.parts.append(inquiry.picture(plot_relations(found, dark=inquiry.dark), "The best head of each dependency"))
     beating = sum(best.beats_offset for best in found.best_heads())
     section.found.append(
-        f"For {beating} of {len(found.best_heads())} dependencies a head is clearly better than the best fixed distance."
+        f"For {beating} of {len(found.best_heads())} dependencies a head that was chosen on every second sentence is clearly "
+        "better in the others than the best fixed distance."
     )
 
 
@@ -62,7 +69,9 @@ def roles(inquiry: Inquiry, section: Section) -> None:
     found = inquiry.client.score_relations(with_all_roles(data.roles), model=inquiry.model, **arguments)
     section.left_out += [*rejected.lines("sentences with roles"), *unread(data.roles.problems)]
     section.files.append(f"{found.texts} sentences of {data.propbank}, with roles")
-    section.parts.append(largest_weights(found, "roles: the largest weight between a predicate and the head of its argument"))
+    section.parts.append(
+        largest_weights(found, f"roles: the largest weight between a predicate and the head of its argument{SAME}")
+    )
     chosen = PAPER if PAPER in found.relations and found[PAPER].pairs else ALL
     score = found[chosen]
     panels = {
@@ -78,7 +87,7 @@ def roles(inquiry: Inquiry, section: Section) -> None:
     section.found.append(
         f"Of {weights.size} heads, {head_name(*first)} has the largest mean weight between predicate and argument, "
         f"{weights[first]:.3f} ({direction}; {score.largest_weight_by_chance(direction)[first]:.3f} by chance; "
-        f"99th percentile of all heads {np.nanpercentile(weights, 99):.3f}), over {chosen}."
+        f"99th percentile of all heads {np.nanpercentile(weights, 99):.3f}), over {chosen}; chosen on these sentences."
     )
     section.left_out.append(
         "the paper's limit of three tokens for an element: PropBank on Universal Dependencies marks the head of an argument"
@@ -142,7 +151,7 @@ def tokens(inquiry: Inquiry, section: Section) -> None:
         part = RelationScores(
             linked.layers, linked.heads, linked.texts, {name: linked[name] for name in there}, linked.provenance
         )
-        section.parts.append(largest_weights(part, "a verb with its subject and its object: the largest weight"))
+        section.parts.append(largest_weights(part, f"a verb with its subject and its object: the largest weight{SAME}"))
         section.parts.append(accuracies(part, "the same: how often a head finds the linked word"))
         panels = {f"{name}, {each}": linked[name].largest_weight(each) for name in there for each in DIRECTIONS}
         section.parts.append(heat_maps(inquiry, panels, "The largest weight between a verb and its subject or object"))
@@ -150,7 +159,7 @@ def tokens(inquiry: Inquiry, section: Section) -> None:
             offset = f"the fixed distance {best.offset:+d} finds {percent(best.offset_accuracy)}"
             section.found.append(
                 f"{best.relation}: head {head_name(best.layer, best.head)} finds {percent(best.accuracy)} of {best.pairs} "
-                f"pairs ({best.direction}); {offset}."
+                f"pairs ({best.direction}){HOW[best.chosen_on]}; {offset}."
             )
     else:
         section.left_out.append("verb and subject: no sentence has nsubj")
@@ -167,7 +176,7 @@ def first_special(inquiry: Inquiry, section: Section, found: FeatureScores, mode
     scores = {name: score.from_first_special for name, score in found.features.items() if score.from_first_special.texts}
     rows = {name: sums.mean()[-1] for name, sums in scores.items()}
     order = [name for name, _ in ranked(rows)]
-    caption = f"the first special token's attention in layer {last}, {model}"
+    caption = f"the first special token's attention in layer {last}, {model}{SAME}"
     table = [
         [
             name,

@@ -73,5 +73,6 @@ def test_pairs_and_relations(visit: Callable[..., Watched], target: str, tmp_pat
         best = client.score_relations(bertscope.read_conllu(path))["nsubj"].best()
     expect(tab.get_by_role("heading", name=re.compile("^nsubj: which head finds the"))).to_be_visible()
     expect(tab.get_by_text(f"Best: layer {best.layer}, head {best.head}, 100.0")).to_be_visible()
+    expect(tab.get_by_text("chosen on the same sentences, so that it finds less in others")).to_be_visible()
     assert "relation=nsubj" in tab.url
     assert "sentences_kind=relations" in tab.url

@@ -265,7 +265,7 @@ def test_the_best_heads_of_relations_are_a_parser(command: Any, host: Host, tree
     with bertscope.Client(host.target) as client:
         found = client.score_relations(bertscope.read_conllu(treebank), model="bert")
     undirected, directed = 100 * found.combined_accuracy(None), 100 * found.combined_accuracy()
-    assert undirected >= directed
+    assert found.combined_accuracy(None, select="same") >= found.combined_accuracy(select="same")
     expected = f"← {directed:.1f} %, undirected {undirected:.1f} %; by its best offset: "
     for options in (("--tree",), ()):
         code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", *options)
@@ -278,8 +278,27 @@ def test_the_best_heads_of_relations_are_a_parser(command: Any, host: Host, tree
                 "backward": directed / 100,
                 "undirected": undirected / 100,
                 "offset": found.combined_offset_accuracy(),
+                "pairs": found.combined_pairs(),
+                "chosen_on": "half",
             }
         )
+
+
+def test_other_texts_choose_the_heads(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.conllu"
+    other.write_text(treebank.read_text(encoding="utf-8").split("\n\n")[0] + "\n\n", encoding="utf-8")
+    arguments = ("relations", str(treebank), "--model", "bert", "--select", str(other))
+    code, out, _ = command(host.target, *arguments, "--plot", str(tmp_path / "best.png"))
+    assert (code, "chosen on other texts, scored on these" in " ".join(out.split())) == (0, True)
+    code, out, _ = command(host.target, *arguments, "--json")
+    with bertscope.Client(host.target) as client:
+        found, chosen = (client.score_relations(bertscope.read_conllu(path), model="bert") for path in (treebank, other))
+    best = {one.relation: one for one in found.best_heads(select=chosen)}
+    assert best["nsubj"].chosen_on == "other"
+    for one in json.loads(out)["relations"]:
+        expected = best[one["relation"]]
+        assert (one["best"]["layer"], one["best"]["head"]) == (expected.layer, expected.head)
+        assert (one["best"]["accuracy"], one["best"]["chosen_on"]) == (pytest.approx(expected.accuracy), expected.chosen_on)
 
 
 @pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])

@@ -48,7 +48,7 @@ def test_relations(page, host, tmp_path):
     assert {one["relation"] for one in last["relations"]} == {"det", "nsubj"}
     for one in last["relations"]:
         best = expected[one["relation"]].best()
-        assert (one["layer"], one["head"], one["direction"], one["pairs"]) == (best.layer, best.head, best.direction, 12)
+        assert (one["layer"], one["head"], one["direction"], one["pairs"]) == (best.layer, best.head, best.direction, 6)
         assert one["accuracy"] == pytest.approx(best.accuracy)
         assert one["accuracies"] == pytest.approx(expected[one["relation"]].accuracy(best.direction).round(4))
 

@@ -15,7 +15,7 @@ def test_a_row_for_each_relation_most_pairs_first():
     figure = bertscope.plot_relations(SCORES)
     (axes,) = figure.axes
     labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels == [f"{'a' * 25}... (160)", "nsubj (80)", r"\$x\$ (40)"]
+    assert labels == [f"{'a' * 25}... (80)", "nsubj (40)", r"\$x\$ (20)"]
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     expected = [100 * SCORES[name].best().accuracy for name in ("a" * 60, "nsubj", "$x$")]
     np.testing.assert_allclose([dot.get_xdata()[0] for dot in dots], expected)

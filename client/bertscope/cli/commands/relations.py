@@ -12,7 +12,8 @@ from rich.console import Console
 from bertscope.attention import span_files, treebanks
 from bertscope.attention.feature_scores import feature_columns
 from bertscope.attention.marked_texts import FeatureText, RelationText
-from bertscope.attention.relation_scores import Direction, relation_columns
+from bertscope.attention.relation_scores import RelationScores, relation_columns
+from bertscope.attention.selection import Direction
 from bertscope.attention.trees import tree_columns
 from bertscope.cli import options
 from bertscope.cli.options.groups import grouped
@@ -24,6 +25,7 @@ from bertscope.cli.views import relations as view
 from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import answering
 from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.client import Client
 from bertscope.plots.relations import save_features, save_relations
 from bertscope.plots.trees import save_trees
 
@@ -71,6 +73,12 @@ def relations(
         Literal["forward", "backward"] | None,
         typer.Option("--direction", help="From a word to what depends on it, or back; the better one unless set."),
     ] = None,
+    select: Annotated[
+        Path | None,
+        typer.Option(
+            "--select", metavar="FILE", help="Choose heads on this file's texts; on every second text of FILE unless set."
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Relations to show, those with most pairs.")] = 30,
     model: options.ModelName = None,
@@ -98,6 +106,7 @@ def relations(
         "--direction": direction,
         "--by-head": by_head,
         "--features": features,
+        "--select": select,
     }
     kind = "--tree" if tree else "--features" if features else ""
     for option, given in choices.items():
@@ -116,13 +125,14 @@ def relations(
         score_features(server, out, feature_source(file, limit), only, **arguments)
     else:
         linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
-        score_relations(server, out, linked, only, direction, top, details=not no_intervals, **arguments)
+        others = None if select is None else relation_source(select, None, propbank=propbank, subtypes=not no_subtypes)
+        score_relations(server, out, linked, others, only, direction, top, details=not no_intervals, **arguments)
 
 
 UNUSED: Mapping[str, tuple[str, ...]] = {
     "": ("--by-head",),
-    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head"),
-    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction"),
+    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head", "--select"),
+    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--select"),
 }
 """The options that mean nothing to a kind of scores."""
 
@@ -131,20 +141,34 @@ def score_relations(
     server: ServerOptions,
     out: OutputOptions,
     source: Source[RelationText],
+    others: Source[RelationText] | None,
     only: list[str] | None,
     direction: Direction | None,
     top: int,
     **arguments: Any,
 ) -> None:
-    """Scores relations, and shows their best heads."""
-    with server.connect(arguments["timeout"]) as client, source.some_left(), answering("scoring") as show:
-        found = client.score_relations(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
-    written = out.write(relation_columns(found), lambda path: save_relations(found, path, direction, dark=out.dark))
+    """Scores relations, and shows their best heads: chosen on other texts, or on a half of these."""
+    with server.connect(arguments["timeout"]) as client:
+        found = scores_of(client, source, only, **arguments)
+        select: view.Select = "half" if others is None else scores_of(client, others, only, **arguments | {"details": False})
+    written = out.write(
+        relation_columns(found),
+        lambda path: save_relations(found, path, direction, select=select, dark=out.dark),
+    )
     if out.json:
-        print_json(view.document(found, direction) | {"left_out": source.left_out})
+        left_out = source.left_out + (others.left_out if others else [])
+        print_json(view.document(found, direction, select) | {"left_out": left_out})
     else:
-        view.print_relations(shown(source), found, direction, top)
+        if others is not None:
+            others.print_left_out(console())
+        view.print_relations(shown(source), found, direction, top, select)
         print_written(written)
+
+
+def scores_of(client: Client, source: Source[RelationText], only: list[str] | None, **arguments: Any) -> RelationScores:
+    """Returns the scores of the texts of a file, showing the progress."""
+    with source.some_left(), answering("scoring") as show:
+        return client.score_relations(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
 
 
 def score_features(
@@ -171,7 +195,7 @@ def score_trees(
         with answering("scoring") as show:
             found = client.score_trees(source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
         # The texts that it rejects are those that are named already.
-        heads = client.score_relations(source.items, details=False, on_rejected=lambda *_: None, **arguments)
+        heads = client.score_relations(source.items, on_rejected=lambda *_: None, **arguments)
     written = out.write(tree_columns(found), lambda path: save_trees(found, path, dark=out.dark))
     if out.json:
         combined = {"best_heads": view.combined_document(heads), "left_out": source.left_out}

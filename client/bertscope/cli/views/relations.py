@@ -10,16 +10,40 @@ from rich.text import Text
 
 from bertscope.attention.best_heads import BestHead
 from bertscope.attention.feature_scores import FeatureScores
-from bertscope.attention.relation_scores import DIRECTIONS, Direction, RelationScores
+from bertscope.attention.relation_scores import RelationScores
+from bertscope.attention.selection import DIRECTIONS, ChosenOn, Direction, Selection
 from bertscope.attention.sums import PerHead
 from bertscope.attention.trees import TreeScores
 from bertscope.cli.views.output import percent, plural, printable, table, titled
 
+Select = Selection | RelationScores
 ARROWS = {"forward": "→", "backward": "←"}
 
 
-def document(scores: RelationScores, direction: Direction | None) -> dict[str, Any]:
-    """Returns the scores in JSON types: the best head of each relation, and the numbers of all heads, [layers, heads]."""
+TITLES: dict[ChosenOn, str] = {
+    "half": "chosen on every second text, scored on the others",
+    "other": "chosen on other texts, scored on these",
+    "same": "chosen on the texts that it is scored on, and finds less in others",
+}
+COMBINED: dict[ChosenOn, str] = {
+    "half": "{pairs} of every second text, each by the head of its relation that is best in the others",
+    "other": "all {pairs}, each by the head of its relation that is best in the other texts",
+    "same": "all {pairs}, each by the head of its relation that is best in these same texts",
+}
+
+
+def document(
+    scores: RelationScores,
+    direction: Direction | None,
+    select: Select = "half",
+    control: RelationScores | None = None,
+) -> dict[str, Any]:
+    """Returns the scores in JSON types: the best head of each relation, and the numbers of all heads, [layers, heads].
+
+    `select` says which texts choose the heads, as in `best_heads`; `control` is of an untrained model.
+    """
+    best = {each.relation: each for each in scores.best_heads(direction, select=select)}
+    untrained = {each.relation: each for each in control.best_heads(direction)} if control else {}
     return {
         "layers": scores.layers,
         "heads": scores.heads,
@@ -30,7 +54,8 @@ def document(scores: RelationScores, direction: Direction | None) -> dict[str, A
                 "pairs": relation.pairs,
                 "skipped_pairs": relation.skipped_pairs,
                 "offsets": [{"offset": offset, "pairs": pairs} for offset, pairs in relation.offsets.items()],
-                "best": _best(relation.best(direction)) if relation.pairs else None,
+                "best": _best(best.get(relation.relation)),
+                **({"control": _best(untrained.get(relation.relation))} if control else {}),
                 **{
                     each: {
                         "accuracy": relation.accuracy(each).tolist(),
@@ -43,15 +68,18 @@ def document(scores: RelationScores, direction: Direction | None) -> dict[str, A
             }
             for relation in scores.relations.values()
         ],
-        "combined": combined_document(scores),
+        "combined": combined_document(scores, select),
         "provenance": dataclasses.asdict(scores.provenance),
     }
 
 
-def combined_document(scores: RelationScores) -> dict[str, float]:
-    """Returns the shares of all pairs that are found if each relation is looked up by its best head, or its best offset."""
-    shares: dict[str, float] = {each: scores.combined_accuracy(each) for each in DIRECTIONS}
-    return shares | {"undirected": scores.combined_accuracy(None), "offset": scores.combined_offset_accuracy()}
+def combined_document(scores: RelationScores, select: Select = "half") -> dict[str, Any]:
+    """Returns the shares of pairs that are found if each relation is looked up by its best head, or its best offset; the number
+    of pairs, and the texts that heads are chosen on."""
+    shares: dict[str, Any] = {each: scores.combined_accuracy(each, select=select) for each in DIRECTIONS}
+    undirected, offset = scores.combined_accuracy(None, select=select), scores.combined_offset_accuracy(select=select)
+    source = {"pairs": scores.combined_pairs(select), "chosen_on": scores.chosen_on(select)}
+    return shares | {"undirected": undirected, "offset": offset} | source
 
 
 def features_document(scores: FeatureScores) -> dict[str, Any]:
@@ -73,19 +101,36 @@ def features_document(scores: FeatureScores) -> dict[str, Any]:
     }
 
 
-def print_relations(screen: Console, scores: RelationScores, direction: Direction | None, top: int) -> None:
-    """Prints a row for each relation, most pairs first: its best head, and what it should beat."""
+def print_relations(
+    screen: Console,
+    scores: RelationScores,
+    direction: Direction | None,
+    top: int,
+    select: Select = "half",
+    control: RelationScores | None = None,
+) -> None:
+    """Prints a row for each relation, most pairs first: its best head, and what it should beat.
+
+    `select` says which texts choose the heads, as in `best_heads`; `control` is of an untrained model.
+    """
     _print_heading(screen, scores)
-    ordered = sorted((each for each in scores.relations.values() if each.pairs), key=lambda each: -each.pairs)
-    found = [relation.best(direction) for relation in ordered[:top]]
+    pairs = {relation.relation: relation.pairs for relation in scores.relations.values()}
+    ordered = sorted(scores.best_heads(direction, select=select), key=lambda best: -pairs[best.relation])
+    found = ordered[:top]
+    untrained = {each.relation: each for each in control.best_heads(direction)} if control else {}
     intervals = any(best.interval is not None for best in found)
-    columns = ["relation", "pairs#", "head#", "", "found#", *(["95 % interval"] if intervals else [])]
-    result = table([*columns, "best offset#", "finds#", "chance#"])
+    held_out = any(best.chosen_on != "same" for best in found)
+    columns = ["relation", "pairs#", *(["where chosen#"] if held_out else []), "head#", "", "found#"]
+    columns += ["95 % interval#"] if intervals else []
+    result = table([*columns, "best offset#", "finds#", "chance#", *(["untrained#"] if control else [])])
     for best in found:
         style = "green" if best.beats_offset else "dim" if best.above_offset is not None else ""
+        other = untrained.get(best.relation)
+        where = percent(best.chosen_accuracy) if best.chosen_on != "same" else ""
         result.add_row(
             printable(best.relation),
             str(best.pairs),
+            *([where] if held_out else []),
             f"{best.layer}:{best.head}",
             ARROWS[best.direction],
             Text(percent(best.accuracy), style=style),
@@ -93,11 +138,18 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
             f"{best.offset:+d}",
             percent(best.offset_accuracy),
             percent(best.chance),
+            *(["" if other is None else percent(other.accuracy)] if control else []),
         )
-    screen.print(titled("the head that attends most often to the linked word most (layer:head)", result))
+    kinds = {best.chosen_on for best in found} or {"same"}
+    how = TITLES[next(each for each in TITLES if each in kinds)]
+    screen.print(titled(f"the head that attends most often to the linked word most (layer:head), {how}", result))
     if intervals:
         screen.print("green: better than the best fixed offset, by the interval of the difference", style="dim")
-    print_combined(screen, scores, [direction] if direction else DIRECTIONS)
+    if held_out and "same" in kinds:
+        screen.print("nothing where chosen: one text has the relation, on which its head is chosen and scored", style="yellow")
+    if control:
+        screen.print("untrained: the best head of a model of the same shape with random weights, chosen likewise", style="dim")
+    print_combined(screen, scores, [direction] if direction else DIRECTIONS, select)
     rest = len(ordered) - len(found)
     skipped = sum(relation.skipped_pairs for relation in scores.relations.values())
     if rest:
@@ -109,17 +161,22 @@ def print_relations(screen: Console, scores: RelationScores, direction: Directio
             screen.print(printable(f"no pair: {relation.relation}"), style="yellow")
 
 
-def print_combined(screen: Console, scores: RelationScores, directions: Sequence[Direction] = DIRECTIONS) -> None:
-    """Prints how many of all pairs are found if each relation is looked up by its best head: in one direction of all, or in the
-    better one of each."""
-    pairs = sum(relation.pairs for relation in scores.relations.values())
+def print_combined(
+    screen: Console,
+    scores: RelationScores,
+    directions: Sequence[Direction] = DIRECTIONS,
+    select: Select = "half",
+) -> None:
+    """Prints how many pairs are found if each relation is looked up by its best head: in one direction of all, or in the better
+    one of each."""
+    pairs = scores.combined_pairs(select)
     if len(scores.relations) > 1 and pairs:
-        heads = [f"{ARROWS[each]} {percent(scores.combined_accuracy(each))}" for each in directions]
+        heads = [f"{ARROWS[each]} {percent(scores.combined_accuracy(each, select=select))}" for each in directions]
         if len(directions) > 1:
-            heads.append(f"undirected {percent(scores.combined_accuracy(None))}")
-        offsets = percent(scores.combined_offset_accuracy())
+            heads.append(f"undirected {percent(scores.combined_accuracy(None, select=select))}")
+        offsets = percent(scores.combined_offset_accuracy(select=select))
         found = f"{', '.join(heads)}; by its best offset: {offsets}"
-        screen.print(f"all {plural(pairs, 'pair')}, each by the best head of its relation: {found}")
+        screen.print(f"{COMBINED[scores.chosen_on(select)].format(pairs=plural(pairs, 'pair'))}: {found}")
 
 
 def print_features(screen: Console, scores: FeatureScores) -> None:
@@ -147,6 +204,7 @@ def print_features(screen: Console, scores: FeatureScores) -> None:
         )
     title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer:head)"
     screen.print(titled(title, result))
+    screen.print("best heads are chosen on the texts that they are scored on: in others they attend less", style="dim")
 
 
 def trees_document(scores: TreeScores) -> dict[str, Any]:
@@ -182,6 +240,8 @@ def print_trees(screen: Console, scores: TreeScores) -> None:
         style = "cyan" if found > baseline else ""
         result.add_row(str(layer), *head, Text(percent(found), style=style), percent(float(undirected[index, best])))
     screen.print(titled("words whose governor is the one in the maximum spanning tree of the map", result))
+    if scores.heads:
+        screen.print("best heads are chosen on the texts that they are scored on: in others they find less", style="dim")
     right, left = percent(scores.right_branching), percent(scores.left_branching)
     either = percent(scores.branching_undirected)
     screen.print(f"each word depends on the one before: {right}, on the one after: {left}; either way: {either}", style="dim")
@@ -192,9 +252,11 @@ def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> N
     screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
 
 
-def _best(best: BestHead) -> dict[str, Any]:
+def _best(best: BestHead | None) -> dict[str, Any] | None:
+    if best is None:
+        return None
     values = dataclasses.asdict(best) | {"beats_offset": best.beats_offset}
-    return {name: value for name, value in values.items() if name not in ("relation", "pairs")}
+    return {name: value for name, value in values.items() if name != "relation"}
 
 
 def _interval(best: BestHead) -> str:

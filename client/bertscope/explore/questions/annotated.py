@@ -25,7 +25,10 @@ AT_ONCE = 16
 """Pairs in a call, so that some are seen before all are compared."""
 MAX_RELATIONS = 40
 """Relations that the page shows, those with most pairs."""
-SHOWN = ("accuracy", "interval", "chance", "offset", "offset_accuracy", "layer", "head", "direction", "relation", "pairs")
+SHOWN = (
+    "accuracy", "interval", "chance", "offset", "offset_accuracy", "layer", "head", "direction", "relation", "pairs",
+    "chosen_on", "chosen_accuracy",
+)  # fmt: skip
 """The fields of a relation's best head that the page shows."""
 
 
@@ -61,7 +64,8 @@ async def pairs(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 async def relations(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Scores how heads attend between linked words: yields `{"progress": {"done", "total"}}` any number of times, then
     `{"relations": [...], "texts": n, "left_out": n}`: of each relation, most pairs first, its best head beside its baselines,
-    and `accuracies`, [layers][heads], in that head's direction.
+    chosen on a half of the texts and scored on the other, and `accuracies`, [layers][heads], of all texts in that head's
+    direction.
 
     Fields: conllu (the contents of a treebank), model.
     """

@@ -50,7 +50,9 @@ export function createRelations(context) {
     const [layer, head] = at.split(".").map(Number);
     const share = one.accuracies[layer]?.[head];
     title.textContent = `${one.relation}: which head finds the ${one.direction === "forward" ? "dependent" : "governor"}`;
-    note.textContent = `${share === undefined ? "" : `Layer ${layer}, head ${head}: ${percent(share)} of ${one.pairs} pairs. `}Best: layer ${one.layer}, head ${one.head}, ${percent(one.accuracy)}; `
+    const how = one.chosen_on === "same" ? "chosen on the same sentences, so that it finds less in others"
+      : `of ${one.pairs} pairs in every second sentence; chosen on the others, where it finds ${percent(one.chosen_accuracy)}`;
+    note.textContent = `${share === undefined ? "" : `Layer ${layer}, head ${head}: ${percent(share)} of all pairs. `}Best: layer ${one.layer}, head ${one.head}, ${percent(one.accuracy)} (${how}); `
       + `the word at distance ${one.offset} is it in ${percent(one.offset_accuracy)}${one.chance === null ? "" : `; the head finds other words as far away in ${percent(one.chance)}`}.`;
     const heads = ["Relation", "Pairs", "Head", "Found", "95 %", "By distance"];
     replace(table, h("table", null, h("thead", null, h("tr", null, heads.map((text, index) => h("th", {scope: "col", class: index && "number"}, text)))),
