@@ -48,9 +48,9 @@ def save_geometry(
 def _cosines(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
     unit = "pieces" if found.pieces else "words"
     lines = [
-        (f"any two {unit}", found.anisotropy()),
-        ("with the text's mean, less any two", found.similarity_in_texts(adjusted=True)),
-        ("the same word, less any two", found.self_similarity(adjusted=True)),
+        (f"{unit} of two texts", found.anisotropy()),
+        (f"{unit} of one text, less these", found.similarity_in_texts(adjusted=True)),
+        ("the same word, less these", found.self_similarity(adjusted=True)),
     ]
     for number, (label, values) in enumerate(lines):
         if np.isfinite(values).any():

@@ -60,6 +60,10 @@ class LayerSums:
     """[layers], over texts of two or more vectors: the mean cosine between a vector and the mean of the text's."""
     similarity_squares: Vector
     """[layers], of the squares of it."""
+    text_direction_squares: Vector
+    """[layers, hidden_size], over texts: the squares of the components of the sum of the text's x / ||x||."""
+    pair_similarities: Vector
+    """[layers], over texts of two or more vectors: the mean cosine over the text's pairs of different vectors."""
     moments: Vector | None
     """[layers, hidden_size * (hidden_size + 1) / 2], of the products of the components of x: upper triangles, row by row; None
     unless requested."""
@@ -89,6 +93,8 @@ class GeometryDescription:
     """The texts that were cut."""
     vectors: int
     """The vectors: words or pieces."""
+    squared_vectors: int
+    """The sum over texts of the squared number of the text's vectors."""
     sums: LayerSums
     """The sums that all numbers are computed from."""
     words: Mapping[str, WordDirections]
@@ -103,16 +109,24 @@ class GeometryDescription:
         return f"<GeometryDescription: {asked}, {self.provenance.model}>"
 
     def anisotropy(self) -> Vector:
-        """Returns the mean cosine over all pairs of different vectors, -1 to 1; NaN with fewer than two (Ethayarajh 2019,
-        section 4.1, where it is estimated from random pairs)."""
-        return mean_cosines(self.sums.directions, self.vectors)
+        """Returns the mean cosine over all pairs of vectors of different texts, -1 to 1; NaN with fewer than two texts
+        (Ethayarajh 2019, section 4.1, where it is estimated from random pairs). Vectors of one text are alike for another
+        reason, and few texts have many such pairs."""
+        return np.asarray(self._between_texts().sum(axis=1))
 
     def similarity_in_texts(self, *, adjusted: bool = False) -> Vector:
+        """Returns the mean over texts of the mean cosine over pairs of a text's different vectors, -1 to 1; `adjusted`: less
+        the anisotropy."""
+        return self._mean_over_texts(self.sums.pair_similarities, adjusted)
+
+    def intra_sentence_similarity(self, *, adjusted: bool = False) -> Vector:
         """Returns the mean over texts of the mean cosine between a vector and the mean of its text's vectors, -1 to 1;
-        `adjusted`: less the anisotropy (Ethayarajh 2019, intra-sentence similarity)."""
-        if not self.compared_texts:
-            return np.full(len(self.layers), math.nan)
-        return self._adjusted(self.sums.similarities / self.compared_texts, adjusted)
+        `adjusted`: less the anisotropy (Ethayarajh 2019, section 3.3).
+
+        A vector is a part of that mean, so that the adjusted number is above 0 for words that have nothing to do with each
+        other, about 1 / sqrt(n) in a text of n; `similarity_in_texts` has no such part.
+        """
+        return self._mean_over_texts(self.sums.similarities, adjusted)
 
     def self_similarity(self, word: str | None = None, *, adjusted: bool = False, occurrences: int = OCCURRENCES) -> Vector:
         """Returns the mean cosine over pairs of a word's vectors, -1 to 1; `adjusted`: less the anisotropy (Ethayarajh 2019,
@@ -140,11 +154,9 @@ class GeometryDescription:
         return np.asarray(np.sqrt(np.maximum(self.sums.norm_squares / self.vectors - self.norm() ** 2, 0)))
 
     def dimension_shares(self) -> Vector:
-        """Returns [layers, hidden_size]: the part of each dimension in the mean cosine, which add up to 1 (Timkey and van
-        Schijndel 2021, section 3); NaN with fewer than two vectors."""
-        if self.vectors < 2:
-            return np.full(self.sums.directions.shape, math.nan)
-        parts = self.sums.directions**2 - self.sums.direction_squares
+        """Returns [layers, hidden_size]: the part of each dimension in the anisotropy, which add up to 1 (Timkey and van
+        Schijndel 2021, section 3); NaN with fewer than two texts."""
+        parts = self._between_texts()
         return np.asarray(parts / parts.sum(axis=1, keepdims=True))
 
     def variance_shares(self, count: int = 1) -> Vector:
@@ -183,13 +195,26 @@ class GeometryDescription:
             pieces=parts[0].pieces,
             words=words,
             provenance=source,
-            **added(parts, ("texts", "compared_texts", "tokens", "truncated_texts", "vectors", "sums")),
+            **added(parts, ("texts", "compared_texts", "tokens", "truncated_texts", "vectors", "squared_vectors", "sums")),
         )
 
     @property
     def has_second_moments(self) -> bool:
         """True if the sums of products of components are there."""
         return self.sums.moments is not None
+
+    def _between_texts(self) -> Vector:
+        """Returns [layers, hidden_size]: each dimension's part in the mean cosine of vectors of different texts."""
+        pairs = self.vectors**2 - self.squared_vectors
+        if not pairs:
+            return np.full(self.sums.directions.shape, math.nan)
+        # The square of the sum of all directions is of all pairs; those within a text are taken off.
+        return np.asarray((self.sums.directions**2 - self.sums.text_direction_squares) / pairs)
+
+    def _mean_over_texts(self, sums: Vector, adjusted: bool) -> Vector:
+        if not self.compared_texts:
+            return np.full(len(self.layers), math.nan)
+        return self._adjusted(sums / self.compared_texts, adjusted)
 
     def _adjusted(self, similarity: Vector, adjusted: bool) -> Vector:
         return similarity - self.anisotropy() if adjusted else similarity
@@ -245,6 +270,8 @@ def geometry_columns(description: GeometryDescription) -> dict[str, npt.NDArray[
         "anisotropy": description.anisotropy(),
         "similarity_in_texts": description.similarity_in_texts(),
         "similarity_in_texts_adjusted": description.similarity_in_texts(adjusted=True),
+        "intra_sentence_similarity": description.intra_sentence_similarity(),
+        "intra_sentence_similarity_adjusted": description.intra_sentence_similarity(adjusted=True),
         "norm": description.norm(),
         "norm_deviation": description.norm_deviation(),
         "largest_dimension": shares.argmax(axis=1),

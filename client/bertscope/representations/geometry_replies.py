@@ -61,6 +61,7 @@ def read_geometry(
         tokens=message.tokens,
         truncated_texts=message.truncated_texts,
         vectors=message.vectors,
+        squared_vectors=message.squared_vectors,
         sums=_layer_sums(message, size, moments=request.second_moments),
         words=words,
         pieces=request.pieces,
@@ -89,5 +90,7 @@ def _layer_sums(message: geometry_pb2.DescribeGeometryResponse, size: int, *, mo
         norm_squares=single("norm_squares"),
         similarities=single("similarities_to_mean"),
         similarity_squares=single("similarity_squares"),
+        text_direction_squares=stacked("text_direction_squares"),
+        pair_similarities=single("pair_similarities"),
         moments=products,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,8 @@ MAX_WORDS = 1000
 """Words of one call."""
 SAMPLED, BASELINE = 100, 1000
 """Occurrences of a word, and of any words, that are kept: drawn at random where there are more."""
+DRAWS = 20
+"""Draws of as many random words as a word has vectors, whose shares are its baseline."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,13 @@ class WordVariance:
     """The occurrences that the shares are of, at most SAMPLED."""
     shares: Vector
     """[layers], 0 to 1."""
+    baseline: Vector
+    """[layers], 0 to 1: the share of as many random words, mean over DRAWS draws."""
+
+    @property
+    def adjusted(self) -> Vector:
+        """[layers]: the shares less those of as many random words. Few vectors have a large share whatever they are."""
+        return self.shares - self.baseline
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,19 +72,19 @@ class ExplainableVariance:
         return f"<ExplainableVariance: {len(self.words)} words, {self.texts} texts, {self.provenance.model}>"
 
     def share(self, word: str, *, adjusted: bool = False) -> Vector:
-        """Returns [layers]: the share of a word's states along their first singular direction; `adjusted`: less that of random
-        words. Raises KeyError for a word that was not requested, or that occurs less than twice."""
+        """Returns [layers]: the share of a word's states along their first singular direction; `adjusted`: less that of as many
+        random words. Raises KeyError for a word that was not requested, or that occurs less than twice."""
         names = {folded(name): name for name in self.words}
         if folded(word) not in names:
             raise KeyError(f"no variance of {word!r}: it was not requested, or the texts have it less than twice")
-        shares = self.words[names[folded(word)]].shares
-        return shares - self.baseline if adjusted else shares
+        found = self.words[names[folded(word)]]
+        return found.adjusted if adjusted else found.shares
 
     def mean(self, *, adjusted: bool = False, occurrences: int = 5) -> Vector:
         """Returns [layers]: the mean over the words of so many occurrences, NaN without any; `adjusted` as in `share`."""
-        chosen = [each.shares for each in self.words.values() if each.vectors >= occurrences]
-        shares = np.mean(chosen, axis=0) if chosen else np.full(len(self.layers), math.nan)
-        return np.asarray(shares - self.baseline if adjusted else shares)
+        words = [each for each in self.words.values() if each.vectors >= occurrences]
+        chosen = [each.adjusted if adjusted else each.shares for each in words]
+        return np.mean(chosen, axis=0) if chosen else np.full(len(self.layers), math.nan)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each word and layer: word, vectors, layer, share and share_adjusted. Needs the extra "pandas"."""
@@ -87,16 +95,25 @@ def variance_columns(found: ExplainableVariance) -> dict[str, list[Any]]:
     """Returns the columns of `ExplainableVariance.to_pandas`; needs no pandas."""
     names = ("word", "vectors", "layer", "share", "share_adjusted")
     rows = [
-        (name, each.vectors, layer, share, share - base)
+        (name, each.vectors, layer, share, adjusted)
         for name, each in found.words.items()
-        for layer, share, base in zip(found.layers, each.shares.tolist(), found.baseline.tolist(), strict=True)
+        for layer, share, adjusted in zip(found.layers, each.shares.tolist(), each.adjusted.tolist(), strict=True)
     ]
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
 def variance_document(found: ExplainableVariance) -> dict[str, Any]:
     """Returns the shares in JSON types."""
-    words = [{"word": name, **dataclasses.asdict(each), "shares": each.shares.tolist()} for name, each in found.words.items()]
+    words = [
+        {
+            "word": name,
+            "vectors": each.vectors,
+            "sampled": each.sampled,
+            "shares": each.shares.tolist(),
+            "baseline": each.baseline.tolist(),
+        }
+        for name, each in found.words.items()
+    ]
     return {"baseline": found.baseline.tolist(), "baseline_vectors": found.baseline_vectors, "words": words}
 
 
@@ -118,12 +135,30 @@ class Reservoir:
         if place < self._limit:
             self.vectors[place] = vector.copy()
 
-    def shares(self) -> Vector:
-        """Returns [layers]: the share of the squared lengths along the first singular direction, of vectors not centred."""
-        vectors = np.stack(self.vectors, axis=1).astype(np.float64)
-        values = np.linalg.svd(vectors, compute_uv=False) ** 2
-        total = values.sum(axis=1)
-        return np.asarray(values[:, 0] / np.where(total > 0, total, np.nan))
+    def stacked(self) -> npt.NDArray[np.float32]:
+        """Returns the vectors, [layers, vectors, hidden_size]."""
+        return np.stack(self.vectors, axis=1)
+
+
+def first_shares(vectors: npt.NDArray[np.float32]) -> Vector:
+    """Returns [layers]: the share of the squared lengths of [layers, vectors, hidden_size] along the first singular direction;
+    they are not centred."""
+    found = []
+    for layer in vectors.astype(np.float64):
+        products = layer @ layer.T if len(layer) < layer.shape[1] else layer.T @ layer
+        total = float(np.trace(products))
+        found.append(np.linalg.eigvalsh(products)[-1] / total if total > 0 else math.nan)
+    return np.array(found)
+
+
+def baselines(vectors: npt.NDArray[np.float32], sizes: Iterable[int], seed: int) -> dict[int, Vector]:
+    """Returns, for each number of vectors, the mean share of DRAWS draws of so many of some, all if these are fewer."""
+    random, most = np.random.default_rng(seed), vectors.shape[1]
+    found: dict[int, Vector] = {}
+    for size in sorted(set(sizes)):
+        drawn = (random.choice(most, min(size, most), replace=False) for _ in range(DRAWS))
+        found[size] = np.mean([first_shares(vectors[:, places]) for places in drawn], axis=0)
+    return found
 
 
 class Samples:
@@ -138,7 +173,7 @@ class Samples:
             if folded(word) in self._names:
                 raise invalid_argument(f"words[{index}]", "is there twice; letter case is ignored")
             self._names[folded(word)] = word
-        start = _validation.uint32("seed", seed)
+        self._seed = start = _validation.uint32("seed", seed)
         self._words = {word: Reservoir(SAMPLED, start + number) for number, word in enumerate(self._names, start=1)}
         self._any = Reservoir(BASELINE, start)
         self._texts = 0
@@ -159,11 +194,15 @@ class Samples:
         """Returns the shares. Raises InvalidArgument if no text with a word came in."""
         if self._last is None or not self._any.seen:
             raise invalid_argument("inputs", NONE_ANSWERED)
+        chosen = {name: each for name, each in self._words.items() if each.seen > 1}
+        every = self._any.stacked()
+        random = baselines(every, (len(each.vectors) for each in chosen.values()), self._seed)
         words = {
-            self._names[name]: WordVariance(each.seen, len(each.vectors), each.shares())
-            for name, each in self._words.items()
-            if each.seen > 1
+            self._names[name]: WordVariance(
+                each.seen, len(each.vectors), first_shares(each.stacked()), random[len(each.vectors)]
+            )
+            for name, each in chosen.items()
         }
         source = self._last.provenance
-        shares = self._any.shares()
+        shares = first_shares(every)
         return ExplainableVariance(self._last.layers, self._texts, words, shares, len(self._any.vectors), source)

@@ -8,9 +8,10 @@ from bertscope.studies.report import Question
 GEOMETRY = Question(
     "1",
     "Where states lie",
-    "How alike are the states of any two words, of the words of a sentence, of the occurrences of a word?",
-    "Mean cosines of all pairs, by layer; similarities within sentences and of a word's occurrences also less that of any two "
-    "words (Ethayarajh 2019, sections 3.3 and 4.1). The share of a dimension is its part of the mean cosine (Timkey and van "
+    "How alike are the states of words of two sentences, of the words of one, of the occurrences of a word?",
+    "Mean cosines of all pairs, by layer; those within sentences and of a word's occurrences less that of words of two "
+    "sentences (after Ethayarajh 2019, sections 3.3 and 4.1, whose similarity within a sentence is that of a word with a mean "
+    "that the word is part of). The share of a dimension is its part of the mean cosine (Timkey and van "
     "Schijndel 2021, section 3). A word is the mean of its pieces.",
     "In all layers of bert-base-cased words lie in a narrow cone, the narrower the higher the layer; a word's occurrences grow "
     "less alike (Ethayarajh 2019).",

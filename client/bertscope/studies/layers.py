@@ -90,16 +90,16 @@ def geometry(inquiry: Inquiry, section: Section, *, treebank: Treebank, texts: S
     cosines = found.anisotropy()
     most = int(np.argmax(cosines))
     section.found.append(
-        f"Any two words have the mean cosine {cosines[0]:.3f} in the embeddings and {cosines[-1]:.3f} in the last layer; most "
-        f"in layer {found.layers[most]}, {cosines[most]:.3f}."
+        f"Words of two sentences have the mean cosine {cosines[0]:.3f} in the embeddings and {cosines[-1]:.3f} in the last "
+        f"layer; most in layer {found.layers[most]}, {cosines[most]:.3f}."
     )
 
 
 def _geometry_table(found: GeometryDescription) -> Table:
     largest = np.sort(found.dimension_shares(), axis=1)[:, -1]
     columns = {
-        "any two words": found.anisotropy(),
-        "in sentences, less": found.similarity_in_texts(adjusted=True),
+        "two sentences": found.anisotropy(),
+        "one sentence, less": found.similarity_in_texts(adjusted=True),
         "of a word, less": found.self_similarity(adjusted=True),
         "largest dimension": largest,
         "first direction": found.variance_shares(),
@@ -109,7 +109,7 @@ def _geometry_table(found: GeometryDescription) -> Table:
         [str(layer), *(f"{values[index]:.3f}" for values in columns.values()), f"{length:.2f}", f"{rank:.1f}"]
         for index, (layer, length, rank) in enumerate(zip(found.layers, found.norm(), found.effective_rank(), strict=True))
     ]
-    return Table('mean cosines by layer; "less" that of any two words', names, rows)
+    return Table('mean cosines of two words by layer; "less" that of words of two sentences', names, rows)
 
 
 def alike(inquiry: Inquiry, section: Section, *, treebank: Treebank, texts: Sequence[ProbeText]) -> None:

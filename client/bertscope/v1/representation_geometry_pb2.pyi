@@ -112,6 +112,8 @@ class LayerGeometry(_message.Message):
     SIMILARITIES_TO_MEAN_FIELD_NUMBER: _builtins.int
     SIMILARITY_SQUARES_FIELD_NUMBER: _builtins.int
     SECOND_MOMENTS_FIELD_NUMBER: _builtins.int
+    TEXT_DIRECTION_SQUARES_FIELD_NUMBER: _builtins.int
+    PAIR_SIMILARITIES_FIELD_NUMBER: _builtins.int
     layer: _builtins.int
     """The layer, 0 (the embeddings) to layers of the model."""
     norms: _builtins.float
@@ -120,10 +122,12 @@ class LayerGeometry(_message.Message):
     """Sum over vectors of ||x||^2."""
     similarities_to_mean: _builtins.float
     """Sum over texts of two or more vectors of the mean cosine between a vector and the mean of the text's vectors, -1 to 1 a text
-    (Ethayarajh 2019, section 3.3).
+    (Ethayarajh 2019, section 3.3), of which each vector is a part itself.
     """
     similarity_squares: _builtins.float
     """Sum over the same texts of the squares of it."""
+    pair_similarities: _builtins.float
+    """Sum over texts of two or more vectors of the mean cosine over the text's pairs of different vectors, -1 to 1 a text."""
     @_builtins.property
     def directions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """Sum over vectors of x / ||x||, a number for each of hidden_size components; a vector of zeros stays one."""
@@ -142,6 +146,12 @@ class LayerGeometry(_message.Message):
         row. Unset unless requested.
         """
 
+    @_builtins.property
+    def text_direction_squares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Sum over texts of the squares of the components of the sum of the text's x / ||x||, a number for each of hidden_size components:
+        what the pairs within a text, each vector with itself among them, are of the squares of `directions`.
+        """
+
     def __init__(
         self,
         *,
@@ -154,10 +164,12 @@ class LayerGeometry(_message.Message):
         similarities_to_mean: _builtins.float = ...,
         similarity_squares: _builtins.float = ...,
         second_moments: _common_pb2.Tensor | None = ...,
+        text_direction_squares: _abc.Iterable[_builtins.float] | None = ...,
+        pair_similarities: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["second_moments", b"second_moments"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "direction_squares", b"direction_squares", "directions", b"directions", "layer", b"layer", "norm_squares", b"norm_squares", "norms", b"norms", "second_moments", b"second_moments", "similarities_to_mean", b"similarities_to_mean", "similarity_squares", b"similarity_squares"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["components", b"components", "direction_squares", b"direction_squares", "directions", b"directions", "layer", b"layer", "norm_squares", b"norm_squares", "norms", b"norms", "pair_similarities", b"pair_similarities", "second_moments", b"second_moments", "similarities_to_mean", b"similarities_to_mean", "similarity_squares", b"similarity_squares", "text_direction_squares", b"text_direction_squares"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,6 +221,7 @@ class DescribeGeometryResponse(_message.Message):
     LAYERS_FIELD_NUMBER: _builtins.int
     WORDS_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
+    SQUARED_VECTORS_FIELD_NUMBER: _builtins.int
     texts: _builtins.int
     """The texts or pairs described."""
     compared_texts: _builtins.int
@@ -219,6 +232,8 @@ class DescribeGeometryResponse(_message.Message):
     """The texts that were cut."""
     vectors: _builtins.int
     """The vectors: words or pieces."""
+    squared_vectors: _builtins.int
+    """Sum over texts of the squared number of the text's vectors."""
     @_builtins.property
     def layers(self) -> _containers.RepeatedCompositeFieldContainer[Global___LayerGeometry]:
         """The sums of each layer, in the order of the request."""
@@ -242,10 +257,11 @@ class DescribeGeometryResponse(_message.Message):
         layers: _abc.Iterable[Global___LayerGeometry] | None = ...,
         words: _abc.Iterable[Global___WordGeometry] | None = ...,
         provenance: _common_pb2.Provenance | None = ...,
+        squared_vectors: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compared_texts", b"compared_texts", "layers", b"layers", "provenance", b"provenance", "texts", b"texts", "tokens", b"tokens", "truncated_texts", b"truncated_texts", "vectors", b"vectors", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compared_texts", b"compared_texts", "layers", b"layers", "provenance", b"provenance", "squared_vectors", b"squared_vectors", "texts", b"texts", "tokens", b"tokens", "truncated_texts", b"truncated_texts", "vectors", b"vectors", "words", b"words"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -55,6 +55,8 @@ class LayerSums:
     norm_squares: float
     similarities: float
     similarity_squares: float
+    text_direction_squares: NDArray[np.float64]
+    pair_similarities: float
     moments: NDArray[np.float32] | None
 
 
@@ -148,6 +150,11 @@ class GeometryPlan:
         return sum(text.truncated > 0 for text in self.texts)
 
     @property
+    def squared_vectors(self) -> int:
+        """The sum over texts of the squared number of their vectors."""
+        return sum(vectors.units.count**2 for vectors in self.vectors)
+
+    @property
     def compared_texts(self) -> int:
         """The texts of two or more vectors."""
         return sum(vectors.units.count > 1 for vectors in self.vectors)
@@ -158,7 +165,9 @@ class GeometryPlan:
         check_finite(arrays, "hidden states", "STATES_NOT_FINITE")
         vectors = np.stack([result.vectors for result in results]).sum(axis=0, dtype=np.float64)
         numbers = np.stack([result.numbers for result in results]).astype(np.float64)
-        compared = numbers[[one.units.count > 1 for one in self.vectors], :, 2]
+        counts = np.array([one.units.count for one in self.vectors], dtype=np.float64)
+        some = counts > 1
+        compared, pairs = numbers[some, :, 2], counts[some] * (counts[some] - 1)
         moments = [result.moments for result in results if result.moments is not None]
         layers = []
         for layer in self.query.layers:
@@ -167,8 +176,24 @@ class GeometryPlan:
             similar = compared[:, place]
             products = sum(one[place].astype(np.float64) for one in moments).astype(np.float32) if moments else None
             directions, direction_squares, components = vectors[place]
-            similarities = float(similar.sum()), float((similar**2).sum())
-            layers.append(LayerSums(layer, directions, direction_squares, components, norms, squares, *similarities, products))
+            within = np.stack([result.vectors[place, 0] for result in results]).astype(np.float64) ** 2
+            # The squared length of a sum of directions holds each vector with itself, whose cosine is 1, and its pairs.
+            cosines = (within[some].sum(axis=1) - counts[some]) / pairs
+            layers.append(
+                LayerSums(
+                    layer=layer,
+                    directions=directions,
+                    direction_squares=direction_squares,
+                    components=components,
+                    norms=norms,
+                    norm_squares=squares,
+                    similarities=float(similar.sum()),
+                    similarity_squares=float((similar**2).sum()),
+                    text_direction_squares=within.sum(axis=0),
+                    pair_similarities=float(cosines.sum()),
+                    moments=products,
+                )
+            )
         return Geometry(layers, self._words(results))
 
     def _words(self, results: Sequence[GeometrySums]) -> dict[int, WordSums]:

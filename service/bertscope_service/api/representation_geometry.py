@@ -54,6 +54,7 @@ def render_geometry(plan: GeometryPlan, results: Sequence[Any], model: LoadedMod
             geometry_pb2.WordGeometry(word=word, vectors=sums.vectors, directions=sums.directions.ravel().tolist())
             for word, sums in found.words.items()
         ],
+        squared_vectors=plan.squared_vectors,
         provenance=render_provenance(model),
     )
 
@@ -75,4 +76,6 @@ def _render_layer(sums: LayerSums) -> geometry_pb2.LayerGeometry:
         similarities_to_mean=sums.similarities,
         similarity_squares=sums.similarity_squares,
         second_moments=moments,
+        text_direction_squares=sums.text_direction_squares.tolist(),
+        pair_similarities=sums.pair_similarities,
     )

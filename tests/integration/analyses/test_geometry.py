@@ -89,6 +89,12 @@ def check(subject: Subject, plan: GeometryPlan, found: Geometry, states: Sequenc
         means = np.array([one.mean() for one in cosines])
         assert sums.similarities == pytest.approx(means.sum(), abs=1e-4)
         assert sums.similarity_squares == pytest.approx((means**2).sum(), abs=1e-4)
+        directions = [one / np.linalg.norm(one, axis=1, keepdims=True) for one in vectors]
+        within = np.sum([one.sum(0) ** 2 for one in directions], axis=0)
+        np.testing.assert_allclose(sums.text_direction_squares, within, rtol=1e-4, atol=1e-3)
+        pairs = [(one @ one.T)[~np.eye(len(one), dtype=bool)].mean() for one in directions if len(one) > 1]
+        assert sums.pair_similarities == pytest.approx(sum(pairs), abs=1e-4)
+        assert plan.squared_vectors == sum(len(one) ** 2 for one in vectors)
         if plan.query.second_moments:
             assert sums.moments is not None
             np.testing.assert_allclose(sums.moments, every.T @ every, atol=1e-3 * float(np.abs(every).max()) ** 2)

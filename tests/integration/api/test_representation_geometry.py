@@ -15,6 +15,7 @@ from tests.support.tiny import SENTENCES
 
 TEXTS = [*SENTENCES[:4], "The cat.", "A CAT sat on the cat."]
 SUMS = ("directions", "direction_squares", "components", "norms", "norm_squares", "similarities_to_mean", "similarity_squares")
+SUMS += ("text_direction_squares", "pair_similarities")
 
 
 def describe(host: Host, texts: Sequence[str] = TEXTS, **fields: Any) -> geometry_pb2.DescribeGeometryResponse:
@@ -41,7 +42,7 @@ def assert_alike(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) ->
 def test_replies_of_several_calls_add_up(host: Host) -> None:
     fields = {"words": ["cat"], "second_moments": True}
     whole, parts = describe(host, **fields), [describe(host, TEXTS[begin : begin + 3], **fields) for begin in (0, 3)]
-    for name in ("texts", "compared_texts", "tokens", "vectors", "truncated_texts"):
+    for name in ("texts", "compared_texts", "tokens", "vectors", "squared_vectors", "truncated_texts"):
         assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
     assert [layer.layer for layer in whole.layers] == [0, 1, 2, 3, 4]
     sums = [[layer.second_moments for layer in part.layers] for part in parts]

@@ -34,6 +34,11 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
+def pairs(vectors: np.ndarray) -> float:
+    """The mean cosine over pairs."""
+    return float(np.mean([one @ other for one, other in itertools.combinations(unit(vectors), 2)]))
+
+
 def reply(texts: list[np.ndarray], digest: str = "0") -> geometry_pb2.DescribeGeometryResponse:
     """What a server would send about some texts."""
     every = np.concatenate(texts, axis=1)
@@ -44,6 +49,7 @@ def reply(texts: list[np.ndarray], digest: str = "0") -> geometry_pb2.DescribeGe
         compared_texts=len(compared),
         tokens=every.shape[1] + 2 * len(texts),
         vectors=every.shape[1],
+        squared_vectors=sum(text.shape[1] ** 2 for text in texts),
         words=[geometry_pb2.WordGeometry(word=0, vectors=cats.shape[1], directions=cats.sum(1).ravel())],
         provenance=common_pb2.Provenance(
             model="models/fake", weights_digest="sha256:" + digest * 64, numbering=common_pb2.NUMBERING_ZERO_BASED
@@ -63,6 +69,8 @@ def reply(texts: list[np.ndarray], digest: str = "0") -> geometry_pb2.DescribeGe
             norm_squares=(norms**2).sum(),
             similarities_to_mean=sum(means),
             similarity_squares=sum(mean**2 for mean in means),
+            text_direction_squares=sum(unit(text[index]).sum(0) ** 2 for text in texts),
+            pair_similarities=sum(pairs(text[index]) for text in compared),
             second_moments=common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=moments.shape, data=moments.tobytes()),
         )
     return found
@@ -71,29 +79,57 @@ def reply(texts: list[np.ndarray], digest: str = "0") -> geometry_pb2.DescribeGe
 WHOLE = read_geometry(reply(TEXTS), REQUEST)
 
 
-def pairs(vectors: np.ndarray) -> float:
-    """The mean cosine over pairs."""
-    return float(np.mean([one @ other for one, other in itertools.combinations(unit(vectors), 2)]))
-
-
 def test_numbers_are_those_of_all_pairs():
     every = np.concatenate(TEXTS, axis=1)
     cats = np.concatenate([text[:, :2] for text in TEXTS], axis=1)
     for index in range(len(LAYERS)):
-        assert WHOLE.anisotropy()[index] == pytest.approx(pairs(every[index]))
+        texts = [unit(text[index]) for text in TEXTS]
+        apart = [
+            np.outer(one, other) for first, second in itertools.permutations(texts, 2) for one in first for other in second
+        ]
+        between = np.mean([np.trace(product) for product in apart])
+        assert WHOLE.anisotropy()[index] == pytest.approx(between)
         assert WHOLE.self_similarity("CAT")[index] == pytest.approx(pairs(cats[index]))
-        assert WHOLE.self_similarity("cat", adjusted=True)[index] == pytest.approx(pairs(cats[index]) - pairs(every[index]))
+        assert WHOLE.self_similarity("cat", adjusted=True)[index] == pytest.approx(pairs(cats[index]) - between)
         within = np.mean([(unit(text[index]) @ unit(text[index].mean(0))).mean() for text in TEXTS if text.shape[1] > 1])
+        assert WHOLE.intra_sentence_similarity()[index] == pytest.approx(within)
+        within = np.mean([pairs(text[index]) for text in TEXTS if text.shape[1] > 1])
         assert WHOLE.similarity_in_texts()[index] == pytest.approx(within)
         assert WHOLE.norm()[index] == pytest.approx(np.linalg.norm(every[index], axis=1).mean())
         assert WHOLE.norm_deviation()[index] == pytest.approx(np.linalg.norm(every[index], axis=1).std())
-        parts = [one * other for one, other in itertools.permutations(unit(every[index]), 2)]
-        np.testing.assert_allclose(WHOLE.dimension_shares()[index], np.sum(parts, axis=0) / np.sum(parts))
+        parts = np.sum([np.diagonal(product) for product in apart], axis=0)
+        np.testing.assert_allclose(WHOLE.dimension_shares()[index], parts / parts.sum())
         values = np.linalg.svd(every[index], compute_uv=False) ** 2
         assert WHOLE.variance_shares(2)[index] == pytest.approx(values[:2].sum() / values.sum(), rel=1e-5)
         shares = np.linalg.svd(every[index] - every[index].mean(0), compute_uv=False)
         shares = shares / shares.sum()
         assert WHOLE.effective_rank()[index] == pytest.approx(math.exp(-(shares * np.log(shares)).sum()), rel=1e-4)
+
+
+def test_words_that_have_nothing_to_do_with_each_other_are_not_alike_in_texts():
+    """Their cosine with a mean that they are part of is far above that of words of two texts; that of pairs is not."""
+    numbers = np.random.default_rng(5)
+    texts = [numbers.normal(0.2, 1, (len(LAYERS), 12, SIZE)) for _ in range(60)]
+    found = read_geometry(reply(texts), REQUEST)
+    assert (found.intra_sentence_similarity(adjusted=True) > 0.15).all()
+    # Of 60 texts with 66 pairs each, the mean of which has a standard error of about .006.
+    np.testing.assert_allclose(found.similarity_in_texts(adjusted=True), 0, atol=0.03)
+
+
+def test_pairs_of_one_text_do_not_count_as_those_of_any_two():
+    """Four texts whose words are alike within each, and at random between them."""
+    numbers = np.random.default_rng(6)
+    texts = [numbers.normal(0, 1, (len(LAYERS), 1, 48)) + 0.5 * numbers.normal(0, 1, (len(LAYERS), 9, 48)) for _ in range(4)]
+    directions = [unit(text) for text in texts]
+    sums = np.stack([one.sum(1) for one in directions])
+    vectors, inside = 36, 4 * 81
+    every = ((sums.sum(0) ** 2).sum(-1) - vectors) / (vectors**2 - vectors)
+    between = ((sums.sum(0) ** 2).sum(-1) - (sums**2).sum((0, 2))) / (vectors**2 - inside)
+    assert (every > 0.1).all() and (abs(between) < 0.15).all()
+    empty = np.zeros((len(LAYERS), 48))
+    layers = dataclasses.replace(WHOLE.sums, directions=sums.sum(0), text_direction_squares=(sums**2).sum(0), components=empty)
+    found = dataclasses.replace(WHOLE, sums=layers, vectors=vectors, squared_vectors=inside)
+    np.testing.assert_allclose(found.anisotropy(), between)
 
 
 def test_parts_add_up_to_the_whole():

@@ -96,11 +96,14 @@ def test_variance_is_that_of_the_first_singular_direction(monkeypatch: pytest.Mo
         own = share([v for _, word, v in EVERY if word.text.casefold() == "bank"], layer)
         every = share([v for *_, v in EVERY], layer)
         assert found.share("BANK")[layer] == pytest.approx(own, abs=1e-5)
-        assert found.share("bank", adjusted=True)[layer] == pytest.approx(own - every, abs=1e-5)
+        assert found.baseline[layer] == pytest.approx(every, abs=1e-5)
+        assert found.share("bank", adjusted=True)[layer] == pytest.approx(own - found.words["Bank"].baseline[layer], abs=1e-5)
         assert found.mean(occurrences=3)[layer] == pytest.approx(own, abs=1e-5)
     assert np.isnan(found.mean()).all() and len(variance_columns(found)["word"]) == 4
     with pytest.raises(KeyError, match="less than twice"):
         found.share("money")
+    # Three random words share more than nine do.
+    assert (found.words["Bank"].baseline > found.baseline).all()
     monkeypatch.setattr(variances, "SAMPLED", 2)
     monkeypatch.setattr(variances, "BASELINE", 4)
     one, other = sampled(), sampled()
@@ -108,3 +111,22 @@ def test_variance_is_that_of_the_first_singular_direction(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(one.baseline, other.baseline)
     with pytest.raises(bertscope.InvalidArgument, match="no text was answered"):
         Samples("bank", 0).result()
+
+
+@pytest.mark.parametrize("count", [3, 5, 30])
+def test_words_that_are_no_different_from_others_have_no_adjusted_variance(count: int) -> None:
+    """However few their vectors are: less the share of all random words, three vectors had .28 too much."""
+    found = []
+    for seed in range(20):
+        numbers = np.random.default_rng(seed)
+        samples = Samples("word", seed)
+        names = ["word"] * count + ["other"] * (200 - count)
+        for index, name in enumerate(names):
+            vectors = numbers.normal(0.2, 1, (len(LAYERS), 1, 32)).astype(np.float32)
+            tokens = (token(name, 0),)
+            samples.add(HiddenStates(index, name, None, tokens, vectors, LAYERS, 0, SOURCE, "word", "mean"))
+        result = samples.result()
+        found.append(result.share("word", adjusted=True))
+        assert count > 5 or (result.share("word") - result.baseline > 0.1).all()
+    # Of 40 numbers, each of three vectors with a standard deviation of about .04.
+    assert abs(np.mean(found)) < 0.025

@@ -31,8 +31,8 @@ def _print_layers(screen: Console, found: GeometryDescription, unit: str) -> Non
     compared = sum(each.vectors >= OCCURRENCES for each in found.words.values())
     columns = [
         "layer#",
-        f"any two {unit}s#",
-        "in one text#",
+        "of two texts#",
+        "of one text#",
         "adjusted#",
         *(["same word#", "adjusted#"] if compared else []),
         "length#",
@@ -51,14 +51,15 @@ def _print_layers(screen: Console, found: GeometryDescription, unit: str) -> Non
         ranks = [[percent(share), f"{rank:.1f}"] for share, rank in spectra]
     for index, layer in enumerate(found.layers):
         largest = np.argsort(-shares[index])[: DIMENSIONS - found.has_second_moments]
-        named = ", ".join(f"{place}: {100 * shares[index, place]:.0f} %" for place in largest) if found.vectors > 1 else ""
+        named = ", ".join(f"{place}: {100 * shares[index, place]:.0f} %" for place in largest) if found.texts > 1 else ""
         cells = [_cosine(float(values[index])) for values in similarities]
         result.add_row(
             str(layer), *cells, f"{norm[index]:.2f} ± {deviation[index]:.2f}", named, *(ranks[index] if ranks else [])
         )
-    screen.print(titled("mean cosines of hidden states (adjusted: less that of any two); layer 0 is the embeddings", result))
-    if found.vectors > 1:
-        screen.print("largest dimensions: their parts in the mean cosine of any two", style="dim")
+    title = f"mean cosines of two {unit}s' states (adjusted: less that of {unit}s of two texts); layer 0 is the embeddings"
+    screen.print(titled(title, result))
+    if found.texts > 1:
+        screen.print(f"largest dimensions: their parts in the mean cosine of {unit}s of two texts", style="dim")
     if compared:
         screen.print(f"same word: mean over {plural(compared, 'word')} of {OCCURRENCES} or more vectors", style="dim")
 

@@ -59,8 +59,10 @@ def print_variance(screen: Console, found: ExplainableVariance) -> None:
     )
     rows = sorted(found.words.items(), key=lambda item: -item[1].vectors)[:MAX_WORDS]
     for name, each in rows:
-        cells = [(each.shares[place], each.shares[place] - found.baseline[place]) for place in places]
+        cells = [(each.shares[place], each.adjusted[place]) for place in places]
         result.add_row(printable(name), str(each.vectors), *(f"{100 * value:.1f} %" for cell in cells for value in cell))
-    screen.print(titled("share of a word's states along their first direction; adjusted: less that of random words", result))
+    screen.print(
+        titled("share of a word's states along their first direction; adjusted: less that of as many random words", result)
+    )
     if len(found.words) > len(rows):
         screen.print(f"not shown: {plural(len(found.words) - len(rows), 'word')} (--json has all)", style="dim")
