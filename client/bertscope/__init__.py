@@ -91,6 +91,7 @@ from bertscope.compression.steps import (
     reduce_vocabulary,
     remove_feed_forward,
     remove_heads,
+    untrained,
     weight_only,
 )
 from bertscope.credentials import Tls
@@ -529,6 +530,7 @@ __all__ = [
     "scale",
     "score_alignments",
     "uniform",
+    "untrained",
     "weight_only",
     "write_items",
     "write_states",

@@ -67,7 +67,8 @@ class AppliedStep:
     __repr__ = short_repr
 
     step: str
-    """"onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens" or "vocabulary"."""
+    """"onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens", "vocabulary" or
+    "untrained"."""
     description: str
     """The effect in words: "kept layers 0, 2, 4 of 6"."""
     numbers: Mapping[str, float]

@@ -28,9 +28,9 @@ class AsyncCompressionCalls(AsyncConnection):
         """Makes a smaller or faster model of `model`, which stays loaded, and loads it under `model_id`.
 
         `steps` are made by `onnx`, `int8`, `weight_only`, `half`, `keep_layers`, `remove_heads`, `remove_feed_forward`,
-        `magnitude`, `eliminate_tokens` and `reduce_vocabulary`, each at most once. What each did is in the new model's
-        `compression`. `folder`, on the server, absolute and empty or new, keeps the model. An exception in `on_progress`,
-        or Ctrl-C, abandons the work.
+        `magnitude`, `eliminate_tokens`, `reduce_vocabulary` and `untrained`, each at most once. What each did is in the new
+        model's `compression`. `folder`, on the server, absolute and empty or new, keeps the model. An exception in
+        `on_progress`, or Ctrl-C, abandons the work.
         Raises AlreadyExists for an id in use, and Unimplemented for a step that the model can't take.
 
         >>> await client.compress_model("small", [bertscope.keep_layers([0, 2, 4]), bertscope.int8()])  # doctest: +SKIP

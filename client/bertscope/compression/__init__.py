@@ -9,6 +9,7 @@ from bertscope.compression.steps import (
     LayerSelection,
     MagnitudePruning,
     OnnxExport,
+    RandomWeights,
     Step,
     TokenElimination,
     VocabularyReduction,
@@ -22,6 +23,7 @@ from bertscope.compression.steps import (
     reduce_vocabulary,
     remove_feed_forward,
     remove_heads,
+    untrained,
     weight_only,
 )
 
@@ -34,6 +36,7 @@ __all__ = [
     "LayerSelection",
     "MagnitudePruning",
     "OnnxExport",
+    "RandomWeights",
     "Step",
     "TokenElimination",
     "VocabularyReduction",
@@ -47,5 +50,6 @@ __all__ = [
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
+    "untrained",
     "weight_only",
 ]

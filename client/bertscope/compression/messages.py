@@ -18,6 +18,7 @@ from bertscope.compression.steps import (
     LayerSelection,
     MagnitudePruning,
     OnnxExport,
+    RandomWeights,
     Step,
     TokenElimination,
     VocabularyReduction,
@@ -83,6 +84,7 @@ MESSAGES: dict[type[Any], tuple[str, Callable[[Any], Any]]] = {
     FeedForwardRemoval: ("feed_forward", _feed_forward),
     MagnitudePruning: ("magnitude", lambda step: compression_pb2.MagnitudePruning(share=step.share)),
     TokenElimination: ("tokens", lambda step: compression_pb2.TokenElimination(kept_shares=step.kept_shares)),
+    RandomWeights: ("untrained", lambda step: compression_pb2.RandomWeights(seed=step.seed)),
     VocabularyReduction: ("vocabulary", lambda step: compression_pb2.VocabularyReduction(**asdict(step))),
 }
 """The step's name in the contract, and what makes its message."""

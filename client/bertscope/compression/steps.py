@@ -1,8 +1,8 @@
 """Defines the steps of `compress_model`.
 
 Steps that change the checkpoint (`keep_layers`, `remove_heads`, `remove_feed_forward`, `magnitude`, `eliminate_tokens`,
-`reduce_vocabulary`) are done in the order given; then the model is written in another number format (at most one of
-`int8`, `weight_only`, `half`), for another runtime (`onnx`), or both. Each kind may come once. Making a step raises
+`reduce_vocabulary`, `untrained`) are done in the order given; then the model is written in another number format (at most one
+of `int8`, `weight_only`, `half`), for another runtime (`onnx`), or both. Each kind may come once. Making a step raises
 InvalidArgument, naming the field, for arguments of the wrong type; the server checks whether a step suits the model.
 """
 
@@ -96,6 +96,13 @@ class VocabularyReduction:
     min_count: int = 1
 
 
+@dataclass(frozen=True)
+class RandomWeights:
+    """Made by `untrained`."""
+
+    seed: int = 0
+
+
 Step = (
     OnnxExport
     | Int8Quantization
@@ -107,6 +114,7 @@ Step = (
     | MagnitudePruning
     | TokenElimination
     | VocabularyReduction
+    | RandomWeights
 )
 
 
@@ -189,6 +197,12 @@ def magnitude(share: float) -> MagnitudePruning:
     """Sets the smallest weights of every linear layer to zero, a share over 0 and below 1. Dense kernels do not use zeros:
     neither size nor speed changes. It shows what a sparse format could save, and at what loss."""
     return MagnitudePruning(_validation.finite_number("share", share))
+
+
+def untrained(seed: SupportsIndex = 0) -> RandomWeights:
+    """Gives the model random weights of the same shape, as before any training: a control for what training has to do with a
+    number."""
+    return RandomWeights(_validation.uint64("seed", seed))
 
 
 def eliminate_tokens(kept_shares: Iterable[float]) -> TokenElimination:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62\x65rtscope/v1/compression.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\x93\x04\n\x0f\x43ompressionStep\x12(\n\x04onnx\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.OnnxExportH\x00\x12.\n\x04int8\x18\x02 \x01(\x0b\x32\x1e.bertscope.v1.Int8QuantizationH\x00\x12;\n\x0bweight_only\x18\x03 \x01(\x0b\x32$.bertscope.v1.WeightOnlyQuantizationH\x00\x12+\n\x04half\x18\x04 \x01(\x0b\x32\x1b.bertscope.v1.HalfPrecisionH\x00\x12.\n\x06layers\x18\x05 \x01(\x0b\x32\x1c.bertscope.v1.LayerSelectionH\x00\x12*\n\x05heads\x18\x06 \x01(\x0b\x32\x19.bertscope.v1.HeadRemovalH\x00\x12\x38\n\x0c\x66\x65\x65\x64_forward\x18\x07 \x01(\x0b\x32 .bertscope.v1.FeedForwardRemovalH\x00\x12\x33\n\tmagnitude\x18\x08 \x01(\x0b\x32\x1e.bertscope.v1.MagnitudePruningH\x00\x12\x30\n\x06tokens\x18\t \x01(\x0b\x32\x1e.bertscope.v1.TokenEliminationH\x00\x12\x37\n\nvocabulary\x18\n \x01(\x0b\x32!.bertscope.v1.VocabularyReductionH\x00\x42\x06\n\x04step\"\x0c\n\nOnnxExport\"\x12\n\x10Int8Quantization\":\n\x16WeightOnlyQuantization\x12\x0c\n\x04\x62its\x18\x01 \x01(\r\x12\x12\n\nblock_size\x18\x02 \x01(\r\";\n\rHalfPrecision\x12*\n\tprecision\x18\x01 \x01(\x0e\x32\x17.bertscope.v1.Precision\" \n\x0eLayerSelection\x12\x0e\n\x06layers\x18\x01 \x03(\r\"c\n\x0bHeadRemoval\x12\'\n\x05heads\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x12\n\x05share\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05texts\x18\x03 \x03(\tB\x08\n\x06_share\"\xcc\x01\n\x12\x46\x65\x65\x64\x46orwardRemoval\x12\r\n\x05share\x18\x01 \x01(\x01\x12=\n\tcriterion\x18\x02 \x01(\x0e\x32*.bertscope.v1.FeedForwardRemoval.Criterion\x12\r\n\x05texts\x18\x03 \x03(\t\"Y\n\tCriterion\x12\x19\n\x15\x43RITERION_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43RITERION_MAGNITUDE\x10\x01\x12\x18\n\x14\x43RITERION_IMPORTANCE\x10\x02\"!\n\x10MagnitudePruning\x12\r\n\x05share\x18\x01 \x01(\x01\"\'\n\x10TokenElimination\x12\x13\n\x0bkept_shares\x18\x01 \x03(\x01\"7\n\x13VocabularyReduction\x12\r\n\x05texts\x18\x01 \x03(\t\x12\x11\n\tmin_count\x18\x02 \x01(\r\"\x99\x01\n\x0b\x41ppliedStep\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x37\n\x07numbers\x18\x03 \x03(\x0b\x32&.bertscope.v1.AppliedStep.NumbersEntry\x1a.\n\x0cNumbersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42K\n\x0c\x62\x65rtscope.v1B\x10\x43ompressionProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62\x65rtscope/v1/compression.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\xc5\x04\n\x0f\x43ompressionStep\x12(\n\x04onnx\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.OnnxExportH\x00\x12.\n\x04int8\x18\x02 \x01(\x0b\x32\x1e.bertscope.v1.Int8QuantizationH\x00\x12;\n\x0bweight_only\x18\x03 \x01(\x0b\x32$.bertscope.v1.WeightOnlyQuantizationH\x00\x12+\n\x04half\x18\x04 \x01(\x0b\x32\x1b.bertscope.v1.HalfPrecisionH\x00\x12.\n\x06layers\x18\x05 \x01(\x0b\x32\x1c.bertscope.v1.LayerSelectionH\x00\x12*\n\x05heads\x18\x06 \x01(\x0b\x32\x19.bertscope.v1.HeadRemovalH\x00\x12\x38\n\x0c\x66\x65\x65\x64_forward\x18\x07 \x01(\x0b\x32 .bertscope.v1.FeedForwardRemovalH\x00\x12\x33\n\tmagnitude\x18\x08 \x01(\x0b\x32\x1e.bertscope.v1.MagnitudePruningH\x00\x12\x30\n\x06tokens\x18\t \x01(\x0b\x32\x1e.bertscope.v1.TokenEliminationH\x00\x12\x37\n\nvocabulary\x18\n \x01(\x0b\x32!.bertscope.v1.VocabularyReductionH\x00\x12\x30\n\tuntrained\x18\x0b \x01(\x0b\x32\x1b.bertscope.v1.RandomWeightsH\x00\x42\x06\n\x04step\"\x0c\n\nOnnxExport\"\x12\n\x10Int8Quantization\":\n\x16WeightOnlyQuantization\x12\x0c\n\x04\x62its\x18\x01 \x01(\r\x12\x12\n\nblock_size\x18\x02 \x01(\r\";\n\rHalfPrecision\x12*\n\tprecision\x18\x01 \x01(\x0e\x32\x17.bertscope.v1.Precision\" \n\x0eLayerSelection\x12\x0e\n\x06layers\x18\x01 \x03(\r\"c\n\x0bHeadRemoval\x12\'\n\x05heads\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x12\n\x05share\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05texts\x18\x03 \x03(\tB\x08\n\x06_share\"\xcc\x01\n\x12\x46\x65\x65\x64\x46orwardRemoval\x12\r\n\x05share\x18\x01 \x01(\x01\x12=\n\tcriterion\x18\x02 \x01(\x0e\x32*.bertscope.v1.FeedForwardRemoval.Criterion\x12\r\n\x05texts\x18\x03 \x03(\t\"Y\n\tCriterion\x12\x19\n\x15\x43RITERION_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43RITERION_MAGNITUDE\x10\x01\x12\x18\n\x14\x43RITERION_IMPORTANCE\x10\x02\"!\n\x10MagnitudePruning\x12\r\n\x05share\x18\x01 \x01(\x01\"\'\n\x10TokenElimination\x12\x13\n\x0bkept_shares\x18\x01 \x03(\x01\"7\n\x13VocabularyReduction\x12\r\n\x05texts\x18\x01 \x03(\t\x12\x11\n\tmin_count\x18\x02 \x01(\r\"\x1d\n\rRandomWeights\x12\x0c\n\x04seed\x18\x01 \x01(\x04\"\x99\x01\n\x0b\x41ppliedStep\x12\x0c\n\x04step\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x37\n\x07numbers\x18\x03 \x03(\x0b\x32&.bertscope.v1.AppliedStep.NumbersEntry\x1a.\n\x0cNumbersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42K\n\x0c\x62\x65rtscope.v1B\x10\x43ompressionProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,31 +36,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_APPLIEDSTEP_NUMBERSENTRY']._loaded_options = None
   _globals['_APPLIEDSTEP_NUMBERSENTRY']._serialized_options = b'8\001'
   _globals['_COMPRESSIONSTEP']._serialized_start=76
-  _globals['_COMPRESSIONSTEP']._serialized_end=607
-  _globals['_ONNXEXPORT']._serialized_start=609
-  _globals['_ONNXEXPORT']._serialized_end=621
-  _globals['_INT8QUANTIZATION']._serialized_start=623
-  _globals['_INT8QUANTIZATION']._serialized_end=641
-  _globals['_WEIGHTONLYQUANTIZATION']._serialized_start=643
-  _globals['_WEIGHTONLYQUANTIZATION']._serialized_end=701
-  _globals['_HALFPRECISION']._serialized_start=703
-  _globals['_HALFPRECISION']._serialized_end=762
-  _globals['_LAYERSELECTION']._serialized_start=764
-  _globals['_LAYERSELECTION']._serialized_end=796
-  _globals['_HEADREMOVAL']._serialized_start=798
-  _globals['_HEADREMOVAL']._serialized_end=897
-  _globals['_FEEDFORWARDREMOVAL']._serialized_start=900
-  _globals['_FEEDFORWARDREMOVAL']._serialized_end=1104
-  _globals['_FEEDFORWARDREMOVAL_CRITERION']._serialized_start=1015
-  _globals['_FEEDFORWARDREMOVAL_CRITERION']._serialized_end=1104
-  _globals['_MAGNITUDEPRUNING']._serialized_start=1106
-  _globals['_MAGNITUDEPRUNING']._serialized_end=1139
-  _globals['_TOKENELIMINATION']._serialized_start=1141
-  _globals['_TOKENELIMINATION']._serialized_end=1180
-  _globals['_VOCABULARYREDUCTION']._serialized_start=1182
-  _globals['_VOCABULARYREDUCTION']._serialized_end=1237
-  _globals['_APPLIEDSTEP']._serialized_start=1240
-  _globals['_APPLIEDSTEP']._serialized_end=1393
-  _globals['_APPLIEDSTEP_NUMBERSENTRY']._serialized_start=1347
-  _globals['_APPLIEDSTEP_NUMBERSENTRY']._serialized_end=1393
+  _globals['_COMPRESSIONSTEP']._serialized_end=657
+  _globals['_ONNXEXPORT']._serialized_start=659
+  _globals['_ONNXEXPORT']._serialized_end=671
+  _globals['_INT8QUANTIZATION']._serialized_start=673
+  _globals['_INT8QUANTIZATION']._serialized_end=691
+  _globals['_WEIGHTONLYQUANTIZATION']._serialized_start=693
+  _globals['_WEIGHTONLYQUANTIZATION']._serialized_end=751
+  _globals['_HALFPRECISION']._serialized_start=753
+  _globals['_HALFPRECISION']._serialized_end=812
+  _globals['_LAYERSELECTION']._serialized_start=814
+  _globals['_LAYERSELECTION']._serialized_end=846
+  _globals['_HEADREMOVAL']._serialized_start=848
+  _globals['_HEADREMOVAL']._serialized_end=947
+  _globals['_FEEDFORWARDREMOVAL']._serialized_start=950
+  _globals['_FEEDFORWARDREMOVAL']._serialized_end=1154
+  _globals['_FEEDFORWARDREMOVAL_CRITERION']._serialized_start=1065
+  _globals['_FEEDFORWARDREMOVAL_CRITERION']._serialized_end=1154
+  _globals['_MAGNITUDEPRUNING']._serialized_start=1156
+  _globals['_MAGNITUDEPRUNING']._serialized_end=1189
+  _globals['_TOKENELIMINATION']._serialized_start=1191
+  _globals['_TOKENELIMINATION']._serialized_end=1230
+  _globals['_VOCABULARYREDUCTION']._serialized_start=1232
+  _globals['_VOCABULARYREDUCTION']._serialized_end=1287
+  _globals['_RANDOMWEIGHTS']._serialized_start=1289
+  _globals['_RANDOMWEIGHTS']._serialized_end=1318
+  _globals['_APPLIEDSTEP']._serialized_start=1321
+  _globals['_APPLIEDSTEP']._serialized_end=1474
+  _globals['_APPLIEDSTEP_NUMBERSENTRY']._serialized_start=1428
+  _globals['_APPLIEDSTEP_NUMBERSENTRY']._serialized_end=1474
 # @@protoc_insertion_point(module_scope)

@@ -22,7 +22,8 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class CompressionStep(_message.Message):
-    """One thing done to a model. Steps that change the checkpoint (layers, heads, feed_forward, magnitude, tokens, vocabulary) are done
+    """One thing done to a model. Steps that change the checkpoint (layers, heads, feed_forward, magnitude, tokens, vocabulary, untrained)
+    are done
     in the order given; then what is left is written in another number format (at most one of int8, weight_only and half), for
     another runtime (onnx), or both.
     """
@@ -39,6 +40,7 @@ class CompressionStep(_message.Message):
     MAGNITUDE_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     VOCABULARY_FIELD_NUMBER: _builtins.int
+    UNTRAINED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def onnx(self) -> Global___OnnxExport:
         """Export for ONNX Runtime."""
@@ -79,6 +81,10 @@ class CompressionStep(_message.Message):
     def vocabulary(self) -> Global___VocabularyReduction:
         """Pieces of the vocabulary removed."""
 
+    @_builtins.property
+    def untrained(self) -> Global___RandomWeights:
+        """Weights drawn at random again."""
+
     def __init__(
         self,
         *,
@@ -92,12 +98,13 @@ class CompressionStep(_message.Message):
         magnitude: Global___MagnitudePruning | None = ...,
         tokens: Global___TokenElimination | None = ...,
         vocabulary: Global___VocabularyReduction | None = ...,
+        untrained: Global___RandomWeights | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["feed_forward", b"feed_forward", "half", b"half", "heads", b"heads", "int8", b"int8", "layers", b"layers", "magnitude", b"magnitude", "onnx", b"onnx", "step", b"step", "tokens", b"tokens", "vocabulary", b"vocabulary", "weight_only", b"weight_only"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["feed_forward", b"feed_forward", "half", b"half", "heads", b"heads", "int8", b"int8", "layers", b"layers", "magnitude", b"magnitude", "onnx", b"onnx", "step", b"step", "tokens", b"tokens", "untrained", b"untrained", "vocabulary", b"vocabulary", "weight_only", b"weight_only"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["feed_forward", b"feed_forward", "half", b"half", "heads", b"heads", "int8", b"int8", "layers", b"layers", "magnitude", b"magnitude", "onnx", b"onnx", "step", b"step", "tokens", b"tokens", "vocabulary", b"vocabulary", "weight_only", b"weight_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["feed_forward", b"feed_forward", "half", b"half", "heads", b"heads", "int8", b"int8", "layers", b"layers", "magnitude", b"magnitude", "onnx", b"onnx", "step", b"step", "tokens", b"tokens", "untrained", b"untrained", "vocabulary", b"vocabulary", "weight_only", b"weight_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_step: _TypeAlias = _typing.Literal["onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens", "vocabulary"]  # noqa: Y015
+    _WhichOneofReturnType_step: _TypeAlias = _typing.Literal["onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens", "vocabulary", "untrained"]  # noqa: Y015
     _WhichOneofArgType_step: _TypeAlias = _typing.Literal["step", b"step"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_step) -> _WhichOneofReturnType_step | None: ...
 
@@ -395,6 +402,31 @@ class VocabularyReduction(_message.Message):
 Global___VocabularyReduction: _TypeAlias = VocabularyReduction  # noqa: Y015
 
 @_typing.final
+class RandomWeights(_message.Message):
+    """Gives a model random weights, as before any training: matrices are normal with the standard deviation that its config names
+    (initializer_range, .02 without), biases 0, weights of normalisations 1. Shape and tokenizer stay. What is found in such a
+    model as well was not learned.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEED_FIELD_NUMBER: _builtins.int
+    seed: _builtins.int
+    """Seed of the numbers, any; the same one gives the same weights."""
+    def __init__(
+        self,
+        *,
+        seed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seed", b"seed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RandomWeights: _TypeAlias = RandomWeights  # noqa: Y015
+
+@_typing.final
 class AppliedStep(_message.Message):
     """The effect of one step on a model, as its manifest records it."""
 
@@ -424,8 +456,8 @@ class AppliedStep(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     NUMBERS_FIELD_NUMBER: _builtins.int
     step: _builtins.str
-    """Name of the step: "onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens" or
-    "vocabulary".
+    """Name of the step: "onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens",
+    "vocabulary" or "untrained".
     """
     description: _builtins.str
     """The effect in words, for people: "kept layers 0, 2, 4 of 6". It has the word WARNING where a change of the number format or

@@ -25,6 +25,7 @@ from bertscope_service.checkpoints.steps import (
     RemoveHeads,
     Step,
     StepProgress,
+    Untrain,
     WeightOnly,
 )
 from bertscope_service.encoders.base import Shape
@@ -143,6 +144,7 @@ KINDS: dict[str, Callable[[Any, Where], Step]] = {
     "magnitude": lambda given, _: PruneMagnitude(given.share),
     "tokens": lambda given, _: EliminateTokens(tuple(given.kept_shares)),
     "vocabulary": _vocabulary,
+    "untrained": lambda given, _: Untrain(given.seed),
 }
 
 

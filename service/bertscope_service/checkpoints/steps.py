@@ -106,6 +106,14 @@ class ReduceVocabulary:
     name: ClassVar[str] = "vocabulary"
 
 
+@dataclass(frozen=True, slots=True)
+class Untrain:
+    """Gives every parameter a random value, as before any training."""
+
+    seed: int = 0
+    name: ClassVar[str] = "untrained"
+
+
 Step = (
     OnnxExport
     | Int8
@@ -117,6 +125,7 @@ Step = (
     | PruneMagnitude
     | EliminateTokens
     | ReduceVocabulary
+    | Untrain
 )
 
 

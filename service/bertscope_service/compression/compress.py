@@ -29,6 +29,7 @@ from bertscope_service.checkpoints.steps import (
     RemoveHeads,
     Step,
     StepProgress,
+    Untrain,
     WeightOnly,
 )
 from bertscope_service.compression.dictionary import quantize_weight_only
@@ -40,6 +41,7 @@ from bertscope_service.compression.layers import keep_layers
 from bertscope_service.compression.magnitude import prune_magnitude
 from bertscope_service.compression.onnx.isolated_export import export_onnx
 from bertscope_service.compression.tokens import eliminate_tokens
+from bertscope_service.compression.untrained import untrain
 from bertscope_service.compression.vocabulary import reduce_vocabulary
 from bertscope_service.compression.working_copy import WorkingCopy, copy_description
 
@@ -142,6 +144,8 @@ def _apply(copy: WorkingCopy, step: Step, report: Callable[[], None]) -> Applied
             return eliminate_tokens(copy.model, step.kept_shares, copy.tokenizer().mask_id)
         case ReduceVocabulary():
             return reduce_vocabulary(copy, step, report)
+        case Untrain():
+            return untrain(copy, step)
         case Half():
             return to_half(copy, step)
     raise TypeError(f"{step.name} leaves no model")

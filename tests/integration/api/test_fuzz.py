@@ -679,6 +679,7 @@ STEPS: dict[str, st.SearchStrategy[Any]] = {
     "feed_forward": st.builds(compression.FeedForwardRemoval, share=mostly(st.just(0.3), SHARES), criterion=st.integers(0, 1))
     | st.builds(compression.FeedForwardRemoval, share=mostly(st.just(0.3), SHARES), criterion=ENUMS, texts=CORPORA),
     "magnitude": st.builds(compression.MagnitudePruning, share=mostly(st.just(0.3), SHARES)),
+    "untrained": st.builds(compression.RandomWeights, seed=st.integers(0, 2**64 - 1)),
     "tokens": st.builds(compression.TokenElimination, kept_shares=KEPT),
     "vocabulary": st.builds(compression.VocabularyReduction, texts=CORPORA, min_count=mostly(st.integers(0, 2), NUMBERS)),
 }

@@ -301,6 +301,25 @@ def test_other_texts_choose_the_heads(command: Any, host: Host, treebank: Path, 
         assert (one["best"]["accuracy"], one["best"]["chosen_on"]) == (pytest.approx(expected.accuracy), expected.chosen_on)
 
 
+def test_an_untrained_model_is_a_control(command: Any, host: Host, treebank: Path) -> None:
+    arguments = ("relations", str(treebank), "--model", "bert", "--control", "untrained")
+    code, out, _ = command(host.target, *arguments)
+    assert (code, "untrained" in out.split("nsubj")[0]) == (0, True)
+    code, out, _ = command(host.target, *arguments, "--json")
+    texts = bertscope.read_conllu(treebank)
+    with bertscope.Client(host.target) as client:
+        assert not [model.name for model in client.list_models() if "untrained" in model.name]
+        try:
+            made = client.compress_model("random", bertscope.untrained(), model="bert")
+            expected = {one.relation: one for one in client.score_relations(texts, model=made).best_heads()}
+        finally:
+            client.unload_model("random")
+    for one in json.loads(out)["relations"]:
+        found, control = expected[one["relation"]], one["control"]
+        assert (control["layer"], control["head"]) == (found.layer, found.head)
+        assert control["accuracy"] == pytest.approx(found.accuracy)
+
+
 @pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])
 def test_options_that_do_not_go_with_trees(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
     code, _, err = command(server.target, "relations", str(treebank), "--tree", *option)

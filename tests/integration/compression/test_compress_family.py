@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.checkpoints.steps import Criterion, KeepLayers, PruneMagnitude, RemoveFeedForward, Step
+from bertscope_service.checkpoints.steps import Criterion, KeepLayers, PruneMagnitude, RemoveFeedForward, Step, Untrain
 from bertscope_service.compression.compress import compress
 from bertscope_service.compression.plan import Subject as Planned
 from bertscope_service.compression.plan import plan
@@ -88,3 +88,20 @@ def test_single_weights(whole: Subject, tmp_path: Path) -> None:
     assert 0.2 < zeros <= 0.3
     for sequence in found.sequences[:2]:
         assert_close([found.run([sequence]).logits], [found.reference.run([sequence]).logits])
+
+
+def test_untrained(whole: Subject, tmp_path: Path) -> None:
+    """Weights of the checkpoint's shape, as a config without training gives them; the same seed gives the same."""
+    found = compressed(whole, tmp_path / "made", Untrain(3))
+    assert found.encoder.shape == whole.encoder.shape
+    sequence = whole.sequences[2]
+    assert_close([found.run([sequence]).logits], [found.reference.run([sequence]).logits])
+    assert not torch.allclose(found.reference.run([sequence]).logits, whole.reference.run([sequence]).logits)
+    matrices = [
+        values.detach() for _, values in found.reference.model.named_parameters() if values.ndim > 1 and values.numel() > 900
+    ]
+    spread = getattr(found.reference.model.config, "initializer_range", 0.02)
+    # Each of 900 numbers or more: the standard error of their deviation is 2.4 %.
+    assert all(abs(float(values.std()) / spread - 1) < 0.15 for values in matrices)
+    again = compressed(whole, tmp_path / "again", Untrain(3))
+    assert torch.equal(again.reference.run([sequence]).logits, found.reference.run([sequence]).logits)

@@ -22,6 +22,7 @@ from bertscope_service.checkpoints.steps import (
     RemoveHeads,
     Step,
     StepProgress,
+    Untrain,
     WeightOnly,
 )
 from bertscope_service.encoders.base import Shape
@@ -70,6 +71,7 @@ GOOD: list[tuple[dict[str, Any], Step]] = [
     (units(share=0.5), RemoveFeedForward(0.5)),
     (units(share=0.5, criterion=IMPORTANCE, texts=["a"]), RemoveFeedForward(0.5, Criterion.IMPORTANCE, ("a",))),
     ({"magnitude": compression.MagnitudePruning(share=0.25)}, PruneMagnitude(0.25)),
+    ({"untrained": compression.RandomWeights(seed=7)}, Untrain(7)),
     ({"tokens": compression.TokenElimination(kept_shares=[1, 0.5])}, EliminateTokens((1.0, 0.5))),
     ({"vocabulary": compression.VocabularyReduction(texts=["a"])}, ReduceVocabulary(("a",))),
     ({"vocabulary": compression.VocabularyReduction(texts=["a"] * 65, min_count=3)}, ReduceVocabulary(("a",) * 65, 3)),

@@ -40,6 +40,7 @@ def request(steps: Any, model_id: str = "small", **arguments: Any) -> model_pb2.
             {"feedForward": {"share": 0.25, "criterion": "CRITERION_IMPORTANCE", "texts": ["a", "b"]}},
         ),
         (bertscope.magnitude(0.5), {"magnitude": {"share": 0.5}}),
+        (bertscope.untrained(5), {"untrained": {"seed": "5"}}),
         (bertscope.eliminate_tokens(np.array([1, 0.5])), {"tokens": {"keptShares": [1.0, 0.5]}}),
         (bertscope.reduce_vocabulary(["a"], 2), {"vocabulary": {"texts": ["a"], "minCount": 2}}),
     ],

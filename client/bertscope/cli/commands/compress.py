@@ -53,6 +53,7 @@ def compress(
       magnitude=0.5           set this share of the weights to zero
       tokens=1/0.8/0.5        share of the tokens that goes on after each layer
       vocabulary=FILE[:2]     keep the pieces that occur (twice) in texts
+      untrained               random weights of the same shape, as a control
 
     Steps that write what is left in another form:
 

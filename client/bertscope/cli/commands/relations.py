@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from bertscope._rpc.splitting import OnRejected
 from bertscope.attention import span_files, treebanks
 from bertscope.attention.feature_scores import feature_columns
 from bertscope.attention.marked_texts import FeatureText, RelationText
@@ -16,6 +17,7 @@ from bertscope.attention.relation_scores import RelationScores, relation_columns
 from bertscope.attention.selection import Direction
 from bertscope.attention.trees import tree_columns
 from bertscope.cli import options
+from bertscope.cli.options.control import Control, untrained_copy
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.server import ServerOptions
@@ -79,6 +81,7 @@ def relations(
             "--select", metavar="FILE", help="Choose heads on this file's texts; on every second text of FILE unless set."
         ),
     ] = None,
+    control: Control = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Relations to show, those with most pairs.")] = 30,
     model: options.ModelName = None,
@@ -107,13 +110,14 @@ def relations(
         "--by-head": by_head,
         "--features": features,
         "--select": select,
+        "--control": control,
     }
     kind = "--tree" if tree else "--features" if features else ""
     for option, given in choices.items():
         if given and option in UNUSED[kind]:
             raise UsageError(f"{option} does not go with {kind}" if kind else f"{option} goes with --tree")
     out.require()
-    arguments = {
+    arguments: dict[str, Any] = {
         "model": model,
         "interventions": base.interventions(),
         "reference_texts": base.reference_texts(),
@@ -126,13 +130,14 @@ def relations(
     else:
         linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
         others = None if select is None else relation_source(select, None, propbank=propbank, subtypes=not no_subtypes)
-        score_relations(server, out, linked, others, only, direction, top, details=not no_intervals, **arguments)
+        arguments["details"] = not no_intervals
+        score_relations(server, out, linked, others, only, direction, top, control, **arguments)
 
 
 UNUSED: Mapping[str, tuple[str, ...]] = {
     "": ("--by-head",),
-    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head", "--select"),
-    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--select"),
+    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head", "--select", "--control"),
+    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--select", "--control"),
 }
 """The options that mean nothing to a kind of scores."""
 
@@ -145,30 +150,44 @@ def score_relations(
     only: list[str] | None,
     direction: Direction | None,
     top: int,
+    control: str | None,
     **arguments: Any,
 ) -> None:
-    """Scores relations, and shows their best heads: chosen on other texts, or on a half of these."""
+    """Scores relations, and shows their best heads: chosen on other texts, or on a half of these; beside those of an untrained
+    model with a `control`."""
     with server.connect(arguments["timeout"]) as client:
         found = scores_of(client, source, only, **arguments)
         select: view.Select = "half" if others is None else scores_of(client, others, only, **arguments | {"details": False})
+        untrained = None
+        if control:
+            with untrained_copy(client, arguments["model"]) as copy:
+                untrained = scores_of(client, source, only, lambda *_: None, **arguments | {"model": copy})
     written = out.write(
         relation_columns(found),
         lambda path: save_relations(found, path, direction, select=select, dark=out.dark),
     )
     if out.json:
         left_out = source.left_out + (others.left_out if others else [])
-        print_json(view.document(found, direction, select) | {"left_out": left_out})
+        print_json(view.document(found, direction, select, untrained) | {"left_out": left_out})
     else:
         if others is not None:
             others.print_left_out(console())
-        view.print_relations(shown(source), found, direction, top, select)
+        view.print_relations(shown(source), found, direction, top, select, untrained)
         print_written(written)
 
 
-def scores_of(client: Client, source: Source[RelationText], only: list[str] | None, **arguments: Any) -> RelationScores:
-    """Returns the scores of the texts of a file, showing the progress."""
+def scores_of(
+    client: Client,
+    source: Source[RelationText],
+    only: list[str] | None,
+    reject: OnRejected | None = None,
+    **arguments: Any,
+) -> RelationScores:
+    """Returns the scores of the texts of a file, showing the progress; `reject` gets texts that the server rejects, which the
+    source notes unless it is given."""
     with source.some_left(), answering("scoring") as show:
-        return client.score_relations(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
+        rejected = reject or source.reject
+        return client.score_relations(source.items, only, on_progress=show, on_rejected=rejected, **arguments)
 
 
 def score_features(

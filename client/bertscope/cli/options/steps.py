@@ -143,6 +143,7 @@ PLAIN: dict[str, Callable[[], Step]] = {
     "int8": compression.int8,
     "fp16": lambda: compression.half("fp16"),
     "bf16": lambda: compression.half("bf16"),
+    "untrained": compression.untrained,
 }
 WITH_ARGUMENT: dict[str, tuple[Callable[[_Writing], Step], str]] = {
     "weight_only": (_weight_only, "weight_only=4"),

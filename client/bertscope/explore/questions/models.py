@@ -69,6 +69,7 @@ STEPS: MappingProxyType[str, Callable[[Body], Step]] = MappingProxyType(
         "layers": lambda step: bertscope.keep_layers(step.wholes("layers")),
         "ffn": lambda step: bertscope.remove_feed_forward(step.number("share")),
         "magnitude": lambda step: bertscope.magnitude(step.number("share")),
+        "untrained": lambda step: bertscope.untrained(),
     }
 )
 """Steps that the page offers, by their names in `bertscope compress --steps`, which has those that need texts, too."""
