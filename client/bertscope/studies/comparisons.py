@@ -35,7 +35,7 @@ class Difference:
     value: float
     """The model's figure minus the baseline's, -1 to 1; NaN without an item."""
     interval: Interval | None
-    """The paired bootstrap interval, 95 %; None where the items are too few or too alike."""
+    """The paired interval, 95 %, of a bootstrap, adjusted where items hardly differ; None where they are too few."""
     only_model: int
     """The items that only the model has right; 0 of metrics that are no share."""
     only_baseline: int
