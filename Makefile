@@ -1,6 +1,7 @@
 # make demo | run | test | test-all | check | format | protos | client | bench | gpu | release
 # Each verb does its own set-up: a .venv with both distributions and the development tools, by uv; without uv on PATH, pip puts
-# it into the .venv first.
+# it into the .venv first. On Linux, PyTorch of PyPI brings 4.5 GB of CUDA: `make CPU=1 demo` takes PyTorch's CPU build instead, from its own
+# index, and `make TORCH="torch --index-url URL" demo`, or TORCH=FILE.whl, any other build. It counts when .venv is made.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
@@ -8,6 +9,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 READY := $(VENV)/.ready
+TORCH ?= $(if $(CPU),torch --torch-backend cpu)
+SYNC := sync --quiet --locked --all-packages --all-extras
+# What of the lock belongs to PyTorch for CUDA, and PyTorch itself.
+OWN_TORCH := $(if $(TORCH),$(shell sed -nE 's/^name = "((nvidia|cuda)-.*|torch|triton)"$$/--no-install-package \1/p' uv.lock))
 # Python compiles PyTorch and transformers for 10 s in each process where it may not keep the bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -20,9 +25,11 @@ $(READY): pyproject.toml service/pyproject.toml service/hatch_build.py client/be
 ifeq ($(UV),)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
-	$(BIN)/uv sync --quiet --locked --all-packages --all-extras --inexact --python $(BIN)/python
+	$(if $(TORCH),$(BIN)/uv pip install --quiet --python $(BIN)/python $(TORCH))
+	@$(BIN)/uv $(SYNC) --inexact $(OWN_TORCH) --python $(BIN)/python
 else
-	$(UV) sync --quiet --locked --all-packages --all-extras
+	$(if $(TORCH),$(UV) venv --quiet --allow-existing $(VENV) && $(UV) pip install --quiet --python $(BIN)/python $(TORCH))
+	@$(UV) $(SYNC) $(if $(TORCH),--inexact) $(OWN_TORCH)
 endif
 	@touch $@
 

@@ -16,6 +16,7 @@ from benchmarks.micro import family, int8, intervals, quantities, runtimes
 from benchmarks.peers import command as peers
 from benchmarks.processes import command as processes
 from benchmarks.ray_serve import command as ray_serve
+from benchmarks.rolling import command as rolling
 from benchmarks.serving import (
     attention,
     cloze,
@@ -74,6 +75,7 @@ REPORTS = {
     "peers": peers.main,
     "processes": processes.main,
     "ray": ray_serve.main,
+    "rolling": rolling.main,
     "probes": probes.main,
     "scores": scores.main,
     "states": states.main,

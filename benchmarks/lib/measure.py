@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 import torch
+from bertscope_service.encoders.onnx.sessions import onnxruntime_version
 from bertscope_service.observability.machine import describe
 from rich.console import Console
 from rich.table import Table
@@ -81,9 +82,9 @@ def per_second(count: int, unit: str) -> Callable[[float], str]:
 def machine() -> str:
     """Returns the machine and the versions, in one line."""
     found = describe([], torch.get_num_threads(), 0.0)
-    versions = ", ".join(
-        f"{name} {version(name)}" for name in ("torch", "transformers", "onnxruntime-gpu", "grpcio", "protobuf")
-    )
+    libraries = {name: version(name) for name in ("torch", "transformers", "grpcio", "protobuf")}
+    libraries["onnxruntime"] = onnxruntime_version()
+    versions = ", ".join(f"{name} {number}" for name, number in libraries.items())
     hardware = f"{found.cpu}, {' '.join(found.cpu_flags)}, {found.cores} cores, {found.threads} threads"
     return f"{hardware}; Python {platform.python_version()}, {versions}"
 

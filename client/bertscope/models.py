@@ -86,7 +86,7 @@ class Model:
     runtime: str
     """The library that runs it: "torch" or "onnx". Only name, source and state are set before a model is ready."""
     device: str
-    """The device that runs it: "cpu", "cuda:0"."""
+    """The device that runs it: "cpu", "cuda:0", "mps"."""
     precision: str
     """The number format it computes in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
     layers: int

@@ -27,7 +27,7 @@ class Provenance:
     runtime: str
     """The library that ran the model: "torch" or "onnx"."""
     device: str
-    """The device that ran the model: "cpu", "cuda:0"."""
+    """The device that ran the model: "cpu", "cuda:0", "mps"."""
     precision: str
     """The number format it computed in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
     library_versions: Mapping[str, str]

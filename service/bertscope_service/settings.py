@@ -85,7 +85,7 @@ class Settings(BaseSettings):
     --model-root, LoadModel takes every source if only this machine can connect, else only the embedded model."""
 
     device: str = "auto"
-    """Device that runs models: auto (the first GPU, else the CPU), cpu, cuda:N."""
+    """Device that runs models: auto (the first GPU, else the CPU), cpu, cuda:N, or mps (Apple's GPU, untried)."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """Number format models compute in; auto is fp32, or the 16-bit format of a model that CompressModel wrote in one."""

@@ -11,11 +11,22 @@ from tools.release.environments import Environment, interpreter
 from tools.release.sbom import write_sbom
 
 _IMPORT_ALL = """
-import importlib, pkgutil, sys, bertscope
-for module in pkgutil.walk_packages(bertscope.__path__, "bertscope."):
-    importlib.import_module(module.name)
+import importlib, pkgutil, re, sys
+from importlib.metadata import requires
+import bertscope
+optional = {re.match("[A-Za-z0-9_-]+", need)[0] for need in requires("bertscope") if "extra ==" in need}
+def failed(name):
+    lacking = sys.exc_info()[1]
+    if not (isinstance(lacking, ModuleNotFoundError) and lacking.name in optional):
+        raise lacking
+for module in pkgutil.walk_packages(bertscope.__path__, "bertscope.", onerror=failed):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError:
+        failed(module.name)
 sys.exit(", ".join({"torch", "transformers", "bertscope_service"} & set(sys.modules)) or None)
 """
+"""Imports each module of the client. One may lack the package of an extra, and nothing else."""
 
 
 class Outcome(StrEnum):
@@ -33,7 +44,8 @@ def attempt(version: str, client: Distribution, service: Distribution, folder: P
         return Outcome.ABSENT
     try:
         with Environment(folder / "client", python, constraints) as environment:
-            _try_client(environment, client)
+            environment.install([client])
+            try_client(environment, client)
         with Environment(folder / "service", python, constraints) as environment:
             _try_both(environment, client, service)
     except subprocess.CalledProcessError as error:
@@ -42,9 +54,8 @@ def attempt(version: str, client: Distribution, service: Distribution, folder: P
     return Outcome.PASSED
 
 
-def _try_client(environment: Environment, client: Distribution) -> None:
-    """Tests the client alone: all of it can be imported, and it imports no large packages."""
-    environment.install([client])
+def try_client(environment: Environment, client: Distribution) -> None:
+    """Tests the client, installed alone: all of it but the extras can be imported, and it imports no large packages."""
     environment.run("bertscope", "--version")
     environment.run("python", "-c", _IMPORT_ALL)
     write_sbom(client, environment.python)

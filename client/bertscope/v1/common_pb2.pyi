@@ -470,7 +470,7 @@ class Provenance(_message.Message):
     runtime: Global___Runtime.ValueType
     """The library that ran the model."""
     device: _builtins.str
-    """Where it ran: "cpu", "cuda:0"."""
+    """Where it ran: "cpu", "cuda:0", "mps"."""
     precision: Global___Precision.ValueType
     """The number format it computed in."""
     numbering: Global___Numbering.ValueType

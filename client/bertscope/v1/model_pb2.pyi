@@ -152,7 +152,7 @@ class Model(_message.Message):
     runtime: _common_pb2.Runtime.ValueType
     """The library that runs it."""
     device: _builtins.str
-    """Where it runs: "cpu", "cuda:0"."""
+    """Where it runs: "cpu", "cuda:0", "mps"."""
     precision: _common_pb2.Precision.ValueType
     """The number format it computes in."""
     layers: _builtins.int
@@ -454,7 +454,7 @@ class LoadModelRequest(_message.Message):
     server's model roots and hub patterns. Weights must be safetensors or ONNX.
     """
     device: _builtins.str
-    """"auto" (the first GPU, else the CPU), "cpu" or "cuda:N"; empty means the server's setting."""
+    """"auto" (the first GPU, else the CPU), "cpu", "cuda:N" or "mps" (Apple's GPU, untried); empty means the server's setting."""
     precision: _common_pb2.Precision.ValueType
     """The number format to compute in."""
     revision: _builtins.str

@@ -75,9 +75,9 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
     if states:
         for row in rows:
             row.state = None  # a kept state is used once
-    if device.type == "cpu":
+    if device.type != "cuda":
         advanced = began if timed is None else timed.advanced
-        return LaunchedBatch(rows, not states, readout, readout.tensors, None, began, advanced)
+        return LaunchedBatch(rows, not states, readout, tuple(each.cpu() for each in readout.tensors), None, began, advanced)
     host = tuple(tensor.to("cpu", non_blocking=True) for tensor in readout.tensors)
     copied = torch.cuda.Event()
     copied.record(torch.cuda.current_stream(device))

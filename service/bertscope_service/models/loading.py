@@ -114,17 +114,22 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
 
 
 def choose_device(asked: str) -> torch.device:
-    """Returns the device for "auto" (the first GPU, else the CPU), "cpu", "cuda" or "cuda:N".
+    """Returns the device for "auto" (the first GPU, else the CPU), "cpu", "cuda", "cuda:N" or "mps".
 
-    Raises InvalidArgument, FailedPrecondition.
+    "auto" does not take mps, Apple's GPU, on which nothing here was tried. Raises InvalidArgument, FailedPrecondition.
     """
     if asked == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     if asked == "cpu":
         return torch.device("cpu")
+    if asked == "mps":
+        if not torch.backends.mps.is_available():
+            message = "mps does not exist: PyTorch finds no Apple GPU here; use cpu or auto"
+            raise FailedPrecondition(message, "DEVICE_NOT_FOUND", device=asked)
+        return torch.device("mps")
     match = re.fullmatch(r"cuda(?::(\d{1,3}))?", asked)
     if match is None:
-        raise InvalidArgument("device", f"device {asked!r} is unknown; write auto, cpu or cuda:N", "UNKNOWN_DEVICE")
+        raise InvalidArgument("device", f"device {asked!r} is unknown; write auto, cpu, cuda:N or mps", "UNKNOWN_DEVICE")
     index, count = int(match[1] or 0), torch.cuda.device_count()
     if index >= count:
         found = f"this server has {count} GPU{'s' * (count != 1)}"

@@ -33,7 +33,7 @@ RUNTIMES = ("torch", "onnx")
 MAX_CHOICES = 1000
 """Maximum number of stored choices; the oldest are removed first."""
 
-PREFERRED = {"cpu": "onnx", "cuda": "torch"}
+PREFERRED = {"cpu": "onnx", "cuda": "torch", "mps": "torch"}
 """The library for each kind of device, unless the other one is clearly faster.
 
 On a CPU ONNX Runtime is faster for short texts and small models, and level on others; on a GPU PyTorch needs no second copy

@@ -141,6 +141,8 @@ def _why_not_exported(source: Source, asked: Asked) -> str:
     """Returns why a checkpoint can't be exported, "" if it can."""
     if asked.precision != "fp32":
         return f"its graphs compute in fp32, not {asked.precision}"
+    if asked.device.type == "mps":
+        return "ONNX Runtime runs on cpu and cuda here, not on mps"
     config = read_config(source.folder)
     for key, what in (
         (QUANTIZATION_KEY, "its weights are quantised for torch"),
@@ -174,6 +176,9 @@ def _read_graphs(source: Source, asked: Asked, settings: RuntimeSettings, check:
     if asked.runtime == "torch":
         message = f"{source.folder} holds ONNX graphs, which torch can't run; use runtime onnx or auto"
         raise Unsupported(message, "RUNTIME_UNSUPPORTED", runtime="torch", source=source.folder)
+    if asked.device.type == "mps":
+        message = f"{source.folder} holds ONNX graphs, which run on cpu and cuda here, not on mps; use device cpu"
+        raise Unsupported(message, "DEVICE_UNSUPPORTED", device="mps", source=source.folder)
     if asked.precision != "fp32":
         message = f"{source.folder} computes in the number format it was exported in, not in {asked.precision}; ask for fp32"
         raise Unsupported(message, "PRECISION_UNSUPPORTED", precision=asked.precision, source=source.folder)

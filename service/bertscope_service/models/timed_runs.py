@@ -90,8 +90,15 @@ def run(encoder: Encoder, batch: Batch) -> None:
         encoder.advance(state, shape.layers)
     for tensor in tensors:
         tensor.to("cpu")
-    if encoder.device.type == "cuda":
-        torch.cuda.synchronize(encoder.device)
+    _synchronize(encoder.device)
+
+
+def _synchronize(device: torch.device) -> None:
+    """Waits until a device has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def timed(encoder: Encoder, batches: Sequence[Batch], seconds: float) -> list[float]:
@@ -100,8 +107,7 @@ def timed(encoder: Encoder, batches: Sequence[Batch], seconds: float) -> list[fl
     Disables garbage collection meanwhile, which would collect the whole process's garbage.
     """
     found: list[float] = []
-    if encoder.device.type == "cuda":
-        torch.cuda.synchronize(encoder.device)
+    _synchronize(encoder.device)
     collects = gc.isenabled()
     gc.disable()
     try:

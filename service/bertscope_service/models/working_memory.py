@@ -10,6 +10,7 @@ import psutil
 import torch
 
 from bertscope_service.encoders.onnx.sessions import shrinking
+from bertscope_service.errors import Unsupported
 from bertscope_service.models.memory import give_back
 
 SAMPLE_SECONDS = 0.001
@@ -19,8 +20,12 @@ def working_bytes(device: torch.device, work: Callable[[], object]) -> int:
     """Returns the maximum memory that some work takes on a device beyond what was in use before. Does the work twice.
 
     The result is exact for PyTorch on a GPU; ONNX Runtime allocates large pieces there, which count whole. On a CPU it is the
-    maximum growth of the process's resident memory, so that nothing else should run in it meanwhile.
+    maximum growth of the process's resident memory, so that nothing else should run in it meanwhile. Raises Unsupported on
+    mps.
     """
+    if device.type == "mps":
+        message = "PyTorch does not say how much memory a run takes on mps; load the models with device cpu to compare them"
+        raise Unsupported(message, "DEVICE_UNSUPPORTED", device=device)
     with shrinking():
         work()  # ONNX Runtime returns the memory of earlier runs
         if device.type == "cpu":

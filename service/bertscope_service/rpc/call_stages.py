@@ -23,7 +23,7 @@ from bertscope_service.observability.request_ids import REQUEST_ID, request_id
 from bertscope_service.observability.tracing import CallSpan, NoTracer, Tracer
 from bertscope_service.rpc.calls_in_flight import CallsInFlight
 from bertscope_service.rpc.load_shedding import Admitted, LoadShedder, RefusalLog
-from bertscope_service.rpc.status import SentStatus, sent_status, without_memory
+from bertscope_service.rpc.status import SentStatus, sent_status, without_float64, without_memory
 from bertscope_service.security import callers
 
 logger = logging.getLogger("bertscope.requests")
@@ -133,7 +133,7 @@ class Call:
 
     def fail(self, raised: Exception) -> SentStatus:
         """Returns the status by which the client gets an error."""
-        error = without_memory(raised)
+        error = without_float64(without_memory(raised))
         status = sent_status(error, self._id)
         self._code, self._reason = status.code.name, error.reason if isinstance(error, ServiceError) else "INTERNAL"
         if status.code is grpc.StatusCode.INTERNAL:

@@ -63,6 +63,14 @@ def without_memory(error: Exception) -> Exception:
     return error
 
 
+def without_float64(error: Exception) -> Exception:
+    """Returns the error itself, or the error for callers if the device has no float64, which sums over many numbers take."""
+    if isinstance(error, TypeError) and "MPS" in str(error) and "float64" in str(error):
+        message = "this takes 64-bit numbers, which mps does not have; load the model with device cpu"
+        return errors.Unsupported(message, "DEVICE_UNSUPPORTED", device="mps")
+    return error
+
+
 def sent_status(error: Exception, request_id: str) -> SentStatus:
     """Returns the status of an error, with a google.rpc.Status and the request id, if it has one, in its metadata."""
     if isinstance(error, errors.Overloaded):

@@ -60,7 +60,7 @@ def load(
     name: Annotated[
         str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu" or "cuda:N".')] = None,
+    device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu", "cuda:N" or "mps".')] = None,
     precision: Annotated[Precision | None, typer.Option("--precision", help="The number format to compute in.")] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub id.")] = None,
     runtime: Annotated[
