@@ -122,6 +122,9 @@ class Model:
     """The steps of `compress_model`, in order; empty for a model that was not compressed here."""
     runtime_choice: RuntimeChoice | None = None
     """The choice of its library; None for a model that was loaded for a given one."""
+    revision: str = ""
+    """Commit of the hub that its files are of; empty for a model that was not read from the hub, whatever its folder is
+    called."""
 
 
 class Models(Results[Model]):

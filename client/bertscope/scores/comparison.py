@@ -114,7 +114,7 @@ class GroupDifference:
     baseline_accuracy: float
     """Accuracy of the baseline."""
     interval: Interval | None
-    """The paired bootstrap interval of the difference of both; None where the sets are too few or too alike."""
+    """The paired interval of the difference of both: of a bootstrap, adjusted where sets hardly differ; None below 5 sets."""
     won: int
     """The sets that the model alone has right."""
     lost: int

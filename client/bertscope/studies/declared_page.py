@@ -141,7 +141,7 @@ def comparison_lines(part: PartResult) -> list[str]:
     if not part.differences:
         return []
     found, names = part.differences[0], [short_name(answers.model) for answers in part.answers]
-    low_high = "no interval: the items are too few or too alike"
+    low_high = "no interval: the items are too few"
     if found.interval is not None:
         low_high = f"95 %: {found.interval.low:+.3f} to {found.interval.high:+.3f}, paired bootstrap"
     lines = [f"Of {found.items} items that both were asked, {found.metric} differs by {found.value:+.3f} ({low_high})."]

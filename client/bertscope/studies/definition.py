@@ -28,6 +28,8 @@ METRICS = {
     "fact": (RANKED, "mrr", "consistency", "same_if_negated", "misprimed", "primed_p@1", "unprimed_p@1"),
 }
 """By kind of item: its metrics."""
+SHAPE = ("layers", "heads", "hidden_size", "vocabulary_size", "parameters")
+"""Numbers of a model that a published figure may name."""
 SCORINGS: dict[str, Scoring] = {name: name for name in get_args(Scoring)}
 
 
@@ -52,7 +54,9 @@ class Published:
     items: int | None = None
     """Number of items that it is about; None if the source does not say."""
     weights: str = ""
-    """Digest of the weights, "sha256:..."; empty if the name must do."""
+    """Digest of the weights, "sha256:..."; empty if the hub's name and the shape must do."""
+    shape: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The allowed numbers by their names in SHAPE; empty if the digest says it."""
 
 
 @dataclass(frozen=True)
@@ -247,6 +251,16 @@ def _part(keys: Keys, readers: Mapping[str, Callable[[Keys], Mapping[str, Any]]]
     return found
 
 
+def _shape(keys: Keys) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for name, value in keys.take("shape", dict, {}).items():
+        numbers = value if isinstance(value, list) else [value]
+        if name not in SHAPE or not numbers or any(type(number) is not int or number < 1 for number in numbers):
+            raise keys.error("shape", f"must be whole numbers, or lists of some, by names of {', '.join(SHAPE)}")
+        found[name] = tuple(numbers)
+    return found
+
+
 def _published(keys: Keys, metrics: tuple[str, ...]) -> Published:
     found = Published(
         model=keys.take("model", str),
@@ -257,6 +271,7 @@ def _published(keys: Keys, metrics: tuple[str, ...]) -> Published:
         group=keys.take("group", str, ""),
         items=keys.take("items", int, 0) or None,
         weights=keys.take("weights", str, ""),
+        shape=_shape(keys),
     )
     if not 0 <= found.value <= 1:
         raise keys.error("value", "must be 0 to 1; write 0.833 for 83.3 %")

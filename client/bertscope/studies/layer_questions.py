@@ -30,8 +30,8 @@ LENS = Question(
     "3",
     "The prediction at every layer",
     "From which layer on does the masked-LM head predict a masked word?",
-    "One content word of each sentence is masked. The head reads the state of the mask at every layer (the logit lens, "
-    "nostalgebraist 2020): the share of sentences in which the word, letter case ignored, is the likeliest entry, and among "
+    "One content word of each sentence is masked; words of several pieces, which no mask predicts, are left out. The head "
+    "reads the state of the mask at every layer (the logit lens, nostalgebraist 2020): the share of sentences in which the word, letter case ignored, is the likeliest entry, and among "
     "the ten likeliest; KL(last || layer) and entropy in nats.",
     "The logit lens is often brittle: early layers may predict nothing sensible (Belrose et al. 2023, abstract).",
 )

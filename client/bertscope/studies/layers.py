@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from bertscope.client import Client
+from bertscope.errors import BertscopeError, InvalidArgument
 from bertscope.models import Model
 from bertscope.plots.figures import DARK, LIGHT
 from bertscope.plots.geometry import plot_geometry
@@ -138,14 +139,21 @@ def lens(inquiry: Inquiry, section: Section, *, texts: Sequence[ProbeText]) -> N
     masked = [found for found in (masked_word(text, mask) for text in texts) if found is not None]
     if not masked:
         raise LeftOut("no sentence has a noun, verb, adjective or adverb to mask")
-    rejected = Rejected()
+    inquiry.show("the prediction at every layer", 0, len(masked))
+    single = single_entries(inquiry, masked)
+    several = len(masked) - len(single)
+    if several:
+        share = percent(several / len(masked))
+        section.left_out.append(f"{several} of {len(masked)} words ({share}) that are no single entry of the vocabulary")
+    if not single:
+        raise LeftOut("every word to mask is of several pieces, and the head predicts one")
+    masked, rejected = single, Rejected()
     left_out: set[int] = set()
 
     def leave_out(index: int, error: object) -> None:
         left_out.add(index)
         rejected(index, error)  # type: ignore[arg-type]
 
-    inquiry.show("the prediction at every layer", 0, len(masked))
     answers = inquiry.client.read_layers(
         [text for text, _ in masked], model=inquiry.model, top_k=TOP, on_rejected=leave_out, timeout=inquiry.timeout
     )
@@ -154,6 +162,27 @@ def lens(inquiry: Inquiry, section: Section, *, texts: Sequence[ProbeText]) -> N
     section.commands.append(inquiry.command("lens", masked[0][0], limited=False))
     section.files.append(f"{len(words)} sentences with a masked word")
     _lens_parts(inquiry, section, answers, words)
+
+
+def single_entries(inquiry: Inquiry, masked: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Returns the sentences whose masked word is a single entry of the vocabulary, as one mask predicts; and those that can't
+    be read, which the lens names."""
+    unread: dict[int, bool] = {}
+
+    def note(index: int, error: BertscopeError) -> None:
+        fields = [each.field for each in error.field_violations] if isinstance(error, InvalidArgument) else []
+        unread[index] = not any("candidates" in field for field in fields)
+
+    answers = inquiry.client.fill_mask_stream(
+        [text for text, _ in masked],
+        candidates_per_text=[[word] for _, word in masked],
+        model=inquiry.model,
+        on_rejected=note,
+        timeout=inquiry.timeout,
+    )
+    found = [len(answer.masks[0].predictions[0].pieces) == 1 for answer in answers]
+    answered = iter(found)
+    return [each for index, each in enumerate(masked) if (unread[index] if index in unread else next(answered))]
 
 
 def masked_word(text: ProbeText, mask: str) -> tuple[str, str] | None:

@@ -163,7 +163,13 @@ def _verdict(published: Published, model: Model, measure: Measure | None) -> str
 
 
 def same_weights(published: Published, model: Model) -> bool:
-    """Returns whether a figure is about a model: by the digest of its weights where it is given, else by the hub's name."""
+    """Returns whether a figure is about a model: by the digest of its weights where it is given.
+
+    Else the server read it from the hub under that name, and it has the published shape and number of parameters, where these
+    are given, and was not compressed. The name of a folder says nothing about the weights in it.
+    """
     if published.weights:
         return model.weights_digest == published.weights
-    return model.source in (published.model, published.model.split("/")[-1]) and model.precision in UNCHANGED
+    shape = all(getattr(model, name) in allowed for name, allowed in published.shape.items())
+    whole = model.precision in UNCHANGED and not model.compression
+    return model.source == published.model and bool(model.revision) and shape and whole

@@ -141,6 +141,7 @@ class Model(_message.Message):
     PRUNED_HEADS_FIELD_NUMBER: _builtins.int
     COMPRESSION_FIELD_NUMBER: _builtins.int
     RUNTIME_CHOICE_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Resource name, "models/{id}"."""
     source: _builtins.str
@@ -175,6 +176,10 @@ class Model(_message.Message):
     """Digest of the weights, as in Provenance."""
     mask_token: _builtins.str
     """Its own mask token ("<mask>" for RoBERTa); "[MASK]" is understood for every model. Empty if it has none."""
+    revision: _builtins.str
+    """Commit of the hub that its files are of, 40 hexadecimal digits; empty for a model that was not read from the hub, whatever its
+    folder is called.
+    """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
         """The kinds of questions that it can answer."""
@@ -226,10 +231,11 @@ class Model(_message.Message):
         pruned_heads: _abc.Iterable[_common_pb2.LayerHeads] | None = ...,
         compression: _abc.Iterable[_compression_pb2.AppliedStep] | None = ...,
         runtime_choice: Global___RuntimeChoice | None = ...,
+        revision: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ready_time", b"ready_time", "runtime_choice", b"runtime_choice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "runtime", b"runtime", "runtime_choice", b"runtime_choice", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "revision", b"revision", "runtime", b"runtime", "runtime_choice", b"runtime_choice", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

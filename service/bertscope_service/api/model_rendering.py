@@ -66,6 +66,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
             labels=shape.label_names,
             pruned_heads=[common_pb2.LayerHeads(layer=layer, heads=heads) for layer, heads in sorted(shape.pruned.items())],
             compression=map(render_applied, loaded.steps),
+            revision=loaded.source.revision if loaded.source else "",
             runtime_choice=None if loaded.choice is None else render_choice(loaded.choice),
         )
     )

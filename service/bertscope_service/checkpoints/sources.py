@@ -39,6 +39,9 @@ REVISION = re.compile(r"(?!.*\.\.)[\w.+@#=-]+(/[\w.+@#=-]+)*")
 """A branch, a tag or a commit. The hub's library uses it as a part of a path."""
 
 
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
 class Stage(Enum):
     """The steps of a load, in their order."""
 
@@ -78,7 +81,8 @@ class Kind(Enum):
 class Source:
     """A folder that can be hosted: config, tokenizer, and weights, which may be elsewhere for kind FOREIGN.
 
-    `names` are used in errors for places that the caller did not name; `confinement` is where all files must lie.
+    `names` are used in errors for places that the caller did not name; `confinement` is where all files must lie. `revision` is
+    the hub's commit, "" for a source that is not on the hub.
     """
 
     folder: Path
@@ -87,6 +91,7 @@ class Source:
     kind: Kind = Kind.CHECKPOINT
     names: Names = ()
     confinement: Confinement = ANYWHERE
+    revision: str = ""
 
     def named(self) -> AbstractContextManager[None]:
         """Lets errors inside the block name places as the caller did."""
@@ -149,7 +154,9 @@ def locate(source: str, revision: str, report: Report, confinement: Confinement 
     whole = folder.parents[1]
     names = (folder, source), (whole, source)
     with calling(*names):
-        return replace(inspect(folder, Confinement((whole,))), names=names)
+        # The hub's library names the folder of a snapshot after its commit.
+        revision = folder.name if COMMIT.fullmatch(folder.name) else ""
+        return replace(inspect(folder, Confinement((whole,))), names=names, revision=revision)
 
 
 def is_path(source: str) -> bool:

@@ -1,12 +1,13 @@
 """The study of layers on a real server: every question is answered, with the numbers that the client gives."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import bertscope
 import pytest
 from bertscope.cli.app import run
 from bertscope.studies.layer_data import find_treebank
-from bertscope.studies.layers import masked_word
+from bertscope.studies.layers import masked_word, single_entries
 
 from tests.support.harness import Host
 from tests.support.study_pages import SENTENCE, Sections
@@ -74,3 +75,21 @@ def test_bad_data_is_one_line(host: Host, tmp_path: Path, capsys: pytest.Capture
     assert study(host, tmp_path, tmp_path / "page.html") == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "page.html").exists()
+
+
+def test_words_of_several_pieces_are_not_asked_of_one_mask(host: Host) -> None:
+    """A text that is too long is kept, for the lens to name."""
+    masked = [
+        ("[MASK] cat sat.", "the"),
+        ("[MASK] sat.", "unrecognizably"),
+        ("[MASK] " + "cat " * 100, "the"),
+        ("A [MASK].", "cat"),
+    ]
+    with bertscope.Client(host.target) as client:
+        inquiry = SimpleNamespace(client=client, model=client.get_model("bert"), timeout=None)
+        pieces = [
+            len(client.fill_mask(text, candidates=[word], model="bert")[0].masks[0].predictions[0].pieces)
+            for text, word in masked[:2]
+        ]
+        assert pieces[0] == 1 < pieces[1]
+        assert single_entries(inquiry, masked) == [masked[0], masked[2], masked[3]]  # type: ignore[arg-type]

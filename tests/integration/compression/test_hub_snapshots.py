@@ -8,7 +8,7 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-from bertscope_service.checkpoints.sources import inspect
+from bertscope_service.checkpoints.sources import inspect, locate
 from bertscope_service.encoders.onnx.values import WEIGHTS
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.export_cache import exported
@@ -19,6 +19,7 @@ from huggingface_hub.utils import filter_repo_objects
 
 from tests.support.tiny import SENTENCES
 
+COMMIT = "0123456789abcdef" * 2 + "01234567"
 Publish = Callable[[Path], Path]
 
 
@@ -27,7 +28,7 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     """Put the files of a folder into a cache of the hub, as org/name; the folder of the snapshot."""
 
     def put(folder: Path) -> Path:
-        blobs, snapshot = (tmp_path / "models--org--name" / part for part in ("blobs", "snapshots/abc"))
+        blobs, snapshot = (tmp_path / "models--org--name" / part for part in ("blobs", f"snapshots/{COMMIT}"))
         for made in (blobs, snapshot):
             made.mkdir(parents=True)
         for number, path in enumerate(sorted(folder.iterdir())):
@@ -55,6 +56,8 @@ def load(source: str, cache: Path) -> str:
 def test_an_export_runs_from_its_blobs(export: Path, publish: Publish, tmp_path: Path) -> None:
     snapshot = publish(export)
     assert load("org/name", tmp_path) == "onnx"
+    assert locate("org/name", "", lambda _: None).revision == COMMIT
+    assert locate(str(snapshot), "", lambda _: None).revision == ""
     assert load(str(snapshot), tmp_path) == "onnx"
 
 
