@@ -55,6 +55,16 @@ def ratio_interval(
     return best_interval(found[:, None], of, 0, bounds, confidence=confidence, resamples=resamples, seed=seed)
 
 
+def share_interval(found: Values, of: Values, *, confidence: float = 0.95) -> Interval:
+    """Returns the interval of the share sum(found) / sum(of) over texts, as `ratio_interval` does, and the adjusted one for
+    fewer than five texts; 0 to 1 without anything to find."""
+    level = _level(confidence)
+    if not of.sum():
+        return Interval(0.0, 1.0)
+    adjusted = _adjusted(found, of, np.ones(len(of), np.int64), (0.0, 1.0), level)
+    return ratio_interval(found, of, (0.0, 1.0), confidence=level) or adjusted
+
+
 def best_interval(
     found: Values,
     of: Values,

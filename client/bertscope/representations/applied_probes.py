@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope._display import data_frame, short_repr, table_html
-from bertscope.intervals import Interval, wilson_interval
+from bertscope.intervals import Interval, share_interval
 from bertscope.merging import require_same, same_weights, total
 from bertscope.results import Provenance
 from bertscope.spans import Span
@@ -99,10 +99,17 @@ class AppliedProbe:
         return self.layer(layer).correct / self.scored_spans if self.scored_spans else math.nan
 
     def interval(self, layer: int) -> Interval:
-        """Returns Wilson's interval of that share, 95 %."""
+        """Returns the interval of that share, 95 %, by a bootstrap over texts, whose spans are alike."""
+        answers = self.layer(layer).classes[:, 0].tolist()
         if not self.scored_spans:
             return Interval(math.nan, math.nan)
-        return wilson_interval(self.layer(layer).correct, self.scored_spans)
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        scored: dict[int, list[bool]] = {}
+        for span, answer in zip(self.spans, answers, strict=True):
+            if span.label in numbers:
+                scored.setdefault(span.text, []).append(numbers[span.label] == answer)
+        found, spans = ([float(count(own)) for own in scored.values()] for count in (sum, len))
+        return share_interval(np.array(found), np.array(spans))
 
     def loss(self, layer: int) -> float:
         """Returns the mean cross-entropy of scored spans, nats; NaN without any."""

@@ -28,7 +28,7 @@ class CumulativeProbe:
     accuracy: float
     """Share of the scored spans classified correctly."""
     interval: Interval
-    """Wilson's interval of that share, 95 %."""
+    """The interval of that share, 95 %, by a bootstrap over texts."""
     loss: float
     """Mean cross-entropy, nats."""
     best_epochs: tuple[int, ...]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bertscope import _messages as wire
 from bertscope.errors import InvalidReply
-from bertscope.intervals import wilson_interval
+from bertscope.intervals import Interval, share_interval
 from bertscope.representations.layer_mix import CumulativeProbe, LayerMix
 from bertscope.representations.probes import LayerProbe, ProbePart, ProbeProgress, ProbeResult
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
@@ -89,7 +89,7 @@ def _layer(layer: LayerProbes, spans: int, part: str) -> LayerProbe:
     return LayerProbe(
         layer=layer.layer,
         accuracy=accuracy,
-        interval=wilson_interval(round(accuracy * spans), spans),
+        interval=_interval(layer, spans, part),
         control_accuracy=by_chance,
         selectivity=accuracy - by_chance,
         loss=float(np.mean([score.loss for score in task])),
@@ -100,6 +100,17 @@ def _layer(layer: LayerProbes, spans: int, part: str) -> LayerProbe:
         control_loss=float(np.mean([score.loss for score in control])),
         gradient=max((run.gradient for run in layer.task if run.HasField("gradient")), default=None),
     )
+
+
+def _interval(layer: LayerProbes, spans: int, part: str) -> Interval:
+    """Returns the interval of the accuracy over texts. Raises InvalidReply for hits that don't add up to it."""
+    size, right, texts = (
+        np.array([(each.spans, each.correct, each.texts) for each in layer.hits], dtype=np.int64).reshape(-1, 3).T
+    )
+    correct = sum(getattr(run, part).correct for run in layer.task)
+    if int(texts @ size) != spans or int(texts @ right) != correct:
+        raise InvalidReply(f"the server sent hits of layer {layer.layer} that are not its score")
+    return share_interval(np.repeat(right / len(layer.task), texts), np.repeat(size, texts).astype(np.float64))
 
 
 def _mix(report: ProbeReport, spans: int, part: str) -> LayerMix:
@@ -120,7 +131,7 @@ def _cumulative(layer: LayerProbes, spans: int, part: str) -> CumulativeProbe:
     return CumulativeProbe(
         layer=layer.layer,
         accuracy=accuracy,
-        interval=wilson_interval(round(accuracy * spans), spans),
+        interval=_interval(layer, spans, part),
         loss=float(np.mean([score.loss for score in scores])),
         best_epochs=tuple(run.best_epoch for run in layer.task),
     )

@@ -75,7 +75,7 @@ class LayerProbe:
     accuracy: float
     """Share of spans classified correctly."""
     interval: Interval
-    """Wilson's interval of that share, 95 %: of other spans, not of other seeds."""
+    """The interval of that share, 95 %, by a bootstrap over texts, whose spans are alike: of other texts, not other seeds."""
     control_accuracy: float
     """Share of spans that get the control task's class (Hewitt and Liang 2019)."""
     selectivity: float
@@ -121,7 +121,7 @@ class ProbeResult:
     majority_label: str
     """The most frequent class of the training spans."""
     best_layer: int
-    """The layer with the lowest loss on the dev spans."""
+    """The layer with the lowest loss on the dev spans: chosen there, and scored on the test spans if there are any."""
     confusion: npt.NDArray[np.int64]
     """Scored spans by class (row) and by the best layer's answer (column), [classes, classes]."""
     pooling: str

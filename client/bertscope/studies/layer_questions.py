@@ -31,8 +31,8 @@ LENS = Question(
     "The prediction at every layer",
     "From which layer on does the masked-LM head predict a masked word?",
     "One content word of each sentence is masked; words of several pieces, which no mask predicts, are left out. The head "
-    "reads the state of the mask at every layer (the logit lens, nostalgebraist 2020): the share of sentences in which the word, letter case ignored, is the likeliest entry, and among "
-    "the ten likeliest; KL(last || layer) and entropy in nats.",
+    "reads the state of the mask at every layer (the logit lens, nostalgebraist 2020): the share of sentences in which the "
+    "word, letter case ignored, is the likeliest entry, and among the ten likeliest; KL(last || layer) and entropy in nats.",
     "The logit lens is often brittle: early layers may predict nothing sensible (Belrose et al. 2023, abstract).",
 )
 
@@ -68,7 +68,8 @@ LABELS: tuple[tuple[ConlluLabel, str, str, str, str], ...] = (
 )
 PROBES = (
     "A linear probe on each layer's state of a word, beside one on a control task: each word type has a class of its own, "
-    "drawn at random (Hewitt and Liang 2019, section 2). Selectivity is the difference of both. Intervals are Wilson's, 95 %."
+    "drawn at random (Hewitt and Liang 2019, section 2). Selectivity is the difference of both. Intervals are a bootstrap over "
+    "sentences, 95 %."
 )
 PROBED: tuple[tuple[ConlluLabel, Question], ...] = tuple(
     (label, Question(number, title, asked, PROBES, paper)) for label, number, title, asked, paper in LABELS

@@ -494,6 +494,36 @@ class ProbeRun(_message.Message):
 Global___ProbeRun: _TypeAlias = ProbeRun  # noqa: Y015
 
 @_typing.final
+class TextHits(_message.Message):
+    """Scored texts that have as many spans, of which as many are classified correctly."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SPANS_FIELD_NUMBER: _builtins.int
+    CORRECT_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    spans: _builtins.int
+    """The spans of each of them that were used, 1 or more."""
+    correct: _builtins.int
+    """The correct ones of these, summed over the seeds of the task: 0 to spans * seeds."""
+    texts: _builtins.int
+    """The number of such texts, 1 or more."""
+    def __init__(
+        self,
+        *,
+        spans: _builtins.int = ...,
+        correct: _builtins.int = ...,
+        texts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct", b"correct", "spans", b"spans", "texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TextHits: _TypeAlias = TextHits  # noqa: Y015
+
+@_typing.final
 class LayerProbes(_message.Message):
     """The probes of one layer."""
 
@@ -502,6 +532,7 @@ class LayerProbes(_message.Message):
     LAYER_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     CONTROL_FIELD_NUMBER: _builtins.int
+    HITS_FIELD_NUMBER: _builtins.int
     layer: _builtins.int
     """The layer: 0, the embeddings, to layers of the model."""
     @_builtins.property
@@ -514,16 +545,23 @@ class LayerProbes(_message.Message):
         from the classes of the training spans, so that only memory can answer. One for each seed.
         """
 
+    @_builtins.property
+    def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___TextHits]:
+        """Texts with a test span, or with a dev span without test texts, by their spans and the correct ones: what an interval over texts is
+        computed from, as the words of one text are alike. Ascending by spans, then by correct.
+        """
+
     def __init__(
         self,
         *,
         layer: _builtins.int = ...,
         task: _abc.Iterable[Global___ProbeRun] | None = ...,
         control: _abc.Iterable[Global___ProbeRun] | None = ...,
+        hits: _abc.Iterable[Global___TextHits] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["control", b"control", "layer", b"layer", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["control", b"control", "hits", b"hits", "layer", b"layer", "task", b"task"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -61,7 +61,7 @@ class ProbePart:
     """Spans of one part of the texts, those without a piece left out.
 
     rows: each text with a span, with what reads its spans' states: of pairs all first ones, then all second ones. labels: class
-    of each span or pair. names: their texts.
+    of each span or pair. names: their texts. counts: the number of spans or pairs of each row, int64.
     truncated, empty: spans that were left out, because they were cut away and because no piece begins in them.
     """
 
@@ -69,6 +69,7 @@ class ProbePart:
     rows: list[tuple[TokenSequence, SpanStatesObserver]] = field(default_factory=list)
     labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     names: list[tuple[str, ...]] = field(default_factory=list)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     truncated: int = 0
     empty: int = 0
 
@@ -178,7 +179,7 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
         part.names += [tuple(_written(tokenized, side[index]) for side in sides) for index in used]
         labels.append(text.labels[used])
     if labels:
-        part.labels = np.concatenate(labels)
+        part.labels, part.counts = np.concatenate(labels), np.array([len(own) for own in labels], dtype=np.int64)
     return part
 
 

@@ -221,10 +221,11 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
             [_render_run(trained.probes, index, group + first, seed) for group, seed in enumerate(seeds)]
             for first in (0, len(seeds))
         )
-        report.layers.add(layer=layer, task=task, control=control)
+        counts = (plan.test if plan.test.texts else plan.dev).counts
+        report.layers.add(layer=layer, task=task, control=control, hits=_render_hits(counts, trained.probes.hits[index]))
         if trained.mix is not None:
             mixed = [_render_run(trained.mix, index, group, seed) for group, seed in enumerate(seeds)]
-            report.mix.cumulative.add(layer=layer, task=mixed)
+            report.mix.cumulative.add(layer=layer, task=mixed, hits=_render_hits(counts, trained.mix.hits[index]))
     if trained.mixing is not None:
         for seed, (scale, *shares) in zip(seeds, trained.mixing.tolist(), strict=True):
             report.mix.weights.add(seed=seed, scale=scale, shares=shares)
@@ -241,6 +242,13 @@ def _render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.Pro
         label_spans=counts.tolist(),
         majority_correct=int(counts[majority]),
     )
+
+
+def _render_hits(counts: NDArray[np.int64], hits: NDArray[np.int64]) -> list[probes_pb2.TextHits]:
+    """Renders how many texts have as many spans and correct ones."""
+    kinds, texts = np.unique(np.stack([counts, hits], axis=1), axis=0, return_counts=True)
+    found = np.column_stack([kinds, texts]).tolist()
+    return [probes_pb2.TextHits(spans=spans, correct=correct, texts=number) for spans, correct, number in found]
 
 
 def _render_run(outcome: Outcome, layer: int, group: int, seed: int) -> probes_pb2.ProbeRun:

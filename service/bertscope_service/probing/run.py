@@ -44,13 +44,16 @@ class Outcome:
     """Holds what came of probes that were trained together. Arrays are [layers, groups]: groups of the task, then of the
     control task, one a seed.
 
-    best_epoch: int64, from 1. gradient: of probes trained to the minimum, float64. test: None without test spans.
+    best_epoch: int64, from 1. gradient: of probes trained to the minimum, float64. test: None without test spans. hits: of each
+    layer and each text with a scored span, its spans that probes of the task classify correctly, summed over seeds, int64
+    [layers, texts].
     """
 
     best_epoch: NDArray[np.int64]
     dev: Score
     test: Score | None
     gradient: NDArray[np.float64] | None
+    hits: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +182,22 @@ class ProbeTraining:
     async def _outcome(self, probes: Probes, dev: slice, test: slice | None) -> Outcome:
         of_dev = await self._evaluate(probes, dev) if self.settings.to_minimum else probes.best_dev
         of_test = await self._evaluate(probes, test) if test else None
-        return Outcome(probes.best_epoch, of_dev, of_test, probes.gradient)
+        hits = await self._hits(probes, test or dev, (self.plan.test if test else self.plan.dev).counts)
+        return Outcome(probes.best_epoch, of_dev, of_test, probes.gradient, hits)
+
+    async def _hits(self, probes: Probes, part: slice, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Counts the correct spans of each text of a part, [layers, texts]."""
+        texts = np.repeat(np.arange(len(counts)), counts)
+        found = np.zeros((len(counts), probes.size.layers), dtype=np.int64)
+        groups = len(self.settings.seeds)
+
+        def step(chosen: slice) -> None:
+            hits = probes.hits(self._states.read(chosen), self._labels[chosen, : probes.size.groups], groups)
+            np.add.at(found, texts[chosen.start - part.start : chosen.stop - part.start], hits.T.cpu().numpy())
+
+        batch = max(EVALUATED, probes.steps_of(probes.size, len(self.plan.train.labels)))
+        await self._work(batch, (partial(step, chosen) for chosen in _slices(part, batch)))
+        return found.T
 
     def _step(self, going: Sequence[Probes], chosen: slice | torch.Tensor) -> None:
         placed = chosen if isinstance(chosen, slice) else chosen.to(self._labels.device)

@@ -111,6 +111,12 @@ class Probes(ABC):
         return (scores.argmax(dim=-1) == labels).sum(dim=1), losses_of(scores, labels).sum(dim=1, dtype=torch.float64)
 
     @torch.no_grad()
+    def hits(self, states: torch.Tensor, labels: torch.Tensor, groups: int) -> torch.Tensor:
+        """Returns how many of the first groups' probes classify each span correctly, int64 [layers, spans]."""
+        found: torch.Tensor = self._kind.scores(states, self.parameters)[:, :, :groups].argmax(dim=-1) == labels[:, :groups]
+        return found.sum(dim=2)
+
+    @torch.no_grad()
     def answers(self, states: torch.Tensor, layer: int, group: int) -> torch.Tensor:
         """Returns the classes that one probe answers, int64 [spans]; not for mixes of layers."""
         parameters = [values[layer : layer + 1, :, group : group + 1] for values in self.parameters]

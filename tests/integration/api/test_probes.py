@@ -1,6 +1,7 @@
 """TrainProbe through gRPC, beside scores that numpy computes from the states that ExtractHiddenStates sends."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -76,6 +77,27 @@ def test_scores_are_those_of_the_weights_sent(host: Host, pooling: str, units: i
     stages = [event.stage for event in answer.progress]
     assert stages == sorted(stages)
     assert answer.progress[-1].best_dev_accuracy == 1
+
+
+@pytest.mark.parametrize("test", [TEST, []], ids=["test", "dev"])
+def test_texts_are_counted_by_their_spans_and_the_correct_ones(host: Host, test: Sequence[probes.ProbeText]) -> None:
+    answer = train(host, weights=True, layers=[1, 3], test=test, max_epochs=2)
+    part = test or DEV
+    values, labels = vectors(host, part, "MEAN")
+    ends = np.cumsum([len(text.spans) for text in part])[:-1]
+    for layer, own in zip(answer.report.layers, answer.weights, strict=True):
+        right = scores_of(own, values[:, layer.layer]).argmax(axis=1) == labels
+        counted = Counter((len(text), int(text.sum())) for text in np.split(right, ends))
+        assert [(each.spans, each.correct, each.texts) for each in layer.hits] == [
+            (*key, counted[key]) for key in sorted(counted)
+        ]
+
+
+def test_seeds_and_mixes_have_the_hits_of_all_of_their_probes(host: Host) -> None:
+    report = train(host, seeds=2, mix=True, layers=[0, 2], max_epochs=3).report
+    for layer in (*report.layers, *report.mix.cumulative):
+        assert sum(each.correct * each.texts for each in layer.hits) == sum(run.test.correct for run in layer.task)
+        assert sum(each.spans * each.texts for each in layer.hits) == report.test.spans
 
 
 def reference(values: NDArray[Any], labels: NDArray[np.int64], l2: float) -> tuple[float, NDArray[Any]]:

@@ -7,6 +7,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.cli.views.probe import document, print_probe
+from bertscope.intervals import share_interval, wilson_interval
 from bertscope.plots.probes import plot_probe
 from bertscope.representations.probe_replies import ProbeAssembler
 from bertscope.representations.probe_requests import train_probe_request
@@ -44,10 +45,20 @@ def run(correct, test=True):
     return probes.ProbeRun(seed=3, best_epoch=2, dev=score, test=score if test else None)
 
 
+def hits(correct, runs=2):
+    """Of 10 texts of a span: so many correct ones together, of as many seeds."""
+    full, rest = divmod(correct, runs)
+    kinds = [(0, 10 - full - bool(rest)), *([(rest, 1)] if rest else []), (runs, full)]
+    return [probes.TextHits(spans=1, correct=own, texts=texts) for own, texts in kinds if texts]
+
+
 def report(test=True, **fields):
     part = probes.ProbePart(texts=2, spans=10, label_spans=[6, 4], majority_correct=6, truncated_spans=1)
     layers = [
-        probes.LayerProbes(layer=layer, task=[run(7 + layer, test), run(8, test)], control=[run(5, test)]) for layer in (0, 2)
+        probes.LayerProbes(
+            layer=layer, task=[run(7 + layer, test), run(8, test)], control=[run(5, test)], hits=hits(15 + layer)
+        )
+        for layer in (0, 2)
     ]
     usual = {"layers": layers, "train": part, "dev": part, "test": part if test else None, "best_layer": 2}
     usual |= {"confusion": [5, 1, 0, 4], "pooling": probes.TrainProbeRequest.POOLING_FIRST, "hidden_size": 4}
@@ -155,7 +166,7 @@ def test_weights_come_after_the_report() -> None:
 
 
 def mixed(layers=(0, 2), shares=(0.25, 0.75)):
-    cumulative = [probes.LayerProbes(layer=layer, task=[run(5 + layer)]) for layer in layers]
+    cumulative = [probes.LayerProbes(layer=layer, task=[run(5 + layer)], hits=hits(5 + layer, 1)) for layer in layers]
     return probes.LayerMix(cumulative=cumulative, weights=[probes.MixingWeights(seed=3, scale=2, shares=shares)])
 
 
@@ -213,3 +224,36 @@ def test_output_and_figure() -> None:
     curves, table, _ = plot_probe(result).axes
     np.testing.assert_allclose(curves.lines[0].get_ydata(), [75, 85])
     np.testing.assert_allclose(table.images[0].get_array(), [[500 / 6, 100 / 6], [0, 100]])
+
+
+def test_hits_that_are_not_the_score_are_refused() -> None:
+    for broken in ([], hits(14), [probes.TextHits(spans=2, correct=15, texts=1)]):
+        message = report()
+        del message.report.layers[0].hits[:]
+        message.report.layers[0].hits.extend(broken)
+        with pytest.raises(bertscope.InvalidReply, match="hits of layer 0"):
+            read(message)
+
+
+@pytest.mark.parametrize("alike", [0.1, 0.02])
+def test_intervals_of_words_hold_where_those_of_a_sentence_are_alike(alike: float) -> None:
+    """Wilson's take every word for one of its own: of sentences with 5 to 35 words they hold .81 to .92 times."""
+    numbers, share = np.random.default_rng(13), 0.8
+    held = {"texts": 0, "words": 0}
+    for _ in range(200):
+        words = numbers.integers(5, 36, 50)
+        skill = numbers.beta(share * (1 / alike - 1), (1 - share) * (1 / alike - 1), 50)
+        right = numbers.binomial(words, skill)
+        interval = share_interval(right.astype(float), words.astype(float))
+        held["texts"] += interval.low <= share <= interval.high
+        plain = wilson_interval(int(right.sum()), int(words.sum()))
+        held["words"] += plain.low <= share <= plain.high
+    # 200 intervals of 95 % hold fewer than 181 times with a probability below .5 %.
+    assert held["texts"] >= 181 and held["words"] < held["texts"]
+    assert alike < 0.05 or held["words"] < 170
+
+
+def test_few_texts_have_intervals_too() -> None:
+    assert share_interval(np.array([]), np.array([])) == (0.0, 1.0)
+    few = share_interval(np.array([9.0, 4.0]), np.array([10.0, 5.0]))
+    assert 0 <= few.low < 13 / 15 < few.high <= 1
