@@ -16,6 +16,7 @@ from bertscope._display import data_frame, short_repr
 from bertscope.attention.maps import AttentionMaps
 from bertscope.attention.marked_texts import RelationText
 from bertscope.errors import invalid_argument
+from bertscope.kept_arrays import kept_file, read_npy
 from bertscope.results import Provenance
 
 if TYPE_CHECKING:
@@ -81,14 +82,12 @@ def read_contacts(path: str | PathLike[str], *, distance: float = DISTANCE) -> N
     suffix, most = path.suffix.lower(), _validation.finite_number("distance", distance)
     if suffix not in (".npy", ".csv", ".tsv"):
         raise invalid_argument(str(path), "the name must end with .npy, .csv or .tsv")
-    try:
+    with path.open("rb") as file, kept_file(path, "is not a contact map", "is not a matrix of numbers"):
         if suffix == ".npy":
-            values = np.load(path, allow_pickle=False)
+            values = read_npy(file, path.stat().st_size, "the matrix")
         else:
-            values = np.loadtxt(path, delimiter="," if suffix == ".csv" else "\t", ndmin=2)
+            values = np.loadtxt(file, delimiter="," if suffix == ".csv" else "\t", ndmin=2, encoding="utf-8-sig")
         values = values.astype(np.float64)
-    except (ValueError, TypeError) as error:
-        raise invalid_argument(str(path), f"is not a matrix of numbers ({error})") from None
     if not np.isin(values, (0.0, 1.0)).all():
         with np.errstate(invalid="ignore"):
             values = values < most

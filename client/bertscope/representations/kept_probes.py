@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,9 @@ import numpy.typing as npt
 from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._version import __version__
-from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.errors import invalid_argument
 from bertscope.files import File
+from bertscope.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.representations.probe_requests import POOLINGS
 from bertscope.representations.probes import ProbeResult
 
@@ -62,6 +62,7 @@ class KeptProbe:
         classes = (len(self.labels),)
         wanted = [inputs + units, units, units + classes, classes] if len(first) > 2 else [inputs + classes, classes]
         for layer, arrays in weights.items():
+            _validation.uint32(f"weights[{layer}]", layer)
             shapes = [array.shape for array in arrays]
             if shapes != wanted:
                 shown = " and ".join(str(list(shape)) for shape in shapes)
@@ -116,19 +117,14 @@ class KeptProbe:
 def load_probe(path: File) -> KeptProbe:
     """Reads probes that `KeptProbe.save` wrote; nothing in the file is run. Raises OSError for a file that can't be read, and
     InvalidArgument, naming the file, for one of other contents."""
-    try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            layers, arrays = file["layers"], [file[name] for name in ARRAYS if name in file]
-            about: Any = json.loads(file["about"].tobytes())
-        if about["format"] != FORMAT:
-            raise ValueError(about["format"])
+    whole = "is not a file of probes; give one that KeptProbe.save wrote"
+    with Path(path).open("rb") as file, kept_file(path, "holds no probes that can be applied", whole):
+        found = read_npz(file, ("layers", "about", *ARRAYS))
+        layers, about = read_layers(found["layers"]), read_about(found["about"], FORMAT)
+        arrays = [finite(name, found[name]) for name in ARRAYS if name in found]
         if len(arrays) not in (2, 4):
             raise ValueError(len(arrays))
-        weights = {int(layer): tuple(own) for layer, *own in zip(layers, *arrays, strict=True)}
+        weights = {layer: tuple(own) for layer, *own in zip(layers, *arrays, strict=True)}
         values: dict[str, Any] = {name: _validation.text(name, about[name]) for name in TEXTS}
-        values |= {"pairs": _validation.flag("pairs", about["pairs"]), "versions": dict(about["versions"])}
+        values |= {"pairs": _validation.flag("pairs", about["pairs"]), "versions": read_versions(about["versions"])}
         return KeptProbe(tuple(_validation.texts("labels", about["labels"])), weights, **values)
-    except InvalidArgument as error:
-        raise invalid_argument(str(path), f"holds no probes that can be applied: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise invalid_argument(str(path), "is not a file of probes; give one that KeptProbe.save wrote") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,8 +18,9 @@ from bertscope._messages import Interventions, Numbers
 from bertscope._validation import TextOrPair
 from bertscope._version import __version__
 from bertscope.choices import LensNormalisation
-from bertscope.errors import InvalidArgument, InvalidReply, invalid_argument
+from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.files import File
+from bertscope.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.models import Model, model_name
 from bertscope.representations.lens import NORMALISATIONS, PREFIX
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
@@ -150,24 +150,26 @@ class TunedLens:
 def load_lens(path: File) -> TunedLens:
     """Reads a lens that `TunedLens.save` wrote; nothing in the file is run. Raises OSError for a file that can't be read, and
     InvalidArgument, naming the file, for one of other contents."""
-    try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            layers, maps = (file[name] for name in ("layers", "maps"))
-            about: Any = json.loads(file["about"].tobytes())
-        if about["format"] != FORMAT:
-            raise ValueError(about["format"])
+    whole = "is not a file of a tuned lens; give one that TunedLens.save wrote"
+    with Path(path).open("rb") as file, kept_file(path, "holds no lens that can be used", whole):
+        found = read_npz(file, ("layers", "maps", "about"))
+        layers, maps, about = read_layers(found["layers"]), finite("maps", found["maps"]), read_about(found["about"], FORMAT)
         texts: dict[str, Any] = {name: _validation.text(name, about[name]) for name in TEXTS}
         return TunedLens(
-            {int(layer): own for layer, own in zip(layers, maps, strict=True)},
+            dict(zip(layers, maps, strict=True)),
             _validation.uint32("last_layer", about["last_layer"]),
             **texts,
-            fits=tuple(LayerFit(**fit) for fit in about["fits"]),
-            versions=dict(about["versions"]),
+            fits=tuple(_fit(fit) for fit in about["fits"]),
+            versions=read_versions(about["versions"]),
         )
-    except InvalidArgument as error:
-        raise invalid_argument(str(path), f"holds no lens that can be used: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise invalid_argument(str(path), "is not a file of a tuned lens; give one that TunedLens.save wrote") from error
+
+
+def _fit(values: Mapping[str, Any]) -> LayerFit:
+    fit = LayerFit(**values)
+    for name, value in values.items():
+        check = _validation.uint32 if name in ("layer", "steps") else _validation.number
+        check(f"fits.{name}", value)
+    return fit
 
 
 def train_lens_request(

@@ -146,6 +146,22 @@ def test_signals_leave_a_whole_file(
     assert output.read_bytes() == whole
 
 
+def test_a_server_that_takes_too_long_is_said_as_that(
+    command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes
+) -> None:
+    ended = threading.Event()
+    server.judge = after(3, lambda context: ended.wait(60) and None)
+    try:
+        code, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2, "--timeout", 0.5, "--patience", 0)
+    finally:
+        ended.set()
+    assert (code, out) == (1, "")
+    assert err.startswith(f"bertscope: no answer from {server.target} within 0.5 s; allow more with --timeout")
+    assert "cannot write" not in err
+    if output.exists():
+        assert err.endswith("with --resume goes on\n")
+
+
 def test_a_replaced_model_is_refused(command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes) -> None:
     other = common_pb2.Provenance()
     other.CopyFrom(PROVENANCE)

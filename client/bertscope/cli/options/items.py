@@ -260,14 +260,15 @@ def stopped_in_one_line(output: Path | None, how: Callable[[], str]) -> Iterator
         raise Interrupted(f"interrupted{how()}") from None
     except _Ended as error:
         raise Terminated(f"ended by {error}{how()}") from None
-    except OSError as error:
-        raise Failure(f"cannot write {output or 'rows'}: {error.strerror or error}{how()}") from error
-    except BertscopeError as error:
+    except BertscopeError as error:  # Before OSError: a call that took too long is a TimeoutError, which is one.
         if not how():
             raise
         error.message = f"{error}{how()}"
         error.field_violations = ()
+        error.add_note(how())
         raise
+    except OSError as error:
+        raise Failure(f"cannot write {output or 'rows'}: {error.strerror or error}{how()}") from error
 
 
 class _Ended(BaseException):

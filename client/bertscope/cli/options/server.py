@@ -15,7 +15,7 @@ from bertscope.aio import AsyncClient
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.client import Client
 from bertscope.credentials import Tls
-from bertscope.errors import DeadlineExceeded, InvalidArgument, Unavailable
+from bertscope.errors import BertscopeError, DeadlineExceeded, InvalidArgument, Unavailable
 
 TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
 
@@ -66,10 +66,12 @@ class ServerOptions:
                 if error.reason:  # A server did answer, and said why it can't serve.
                     raise
                 explained, known, _ = error.message.partition(" (gRPC: ")
-                raise Failure(explained if known else f"cannot reach a server at {self.target}: {error}") from error
+                line = f"{explained}{_how_to_go_on(error)}" if known else f"cannot reach a server at {self.target}: {error}"
+                raise Failure(line) from error
             except DeadlineExceeded as error:
                 limit = f" within {timeout:g} s" if timeout else ""
-                raise Failure(f"no answer from {self.target}{limit}; allow more with --timeout") from error
+                line = f"no answer from {self.target}{limit}; allow more with --timeout{_how_to_go_on(error)}"
+                raise Failure(line) from error
 
     def asynchronous(self) -> AsyncClient:
         """Returns a client that tries nothing again, for a page that says so itself when a call fails."""
@@ -96,3 +98,8 @@ class ServerOptions:
         if not (self.tls or self.ca or self.certificate or self.key or self.server_name):
             return None
         return Tls(self.ca, self.certificate, self.key, self.server_name)
+
+
+def _how_to_go_on(error: BertscopeError) -> str:
+    """Returns what the command noted at the error: which rows there are, and how to get the rest."""
+    return "".join(getattr(error, "__notes__", ()))

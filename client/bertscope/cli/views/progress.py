@@ -1,8 +1,11 @@
-"""Shows the progress of long work: on stderr, and only on a terminal."""
+"""Shows the progress of long work on stderr: as it goes on a terminal, elsewhere in a line now and then."""
 
+import datetime
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -10,22 +13,26 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from bertscope.ablation.sweeps import SweepTable
 from bertscope.benchmark.reports import BenchmarkProgress
-from bertscope.cli.views.output import console
+from bertscope.cli.views.output import console, printable
 from bertscope.client.ablation import HeadSweep
 from bertscope.compression.messages import CompressionProgress
 from bertscope.models import LoadProgress
 from bertscope.results import TextsProgress
 
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+LINE_SECONDS = 30.0
+"""Between two lines of progress where there is no terminal."""
 COUNTED = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 
 
@@ -113,7 +120,42 @@ def studying() -> Iterator[Callable[[str, int, int | None], None]]:
         yield show
 
 
-def _progress(*columns: ProgressColumn) -> Progress:
+@contextmanager
+def _progress(*columns: ProgressColumn) -> Iterator[Progress]:
     screen = console(stderr=True)
     first = SpinnerColumn(), TextColumn("{task.description}", markup=False)
-    return Progress(*first, *columns, console=screen, transient=True, disable=not screen.is_terminal)
+    with Progress(*first, *columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        if screen.is_terminal:
+            yield progress
+        else:
+            with _lines(progress, screen):
+                yield progress
+
+
+@contextmanager
+def _lines(progress: Progress, screen: Console) -> Iterator[None]:
+    """Prints a line every LINE_SECONDS, so that a log shows that long work goes on. Short work prints none."""
+    ended = threading.Event()
+
+    def say() -> None:
+        while not ended.wait(LINE_SECONDS):
+            for task in progress.tasks:
+                screen.print(_line(task), soft_wrap=True)
+
+    thread = threading.Thread(target=say, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _line(task: Task) -> Text:
+    if not task.total:
+        done = f", {task.completed:g} done" if task.completed else ""
+    elif task.total == 1:  # A share.
+        done = f", {100 * task.completed:.0f} %"
+    else:
+        done = f", {task.completed:g} of {task.total:g}"
+    return printable(f"{task.description}{done}, {datetime.timedelta(seconds=round(task.elapsed or 0))}")
