@@ -8,41 +8,57 @@
 #
 #   docker build --tag bertscope:gpu --build-arg TORCH_BACKEND=cu132 \
 #     --build-arg BASE_IMAGE=nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04 .
+#
+# buildah and podman build it, too: with `--format docker`, or the health check and the shell below are left out. In a company with
+# registries, an index and a certificate authority of its own see docs/docker.md.
 
 ARG BASE_IMAGE=python:3.12-slim
 ARG UV_VERSION=0.13.7
+ARG UV_IMAGE=ghcr.io/astral-sh/uv:${UV_VERSION}
 
-FROM ghcr.io/astral-sh/uv:${UV_VERSION} AS uv
+FROM ${UV_IMAGE} AS uv
 
 # The builder has the same base as the final stage, so that the interpreter lies at the same path in both.
 FROM ${BASE_IMAGE} AS builder
 SHELL ["/bin/sh", "-euc"]
 COPY --from=uv /uv /usr/local/bin/uv
 # A base without Python, as nvidia/cuda is, gets one in /opt/python.
+ARG PYTHON_VERSION=3.12
 ENV UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PYTHON_INSTALL_DIR=/opt/python \
     UV_PYTHON_PREFERENCE=system \
     VIRTUAL_ENV=/opt/bertscope
-RUN mkdir -p /opt/python && uv venv --no-cache --python 3.12 "$VIRTUAL_ENV"
+RUN mkdir -p /opt/python && uv venv --no-cache --python "$PYTHON_VERSION" "$VIRTUAL_ENV"
 WORKDIR /src
 
 # The locked dependencies come first: this layer lasts until uv.lock changes. Torch is taken from the build that
-# TORCH_BACKEND names (cpu, cu132, ...), which brings the CUDA libraries that belong to it.
+# TORCH_BACKEND names (cpu, cu132, ...), which brings the CUDA libraries that belong to it; if it is empty, TORCH ("torch==2.13.0+cpu")
+# is taken from the indexes below.
 ARG TORCH_BACKEND=cpu
+ARG TORCH
+# A company's own index (UV_DEFAULT_INDEX in place of PyPI; UV_INDEX and UV_FIND_LINKS beside it), and the secret `ca`, its
+# certificate authorities. They leave no trace in the image.
+ARG UV_DEFAULT_INDEX
+ARG UV_INDEX
+ARG UV_FIND_LINKS
 RUN --mount=type=cache,target=/root/.cache/uv \
-    --mount=type=bind,source=uv.lock,target=uv.lock \
-    --mount=type=bind,source=pyproject.toml,target=pyproject.toml \
-    --mount=type=bind,source=service/pyproject.toml,target=service/pyproject.toml \
+    --mount=type=secret,id=ca,target=/run/secrets/ca \
+    --mount=type=bind,source=uv.lock,target=/src/uv.lock \
+    --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
+    --mount=type=bind,source=service/pyproject.toml,target=/src/service/pyproject.toml \
+    if [ -e /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi; \
     uv export --quiet --frozen --no-dev --no-hashes --no-annotate --no-header --no-emit-workspace \
       --package bertscope-service --extra otel --output-file /tmp/locked.txt; \
-    grep -vE '^(cuda-|nvidia-|triton)' /tmp/locked.txt > /tmp/requirements.txt; \
-    uv pip install --torch-backend "$TORCH_BACKEND" --requirements /tmp/requirements.txt
+    sed -E -e '/^(cuda-|nvidia-|triton)/d' -e "s/^torch==.*/${TORCH:-&}/" /tmp/locked.txt > /tmp/requirements.txt; \
+    uv pip install ${TORCH_BACKEND:+--torch-backend "$TORCH_BACKEND"} --requirements /tmp/requirements.txt
 
 COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY service service
 RUN --mount=type=cache,target=/root/.cache/uv \
+    --mount=type=secret,id=ca,target=/run/secrets/ca \
+    if [ -e /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi; \
     uv pip install --no-deps . ./service
 
 
