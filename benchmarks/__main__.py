@@ -41,6 +41,7 @@ from benchmarks.serving import (
     onnx as onnx_serving,
 )
 from benchmarks.soak import command as soak
+from benchmarks.soak import training
 
 SCRIPTS = {
     "cloze": cloze,
@@ -79,6 +80,7 @@ REPORTS = {
     "probes": probes.main,
     "scores": scores.main,
     "states": states.main,
+    "training": training.main,
     "intervals": intervals.main,
 }
 """Scripts with their own flags and tables: `python -m benchmarks load --help`."""

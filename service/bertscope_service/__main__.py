@@ -32,14 +32,19 @@ model from a disk that does not answer, or exports one, can't be interrupted."""
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs the command: `main`, after which the process ends soon, whatever its threads do."""
-    return main(argv, ended=_exit_soon)
+    return main(argv, ended=_exit_soon, overdue=_exit_now)
 
 
-def main(argv: Sequence[str] | None = None, *, ended: Callable[[int], None] = lambda _: None) -> int:
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    ended: Callable[[int], None] = lambda _: None,
+    overdue: Callable[[], None] = lambda: None,
+) -> int:
     """Runs a server until SIGTERM or SIGINT. Returns the exit status: 2 for wrong flags, 1 if it could not start.
 
     `ended` gets the status as soon as the server has stopped, while its threads may still run. Without it this waits for
-    them, and the process continues.
+    them, and the process continues. `overdue` is called in another thread if the stop itself hangs.
     """
     began = time.monotonic()
     try:
@@ -64,7 +69,7 @@ def main(argv: Sequence[str] | None = None, *, ended: Callable[[int], None] = la
     if unknown := unknown_variables(os.environ):
         logger.warning("of no effect in the environment, for no setting has that name: %s", ", ".join(unknown))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve(settings, began, ended))
+        return runner.run(_serve(settings, began, ended, overdue))
 
 
 def _describe(problem: ErrorDetails) -> str:
@@ -75,7 +80,7 @@ def _describe(problem: ErrorDetails) -> str:
     return f"--{name}: {said}, got {problem['input']!r}"
 
 
-async def _serve(settings: Settings, began: float, ended: Callable[[int], None]) -> int:
+async def _serve(settings: Settings, began: float, ended: Callable[[int], None], overdue: Callable[[], None]) -> int:
     """Runs the server, in a process that began at a time.monotonic()."""
     # Imported here: this takes seconds, and errors in flags or ports should be reported at once.
     from bertscope_service.checkpoints.temporary_folder import remove_abandoned
@@ -89,7 +94,7 @@ async def _serve(settings: Settings, began: float, ended: Callable[[int], None])
     # later, for they may be unloaded.
     gc.freeze()
     try:
-        await serve(settings, began)
+        await serve(settings, began, overdue)
         status = 0
     except (ServiceError, OSError) as error:
         print(f"bertscope serve: {error}", file=sys.stderr, flush=True)
@@ -111,6 +116,13 @@ def _libraries() -> str:
     versions = {"PyTorch": version("torch"), "ONNX Runtime": onnxruntime_version()}
     versions |= {name: version(name) for name in ("transformers", "grpcio")}
     return ", ".join(f"{name} {found}" for name, found in versions.items())
+
+
+def _exit_now() -> None:
+    """Ends the process though its stop has not ended."""
+    logger.critical("the stop hangs; the process ends without it")
+    logging.shutdown()
+    os._exit(1)
 
 
 def _exit_soon(status: int) -> None:

@@ -8,11 +8,11 @@ the states.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
-from bertscope_service.engine.bulk import BulkRunner, within
+from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
+from bertscope_service.groups import within
 
 Values = NDArray[np.float64]
 """[metrics, items]."""
@@ -143,7 +144,7 @@ class Evaluation:
     async def _measure(self, seen: Sequence[Any]) -> Values:
         if self.rows <= INLINE_ROWS:
             return self.objective.measure(seen)
-        return await asyncio.to_thread(self.objective.measure, seen)
+        return await self.bulk.compute(partial(self.objective.measure, seen))
 
     def _row(self, row: int, probes: Sequence[Observer], gates: Gates | None, state: State | None = None) -> Row:
         return Row(self.encoder, self.objective.sequences[row], probes[row], gates, state)

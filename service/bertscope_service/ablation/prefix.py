@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from bertscope_service.analyses.observers.prefix import PrefixObserver
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.state import State
-from bertscope_service.engine.bulk import BulkRunner, within
+from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.groups import within
 
 
 class Prefix:

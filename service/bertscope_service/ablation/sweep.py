@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 from bertscope_service.ablation.evaluation import Evaluation, Values
 from bertscope_service.ablation.ranking import rank_heads
@@ -138,7 +138,7 @@ class Sweep:
     async def _compare(self, values: Values) -> tuple[MetricEffect, ...]:
         if self._comparison.items * self.query.bootstrap.resamples <= INLINE_DRAWS:
             return self._comparison.effects(values)
-        return await asyncio.to_thread(self._comparison.effects, values)
+        return await self.evaluation.bulk.compute(partial(self._comparison.effects, values))
 
     def _share(self, removed: list[HeadSet]) -> float:
         shape = self.evaluation.encoder.shape

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bertscope_service import cancellation
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS
 from bertscope_service.analyses.fact_choices import Choices, EntryChoices, PhraseChoices, Skipped, Standing
 from bertscope_service.analyses.fact_queries import Fact, FactQuery, Scoring
@@ -155,6 +156,7 @@ class FactPlan:
         return self._spelled[before]
 
     def _question(self, text: str, choices: Choices, first: int, mask: int = 0, masks: int = 1) -> Question:
+        cancellation.check()
         key = text, id(choices), mask
         if key not in self._questions:
             self._questions[key] = Question(text, choices, first, mask, masks)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service import cancellation
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
@@ -72,6 +73,7 @@ def read_passages(
     """
     total = 0
     for one in asked:
+        cancellation.check()
         whole = tokenizer.encode(one.question, one.passage)
         held = _held(whole, one, tokenizer.max_tokens)
         step = min(STRIDE, max(1, held // 2)) if stride is None else stride
@@ -131,6 +133,7 @@ def _windows(whole: TokenizedText, firsts: range, held: int) -> Iterator[Window]
     begin, end = places[0], places[-1] + 1
     owners = _owners(len(places), firsts, held)
     for number, first in enumerate(firsts):
+        cancellation.check()
         part = slice(begin + first, min(begin + first + held, end))
         row = [np.concatenate([values[:begin], values[part], values[end:]]) for values in (ids, segments)]
         yield Window(TokenSequence(*row), first, begin, owners[first : first + held] == number)

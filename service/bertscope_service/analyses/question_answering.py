@@ -12,12 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service import cancellation
 from bertscope_service.analyses.observers.answers import AnswerProbe
 from bertscope_service.analyses.passages import Asked, Passage, Window, read_passages
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 
+SMALLEST = 1e-280
+"""A larger sum lost nothing to underflow that its rounding would have kept."""
 SPAN_BYTES, TEXT_BYTES, TOKEN_BYTES = 32, 48, 40
 """The memory of a span and of a question in a reply, and of the scores of a token while it is made."""
 
@@ -91,11 +94,12 @@ def find_answers(passage: Passage, scores: Sequence[NDArray[np.float64]], longes
     """
     sizes, found = list[float](), list[_Found]()
     for window, logits in zip(passage.windows, scores, strict=True):
-        sums = _sums(passage, window, logits, longest)
-        if np.isfinite(sums).any():
-            top = float(sums.max())
-            sizes.append(top + float(np.log(np.exp(sums - top).sum())))
-            found += _best(passage, window, sums, best)
+        cancellation.check()
+        starts, ends = _ends(passage, window, logits, longest)
+        tops = starts + ends.max(axis=1)
+        if np.isfinite(tops).any():
+            sizes.append(_log_of_sum(starts, ends))
+            found += _best(passage, window, starts, ends, tops, best)
     none = min(float(logits[0].sum()) for logits in scores)
     total = float(np.logaddexp.reduce([*sizes, none]))
     ranked = sorted(found, key=lambda one: (-one[0], one[1]))
@@ -112,30 +116,59 @@ _Found = tuple[float, tuple[int, int]]
 """The score of a span and its code points."""
 
 
-def _sums(passage: Passage, window: Window, logits: NDArray[np.float64], longest: int) -> NDArray[np.float64]:
-    """Returns the score of each span of a window, [first tokens, further tokens]; -inf where there is none."""
+def _ends(
+    passage: Passage, window: Window, logits: NDArray[np.float64], longest: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the scores of first tokens, [first tokens], and of last ones, [first tokens, further tokens], -inf where there is
+    none. The score of a span is their sum."""
     size = len(window.owned)
     covers = np.ptp(passage.spans[window.first : window.first + size], axis=1) > 0
     starts, ends = logits[window.offset : window.offset + size].T
     starts = np.where(covers & window.owned, starts, -np.inf)
     longest = min(longest, size)
     padded = np.concatenate([np.where(covers, ends, -np.inf), np.full(longest - 1, -np.inf)])
-    sums: NDArray[np.float64] = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)
-    return sums
+    return starts, np.lib.stride_tricks.sliding_window_view(padded, longest)
 
 
-def _best(passage: Passage, window: Window, sums: NDArray[np.float64], best: int) -> list[_Found]:
-    """Returns the best spans of a window, no two of the same characters."""
-    flat = sums.ravel()
-    finite = int(np.isfinite(flat).sum())
-    taken = min(best, finite)
+def _log_of_sum(starts: NDArray[np.float64], ends: NDArray[np.float64]) -> float:
+    """Returns the logarithm of the sum of exp(score) of all spans of a window."""
+    # One exponential for each token, not for each span.
+    first, last = float(starts.max()), float(ends[:, 0].max())
+    own, further = np.exp(starts - first), np.exp(ends[:, 0] - last)
+    padded = np.concatenate([further, np.zeros(ends.shape[1] - 1)])
+    total = float(own @ np.lib.stride_tricks.sliding_window_view(padded, ends.shape[1]).sum(axis=1))
+    if total > SMALLEST:
+        return first + last + float(np.log(total))
+    sums = starts[:, None] + ends
+    top = float(sums.max())
+    return top + float(np.log(np.exp(sums - top).sum()))
+
+
+def _best(
+    passage: Passage,
+    window: Window,
+    starts: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    tops: NDArray[np.float64],
+    best: int,
+) -> list[_Found]:
+    """Returns the best spans of a window, no two of the same characters. tops: the best score of each first token's spans."""
+    able, taken = int(np.isfinite(tops).sum()), best
     while True:
-        top = np.argpartition(-flat, taken - 1)[:taken]
+        # The best `taken` spans begin with the `taken` first tokens whose best spans are the best.
+        firsts = min(taken, able)
+        chosen = np.sort(np.argpartition(-tops, firsts - 1)[:firsts])
+        sums = starts[chosen, None] + ends[chosen]
+        flat = sums.ravel()
+        finite = int(np.isfinite(flat).sum())
+        count = min(taken, finite)
+        top = np.argpartition(-flat, count - 1)[:count]
         found = dict[tuple[int, int], float]()
         for place in top[np.argsort(-flat[top], kind="stable")].tolist():
-            first, further = divmod(place, sums.shape[1])
+            row, further = divmod(place, sums.shape[1])
+            first = int(chosen[row])
             start, end = passage.spans[window.first + first, 0], passage.spans[window.first + first + further, 1]
             found.setdefault((int(start), int(end)), float(flat[place]))
-        if len(found) >= best or taken == finite:
+        if len(found) >= best or (firsts == able and count == finite):
             return [(score, span) for span, score in found.items()]
-        taken = min(2 * taken, finite)
+        taken *= 2

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service import cancellation
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import TokenSequence
@@ -88,7 +89,9 @@ def _encode(
     tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0
 ) -> Iterator[TokenizedText]:
     for begin in range(0, len(texts), GROUP):
-        yield from tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate, reserve=reserve)
+        for tokenized in tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate, reserve=reserve):
+            cancellation.check()
+            yield tokenized
 
 
 def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: str, *, needed: bool = True) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         (query, objective), conditions = await call.read(request, plan, check_items, means=means)
         change = Change(query.mode, query.scale, await call.means(conditions))
         encoder, gradients = call.model.encoder, None
-        evaluation = await asyncio.to_thread(Evaluation, encoder, objective, call.bulk(), change, query.memory_bytes)
+        evaluation = await call.compute(partial(Evaluation, encoder, objective, call.bulk(), change, query.memory_bytes))
         if query.greedy is not None and query.greedy.order is Order.IMPORTANCE:
             gradients = (await self._backend.registry.with_gradients(call.model)).encoder
         return Sweep(evaluation, query, conditions.interventions, gradients)

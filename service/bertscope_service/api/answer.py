@@ -7,7 +7,6 @@ interactive ones begin with `Call.read`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,11 +25,12 @@ from bertscope_service.api.interventions import check_reference_texts, read_inte
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.rows import Row, deadline_after
+from bertscope_service.engine.rows import Priority, Row, deadline_after
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.models.registry import Registry
 from bertscope_service.security import callers
@@ -78,6 +78,7 @@ class Backend:
     limits: RequestLimits
     policy: SourcePolicy
     reply_memory: ReplyMemory
+    request_memory: RequestMemory
     read_ahead: ReadAhead = field(default_factory=ReadAhead)
 
 
@@ -119,19 +120,29 @@ class Call:
             return planned
 
         large = (request.ByteSize() if size is None else size) > INLINE_CHARACTERS
-        planned, conditions = await self.read(request, bounded, partial(check_texts, limits=limits), large=large)
+        check = partial(check_texts, limits=limits)
+        planned, conditions = await self.read(request, bounded, check, large=large, priority=Priority.INTERACTIVE)
         # Reserved before the run, because computing a large reply takes as much memory.
         self.backend.reply_memory.hold(self.client, planned.reply_bytes)
         return planned, await self.gates(conditions)
 
     async def read(
-        self, request: Any, plan: Read[Any, T], check_count: CheckCount, *, large: bool = True, means: bool = False
+        self,
+        request: Any,
+        plan: Read[Any, T],
+        check_count: CheckCount,
+        *,
+        large: bool = True,
+        means: bool = False,
+        priority: Priority = Priority.BULK,
     ) -> tuple[T, Conditions]:
         """Plans a request, in a thread if it is `large`. Returns the plan and the conditions of its run.
 
         `check_count`: refuses too few or too many reference texts. `means`: the request needs them whatever its interventions
-        are.
+        are. Raises Overloaded if other requests take up the memory for plans.
         """
+        if large:
+            self.backend.request_memory.hold(self.client, request.ByteSize())
 
         def work() -> tuple[T, Conditions]:
             interventions = read_interventions(getattr(request, "interventions", ()), self.model)
@@ -141,7 +152,13 @@ class Call:
             planned = plan(request, self.model, self.backend.limits)
             return planned, Conditions(interventions, read_references(texts, self.model))
 
-        return await off_loop(work, large=large)
+        return await self.compute(work, large=large, priority=priority)
+
+    async def compute(self, work: Callable[[], T], *, large: bool = True, priority: Priority = Priority.BULK) -> T:
+        """Runs a pure computation, in a thread if it is `large`, so that the loop goes on; see Engine.compute."""
+        if not large:
+            return work()
+        return await self.backend.engine.compute(work, client=self.client, deadline=self.deadline, priority=priority)
 
     async def gates(self, conditions: Conditions) -> Gates | None:
         """Returns the gates of the interventions; runs the reference texts if there are any."""
@@ -160,7 +177,8 @@ class Call:
     async def run_rest(self, plan: Rounds, results: Sequence[Any], gates: Gates | None) -> None:
         """Runs the rounds of a plan after the first one, which had these results. An admitted call is not rejected later."""
         while True:
-            await off_loop(partial(plan.advance, results), large=len(plan.rows) > INLINE_ROWS)
+            advance = partial(plan.advance, results)
+            await self.compute(advance, large=len(plan.rows) > INLINE_ROWS, priority=Priority.INTERACTIVE)
             if not plan.rows:
                 return
             rows = [Row(self.model.encoder, sequence, observer, gates) for sequence, observer in plan.rows]
@@ -194,9 +212,5 @@ async def answer(
         several: object = planned
         if isinstance(several, Rounds):
             await call.run_rest(several, results, gates)
-        return await off_loop(lambda: render(planned, results, loaded), large=planned.reply_bytes > inline_bytes)
-
-
-async def off_loop(work: Callable[[], T], *, large: bool) -> T:
-    """Runs a pure computation, in a thread if it is large, so that the loop goes on."""
-    return await asyncio.to_thread(work) if large else work()
+        large = planned.reply_bytes > inline_bytes
+        return await call.compute(lambda: render(planned, results, loaded), large=large, priority=Priority.INTERACTIVE)

@@ -9,7 +9,7 @@ from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 
 from bertscope_service.analyses.attention_comparison import ComparisonPlan, ComparisonQuery, Group, Side
 from bertscope_service.analyses.observers.map_comparison import KeptMaps, MapDifferences
-from bertscope_service.api.answer import Backend, Call, Context, off_loop
+from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.attention_description import check_punctuation, render_statistics, render_sums
 from bertscope_service.api.checks import check_inputs
 from bertscope_service.api.limits import RequestLimits
@@ -17,7 +17,7 @@ from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.state import State
-from bertscope_service.engine.rows import Row
+from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -32,7 +32,8 @@ async def compare_attention(
         found: list[list[MapDifferences]] = []
         for number, group in enumerate(plan.groups):
             found += await _compare(plan, group, first, second, gates, admitted=number > 0)
-        return await off_loop(lambda: render_comparison(plan, found, model, other), large=True)
+        render = partial(render_comparison, plan, found, model, other)
+        return await second.compute(render, priority=Priority.INTERACTIVE)
 
 
 async def _compare(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing
@@ -50,7 +49,7 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
         asked = parse_asked(request)
         with ExitStack() as held:
             models = [held.enter_context(self._backend.registry.use(name)) for name in names]
-            plan = await self._plan(request, models, baseline)
+            plan = await self._plan(request, context, models, baseline)
             found: list[Result] = []
 
             async def work(report: Report) -> None:
@@ -79,16 +78,19 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
             seconds, bootstrap = time.monotonic() - began, plan.query.measurement.bootstrap
             yield Response(report=render_report(result, baseline, seconds, bootstrap))
 
-    async def _plan(self, request: benchmark_pb2.BenchmarkModelsRequest, models: Sequence[LoadedModel], baseline: int) -> Plan:
+    async def _plan(
+        self, request: benchmark_pb2.BenchmarkModelsRequest, context: Context, models: Sequence[LoadedModel], baseline: int
+    ) -> Plan:
         """Checks the whole request before anything runs. Raises InvalidArgument, Unsupported."""
         max_tokens = min(model.tokenizer.max_tokens for model in models)
-        query = await asyncio.to_thread(parse_benchmark, request, max_tokens, self._backend.limits)
+        call = Call.of(self._backend, models[baseline], context)
+        query = await call.compute(partial(parse_benchmark, request, max_tokens, self._backend.limits))
         if query.agreement_texts:
             require_agreement(models, baseline)
         for model in models:
             if query.objective is not None:
                 require_objective(model, query.objective)
-        return await asyncio.to_thread(make_plan, query, models, baseline)
+        return await call.compute(partial(make_plan, query, models, baseline))
 
     async def _run(self, plan: Plan, compared_models: ComparedModels, context: Context, report: Report) -> Result:
         """Measures speeds with the devices leased, then losses, behind all interactive calls."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from bertscope.v1 import cloze_pb2, common_pb2, inspection_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
+from bertscope_service import cancellation
 from bertscope_service.analyses.ablation import HeadSet
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.encoders.base import Shape, TokenSequence
@@ -35,6 +36,7 @@ def check_texts(texts: Sequence[object], field: str, limits: RequestLimits) -> N
 
 def check_text(text: str, field: str, limits: RequestLimits) -> str:
     """Checks that a text has a character that is not blank, and not too many characters. Returns it."""
+    cancellation.check()
     if len(text) > limits.text_characters:
         message = f"{field} has {len(text)} characters and this server takes {limits.text_characters}; shorten it"
         raise InvalidArgument(field, message, "TEXT_TOO_LARGE", limit=limits.text_characters)
@@ -47,6 +49,7 @@ def check_each(texts: Iterable[str], field: str, limits: RequestLimits) -> tuple
     """Checks each text; see check_text. Returns them."""
     checked = tuple(texts)
     for index, text in enumerate(checked):
+        cancellation.check()
         if len(text) > limits.text_characters or not text or text.isspace():
             check_text(text, f"{field}[{index}]", limits)
     return checked

@@ -8,7 +8,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 
 from bertscope_service.analyses.observers.probes import GoldScores
 from bertscope_service.analyses.text_sets import ComparedSet, CompareQuery, ComparisonPlan, Counts, Outcome, TextSet
-from bertscope_service.api.answer import Backend, Call, Context, off_loop
+from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.cloze_scores import check_scored, run_masked
 from bertscope_service.api.enums import numbers
 from bertscope_service.api.limits import MAX_GROUPS, MAX_SET_TEXTS, RequestLimits
@@ -27,8 +27,9 @@ async def compare_texts(
 ) -> scores_pb2.CompareTextsResponse:
     """Answers CompareTexts."""
     with backend.registry.use(request.model) as model:
-        plan, seen = await run_masked(Call.of(backend, model, context), request, plan_compare_texts)
-        return await off_loop(lambda: render_compare_texts(plan, seen, model), large=True)
+        call = Call.of(backend, model, context)
+        plan, seen = await run_masked(call, request, plan_compare_texts)
+        return await call.compute(lambda: render_compare_texts(plan, seen, model))
 
 
 def plan_compare_texts(request: scores_pb2.CompareTextsRequest, model: LoadedModel, limits: RequestLimits) -> ComparisonPlan:

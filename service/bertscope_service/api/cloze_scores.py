@@ -12,7 +12,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope_service.analyses.masked_rows import MaskedRows
 from bertscope_service.analyses.observers.probes import GoldScores
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
-from bertscope_service.api.answer import Backend, Call, Context, Read, off_loop
+from bertscope_service.api.answer import Backend, Call, Context, Read
 from bertscope_service.api.checks import check_text, check_texts
 from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
@@ -44,8 +44,9 @@ async def score_texts(
 ) -> scores_pb2.ScoreTextsResponse:
     """Answers ScoreTexts."""
     with backend.registry.use(request.model) as model:
-        plan, seen = await run_masked(Call.of(backend, model, context), request, plan_score_texts)
-        return await off_loop(lambda: render_score_texts(plan, seen, model), large=True)
+        call = Call.of(backend, model, context)
+        plan, seen = await run_masked(call, request, plan_score_texts)
+        return await call.compute(lambda: render_score_texts(plan, seen, model))
 
 
 async def run_masked(call: Call, request: Any, read: Read[Any, PlanT]) -> tuple[PlanT, list[GoldScores]]:

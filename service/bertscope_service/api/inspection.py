@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 from bertscope.v1 import common_pb2, inspection_pb2, inspection_pb2_grpc
 
 from bertscope_service.analyses.inspection import Inspection, InspectionPlan
 from bertscope_service.analyses.observers.map_views import MapView
-from bertscope_service.api.answer import INLINE_REPLY_BYTES, Backend, Call, Context, off_loop
+from bertscope_service.api.answer import INLINE_REPLY_BYTES, Backend, Call, Context
 from bertscope_service.api.cloze_predictions import MaskRenderer
 from bertscope_service.api.inspection_requests import FORMATS, plan_inspection
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.tensor_chunks import render_chunks
 from bertscope_service.api.tokens import render_piece, render_word
-from bertscope_service.engine.rows import Row
+from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.models.loaded import LoadedModel
 
 FORMAT_NUMBERS = {kind: number for number, kind in FORMATS.items() if number}
@@ -37,7 +38,8 @@ class InspectionServicer(inspection_pb2_grpc.InspectionServiceServicer):
             (scores,) = await call.run(rows)
             found = plan.answer(scores)
             large = plan.reply_bytes - plan.map_bytes > INLINE_REPLY_BYTES
-            yield await off_loop(lambda: render_header(plan, found, model), large=large)
+            render = partial(render_header, plan, found, model)
+            yield await call.compute(render, large=large, priority=Priority.INTERACTIVE)
             if scores.moved is not None:
                 yield inspection_pb2.InspectResponse(distances=render_distances(found))
             for index, cells in enumerate(scores.cells):

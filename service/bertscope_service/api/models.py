@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Hashable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -77,11 +78,11 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         backend = self._backend
         with backend.registry.use(request.model) as model:
             call = Call.of(backend, model, context)
-            asked = await asyncio.to_thread(parse_compress, request, model.encoder.shape, backend.limits, model.name)
+            asked = await call.compute(partial(parse_compress, request, model.encoder.shape, backend.limits, model.name))
             await asyncio.to_thread(backend.policy.check_folder, asked.folder)
 
             async def rank(step: RemoveHeads, field: str) -> NDArray[np.float64]:
-                objective = await asyncio.to_thread(masked_lm_objective, step.texts, model.tokenizer, field)
+                objective = await call.compute(partial(masked_lm_objective, step.texts, model.tokenizer, field))
                 encoder = (await backend.registry.with_gradients(model)).encoder
                 return (await rank_heads(encoder, objective, None, call.bulk(encoder))).importance
 

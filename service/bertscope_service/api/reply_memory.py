@@ -17,48 +17,43 @@ SMALL_BYTES = 64 * 1024
 RETRY_SECONDS = 1.0
 
 
-class ReplyMemory:
-    """Counts the bytes of replies from before they are computed until they are sent.
+class HeldMemory:
+    """Counts bytes that tasks hold until they end, in all and for each client. Belongs to the event loop."""
 
-    A client may have half of the memory, so that a slow reader does not block others. Belongs to the event loop.
-    """
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._rejected = metrics.rejected.labels("replies_full")
+    def __init__(self, metrics: Metrics, reason: str) -> None:
+        """`reason` is that of the refusals in the metrics."""
+        self._rejected = metrics.rejected.labels(reason)
         self._held = Counter[str]()
         self._total = 0
         self._tasks: dict[asyncio.Task[None], int] = {}
 
-    def hold(self, client: str, size: int, *, begun: bool = False) -> None:
-        """Reserves this many bytes, in all, until the current task ends. Raises Overloaded, unless the reply has `begun`.
+    @property
+    def total(self) -> int:
+        """The bytes of all tasks now."""
+        return self._total
 
-        The task is the one in which gRPC answers the call: it ends when the reply is sent, which is long after the servicer
-        returned it if the client reads slowly. Bytes that it holds already are part of the size.
-        """
-        task: asyncio.Task[None] | None = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("replies are made in a task")
+    def of(self, client: str) -> int:
+        """Returns the bytes of a client's tasks now."""
+        return self._held[client]
+
+    def refused(self, error: Overloaded) -> Overloaded:
+        """Counts a refusal, and returns it."""
+        self._rejected.inc()
+        return error
+
+    def held(self) -> int:
+        """Returns the bytes of the current task."""
+        return self._tasks.get(_task(), 0)
+
+    def keep(self, client: str, size: int) -> None:
+        """Makes these the bytes of the current task, in all."""
+        task = _task()
         more = size - self._tasks.get(task, 0)
-        if more <= 0:
-            return
-        own, limit = self._held[client], REPLIES_BYTES if size > SMALL_BYTES else REPLIES_BYTES * 5 // 4
-        if not begun and (self._total + more > limit or own + more > limit // 2):
-            self._rejected.inc()
-            message = (
-                f"pending replies take {self._total} bytes, {own} of them for this client, and this server allows {limit}, "
-                "half of it for one client; read the pending replies, and try again later"
-            )
-            raise Overloaded(message, "REPLIES_FULL", RETRY_SECONDS, limit=limit)
         if task not in self._tasks:
             task.add_done_callback(lambda ended: self._release(client, ended))
         self._tasks[task] = size
         self._held[client] += more
         self._total += more
-
-    @property
-    def total(self) -> int:
-        """The memory of all replies now, bytes."""
-        return self._total
 
     def _release(self, client: str, task: asyncio.Task[None]) -> None:
         size = self._tasks.pop(task)
@@ -66,3 +61,38 @@ class ReplyMemory:
         self._total -= size
         if not self._held[client]:
             del self._held[client]
+
+
+class ReplyMemory(HeldMemory):
+    """Counts the bytes of replies from before they are computed until they are sent.
+
+    A client may have half of the memory, so that a slow reader does not block others. Belongs to the event loop.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(metrics, "replies_full")
+
+    def hold(self, client: str, size: int, *, begun: bool = False) -> None:
+        """Reserves this many bytes, in all, until the current task ends. Raises Overloaded, unless the reply has `begun`.
+
+        The task is the one in which gRPC answers the call: it ends when the reply is sent, which is long after the servicer
+        returned it if the client reads slowly. Bytes that it holds already are part of the size.
+        """
+        more = size - self.held()
+        if more <= 0:
+            return
+        own, limit = self.of(client), REPLIES_BYTES if size > SMALL_BYTES else REPLIES_BYTES * 5 // 4
+        if not begun and (self.total + more > limit or own + more > limit // 2):
+            message = (
+                f"pending replies take {self.total} bytes, {own} of them for this client, and this server allows {limit}, "
+                "half of it for one client; read the pending replies, and try again later"
+            )
+            raise self.refused(Overloaded(message, "REPLIES_FULL", RETRY_SECONDS, limit=limit))
+        self.keep(client, size)
+
+
+def _task() -> asyncio.Task[None]:
+    task: asyncio.Task[None] | None = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("calls are answered in tasks")
+    return task

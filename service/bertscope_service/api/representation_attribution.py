@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
@@ -59,7 +58,8 @@ async def ablate(
     shape, objective = call.model.encoder.shape, plan.objective
     needed = max(state_sizes(call.model.encoder, [len(sequence) for sequence in objective.sequences]))
     memory_bytes = max(memory_bytes, needed)
-    evaluation = await asyncio.to_thread(Evaluation, call.model.encoder, objective, call.bulk(), change, memory_bytes)
+    make = partial(Evaluation, call.model.encoder, objective, call.bulk(), change, memory_bytes)
+    evaluation = await call.compute(make)
     (whole,) = await evaluation.baseline(interventions)
     falls = np.zeros((len(whole), shape.layers, shape.heads))
     sets = every_head(shape.layers, shape.heads)

@@ -8,13 +8,13 @@ from functools import partial
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
 from bertscope_service.analyses.representation_comparison import RepresentationPlan, RepresentationQuery, SimilaritySums
-from bertscope_service.api.answer import Backend, Call, Context, off_loop
+from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
 from bertscope_service.encoders.base import Gates
-from bertscope_service.engine.rows import Row
+from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.models.loaded import LoadedModel
 
 
@@ -41,7 +41,7 @@ async def _compare(
     if plan.query.twice:
         rows = [Row(second.model.encoder, sequence, observer, gates) for sequence, observer in plan.second(group)]
         others = await second.run(rows, admitted=True)
-    return await off_loop(partial(plan.sums, products, others), large=True)
+    return await second.compute(partial(plan.sums, products, others), priority=Priority.INTERACTIVE)
 
 
 def plan_comparison(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from bertscope.v1 import common_pb2
@@ -86,7 +86,7 @@ async def train_probe(
                 async for progress in reports:
                     yield Response(progress=render_progress(progress))
             (trained,) = found
-            yield Response(report=await asyncio.to_thread(render_report, planned, trained, model))
+            yield Response(report=await call.compute(partial(render_report, planned, trained, model)))
             for index in range(len(probes.query.layers) if request.weights else 0):
                 yield Response(weights=render_weights(planned, trained, index))
 

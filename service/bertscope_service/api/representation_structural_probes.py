@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -89,7 +89,7 @@ async def train_structural_probe(
             async with aclosing(progress_of(work, lambda progress: progress.training)) as reports:
                 async for progress in reports:
                     yield Response(progress=render_progress(progress))
-            yield Response(report=await asyncio.to_thread(render_report, planned, found[0], model))
+            yield Response(report=await call.compute(partial(render_report, planned, found[0], model)))
 
 
 def plan_structural_probes(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from bertscope.v1 import common_pb2
@@ -79,7 +79,7 @@ async def train_lens(request: Request, backend: Backend, context: Context, space
                 async for progress in reports:
                     yield Response(progress=render_progress(progress))
             (trained,) = found
-            yield Response(report=await asyncio.to_thread(render_report, planned, trained, call.model))
+            yield Response(report=await call.compute(partial(render_report, planned, trained, call.model)))
             for index, layer in enumerate(lens.query.layers if trained.maps is not None else ()):
                 for chunk in render_map(layer, trained.maps[index]):  # type: ignore[index]
                     yield Response(chunk=chunk)

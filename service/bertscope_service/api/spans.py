@@ -9,6 +9,7 @@ from bertscope.v1 import common_pb2
 from bertscope.v1.representation_probe_application_pb2 import ProbedSpan
 from bertscope.v1.representation_probes_pb2 import LabelledSpan
 
+from bertscope_service import cancellation
 from bertscope_service.analyses.word_maps import Span
 from bertscope_service.api.limits import MAX_NAME_CHARACTERS
 from bertscope_service.errors import InvalidArgument
@@ -41,6 +42,7 @@ def check_count(entries: Sequence[object], field: str, limit: int, reason: str) 
 
 def check_span(span: common_pb2.CharacterSpan, field: str, texts: tuple[str, str | None]) -> Span:
     """Checks that a span has a character and lies in its text. Returns it."""
+    cancellation.check()
     text = texts[span.segment] if span.segment < len(texts) else None
     if text is None:
         count = "two texts" if texts[1] is not None else "one text"

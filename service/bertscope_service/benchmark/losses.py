@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,9 @@ from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
 from bertscope_service.analyses.timings import Ratio, ratio_of_means, ratio_of_proportions
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.engine.bulk import BulkRunner, within
+from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
+from bertscope_service.groups import within
 
 DISTRIBUTION_BYTES = 64 * 1024 * 1024
 """Maximum size of each model's distributions that are kept at a time, bytes, or those of one text if they are larger."""
@@ -68,9 +69,13 @@ async def measure_agreement(
         wanted = await _distributions(models[baseline], asked, baseline)
         for index, (model, tally) in enumerate(zip(models, tallies, strict=True)):
             if tally is not None:
-                await asyncio.to_thread(tally.add, wanted, await _distributions(model, asked, index))
+                own = await _distributions(model, asked, index)
+                await model.bulk.compute(partial(tally.add, wanted, own))
         tick(part.stop / len(questions))
-    return [None if tally is None else await asyncio.to_thread(tally.agreement, bootstrap) for tally in tallies]
+    return [
+        None if tally is None else await model.bulk.compute(partial(tally.agreement, bootstrap))
+        for model, tally in zip(models, tallies, strict=True)
+    ]
 
 
 async def _distributions(model: ScoredModel, questions: Sequence[Question], index: int) -> list[Logs]:
@@ -111,7 +116,7 @@ async def measure_scores(
     scores = []
     for index, (objective, own) in enumerate(zip(objectives, values, strict=True)):
         wanted = None if index == baseline else values[baseline]
-        scores.append(await asyncio.to_thread(_scores, objective.metrics, own, wanted, bootstrap))
+        scores.append(await models[index].bulk.compute(partial(_scores, objective.metrics, own, wanted, bootstrap)))
     return scores
 
 
@@ -123,7 +128,7 @@ async def _values(model: ScoredModel, objective: Objective) -> NDArray[np.float6
     )
     async with aclosing(rows) as results:
         seen = [result async for result in results]
-    return await asyncio.to_thread(objective.measure, seen)
+    return await model.bulk.compute(partial(objective.measure, seen))
 
 
 def _scores(

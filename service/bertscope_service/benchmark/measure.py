@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,9 +26,12 @@ from bertscope_service.encoders.base import Countable
 from bertscope_service.engine.batch import out_of_memory
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Lease
+from bertscope_service.engine.rows import Priority
 from bertscope_service.errors import Overloaded
 from bertscope_service.models.timed_runs import Trial
 from bertscope_service.observability.machine import LoadMeter, Machine, describe
+
+T = TypeVar("T")
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -89,7 +94,7 @@ async def measure(
     """
     others = [0] * len(models) if compared is None else compared
     if inputs is None:
-        inputs = await asyncio.to_thread(make_inputs, models, measurement)
+        inputs = await _compute(engine, partial(make_inputs, models, measurement))
     meter = LoadMeter()
     async with _leased(models, engine, measurement, report) as leases:
         bench = Bench([Trial(model.encoder, leases[model.encoder.device]) for model in models], measurement, report)
@@ -99,7 +104,7 @@ async def measure(
         on_cpu = [trial for trial in bench.trials if trial.encoder.device.type == "cpu"]
         threads = await (on_cpu or bench.trials)[0].lease.call(torch.get_num_threads)
         seconds = time.monotonic() - bench.began
-    speeds = [await asyncio.to_thread(_speeds, found, others, measurement) for found in runs]
+    speeds = [await _compute(engine, partial(_speeds, found, others, measurement)) for found in runs]
     machine = await asyncio.to_thread(describe, list(leases), threads, meter.share)
     measured = tuple(
         ModelMeasures(resident, bench.working[index], nonzero, tuple(of_length[index] for of_length in speeds))
@@ -107,6 +112,10 @@ async def measure(
     )
     waited, refused = (sum(getattr(lease, name) for lease in leases.values()) for name in ("waited", "refused"))
     return Measured(measured, machine, waited, refused, seconds, bench.cut_short)
+
+
+async def _compute(engine: Engine, work: Callable[[], T]) -> T:
+    return await engine.compute(work, client="benchmark", priority=Priority.BULK)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
+from bertscope_service import cancellation
 from bertscope_service.checkpoints.amino_acids import backend_of, is_amino_acids
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.external_references import check_tokenizer
@@ -23,6 +24,10 @@ from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, mo
 from bertscope_service.checkpoints.spelling import SingleEntries, pieces_in_context
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, LoadAbandonedError, ServiceError
+from bertscope_service.groups import within
+
+PART_CHARACTERS = 200_000
+"""Characters that are tokenized at a time, some tenths of a second, unless one text has more."""
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 PANICS = "pyo3_runtime"
@@ -189,16 +194,19 @@ class TextTokenizer:
 
     def encode_all(self, inputs: Sequence[tuple[str, ...]], *, truncate: bool = False, reserve: int = 0) -> list[TokenizedText]:
         """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock."""
-        written = [self._with_own_mask(texts) for texts in inputs]
         room = self.max_tokens - reserve
         found = []
-        with self.naming_errors():
-            encodings = self._encode([own for own, _ in written])
-            for texts, (own, moves), encoding in zip(inputs, written, encodings, strict=True):
-                excess = max(0, len(encoding) - room) if truncate else 0
-                if excess:
-                    encoding = self._cut(own, room)
-                found.append(TokenizedText(encoding, TokenSequence(encoding.ids, encoding.type_ids), texts, moves, excess))
+        for chosen in within([sum(map(len, texts)) for texts in inputs], PART_CHARACTERS):
+            cancellation.check()
+            part = inputs[chosen]
+            written = [self._with_own_mask(texts) for texts in part]
+            with self.naming_errors():
+                encodings = self._encode([own for own, _ in written])
+                for texts, (own, moves), encoding in zip(part, written, encodings, strict=True):
+                    excess = max(0, len(encoding) - room) if truncate else 0
+                    if excess:
+                        encoding = self._cut(own, room)
+                    found.append(TokenizedText(encoding, TokenSequence(encoding.ids, encoding.type_ids), texts, moves, excess))
         return found
 
     def _encode(self, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:

@@ -13,8 +13,8 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.working_copy import WorkingCopy
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.engine.bulk import within
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.groups import within
 
 MASK_SHARE = 0.15
 """Share of a text's words that are masked; the usual one (Devlin et al. 2019, section 3.1)."""

@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Priority, Row
+from bertscope_service.groups import within
 
 AHEAD_BATCHES = 4
 """This many full batches wait at a time: enough to sort rows by length and to keep the device busy, and too few to fill the
 queue."""
 
 K = TypeVar("K")
+T = TypeVar("T")
 
 
 class BulkRunner:
@@ -74,21 +76,13 @@ class BulkRunner:
             # Only the error of the awaited task is raised.
             await asyncio.gather(*(task for _, _, task in running), return_exceptions=True)
 
+    async def compute(self, work: Callable[[], T]) -> T:
+        """Runs a computation on the host, see Engine.compute."""
+        return await self._engine.compute(work, client=self._client, deadline=self._deadline, priority=Priority.BULK)
+
     async def run(self, rows: Sequence[Row]) -> list[Any]:
         """Runs some rows at once and returns one result each."""
         admitted, self._admitted = self._admitted, True
         return await self._engine.run(
             rows, client=self._client, deadline=self._deadline, priority=Priority.BULK, admitted=admitted
         )
-
-
-def within(sizes: Sequence[int], limit: int) -> Iterator[slice]:
-    """Yields consecutive groups of at most `limit` together, or of a single larger one."""
-    begin = total = 0
-    for index, size in enumerate(sizes):
-        if index > begin and total + size > limit:
-            yield slice(begin, index)
-            begin, total = index, 0
-        total += size
-    if begin < len(sizes):
-        yield slice(begin, len(sizes))

@@ -8,11 +8,13 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import torch
 
+from bertscope_service.engine.computing import Computing, in_daemon_thread
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Job, Priority, Row
@@ -29,6 +31,8 @@ CHECK_SECONDS = 1.0
 """The longest interval between two checks for hanging devices."""
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Engine:
@@ -48,6 +52,7 @@ class Engine:
         self._on_broken = on_broken
         self._on_stalled = on_stalled
         self._next_check: asyncio.TimerHandle | None = None
+        self._computing = Computing()
         self._workers: dict[torch.device, Worker] = {}
         self._leases: dict[torch.device, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._kept_waiting: dict[torch.device, WeakSet[asyncio.Future[list[Any]]]] = {}
@@ -102,6 +107,21 @@ class Engine:
             if timer is not None:
                 timer.cancel()
 
+    async def compute(
+        self,
+        work: Callable[[], T],
+        *,
+        client: str,
+        deadline: float | None = None,
+        priority: Priority = Priority.INTERACTIVE,
+    ) -> T:
+        """Runs a computation on the host in a thread, in its client's turn; `deadline` is a time.monotonic().
+
+        Cancelling this ends the work at its next `cancellation.check`. Raises DeadlineExceeded, Unavailable when the server
+        stops, and the errors of the work.
+        """
+        return await self._computing[priority].run(work, client=client, deadline=deadline)
+
     @asynccontextmanager
     async def lease(self, device: torch.device, *, refuse: bool) -> AsyncIterator[Lease]:
         """Reserves a device for one caller, once nobody else has it; only the calls of the lease run there meanwhile.
@@ -147,9 +167,10 @@ class Engine:
         return self._limits(device).batch_tokens
 
     async def close(self, seconds: float | None = None) -> None:
-        """Ends all workers; waiting jobs fail with Unavailable. A device that still computes after this many seconds is left to
-        itself; None waits without limit."""
-        await asyncio.gather(*(asyncio.to_thread(worker.close, seconds) for worker in self._workers.values()))
+        """Ends all workers; waiting jobs and computations fail with Unavailable. A device that still computes after this many
+        seconds is left to itself; None waits without limit."""
+        self._computing.close()
+        await asyncio.gather(*(in_daemon_thread(partial(worker.close, seconds)) for worker in self._workers.values()))
         if self._next_check is not None:
             self._next_check.cancel()
 

@@ -9,6 +9,7 @@ carry names, numbers and the request id, never users' input.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -69,10 +70,17 @@ class OtlpTracer:
 
     async def close(self) -> None:
         """Sends the remaining spans, for at most FLUSH_SECONDS."""
+        loop, sent = asyncio.get_running_loop(), asyncio.Event()
+
+        def send() -> None:
+            self._provider.shutdown()
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(sent.set)
+
         # A daemon thread, for a shutdown can't be interrupted.
-        sending = threading.Thread(target=self._provider.shutdown, name="bertscope-traces", daemon=True)
-        sending.start()
-        await asyncio.to_thread(sending.join, FLUSH_SECONDS)
+        threading.Thread(target=send, name="bertscope-traces", daemon=True).start()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(sent.wait(), FLUSH_SECONDS)
 
 
 class OtlpCallSpan:

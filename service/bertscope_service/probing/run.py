@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,9 +96,9 @@ class ProbeTraining:
         sizes = probe_sizes(self.plan, self.encoder, self.classes, self.settings)
         shape = (self.plan.spans, sizes[0].layers, sizes[0].hidden)
         train, dev, test = (len(part.labels) for part in self.plan.parts)
-        self._states = await asyncio.to_thread(partial(SpanStates, shape, self.encoder.device, on_disk=on_disk))
+        self._states = await self.bulk.compute(partial(SpanStates, shape, self.encoder.device, on_disk=on_disk))
         await self._compute()
-        labels = await asyncio.to_thread(self._all_labels)
+        labels = await self.bulk.compute(self._all_labels)
         await self._work(EVALUATED, (partial(self._states.measure, chosen) for chosen in _slices(slice(0, train))))
         await self._work(EVALUATED, [partial(self._prepare, sizes, train, labels)])
         await self._settle(train)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +86,7 @@ class StructuralTraining:
         began, plan, device = time.monotonic(), self.plan, self.encoder.device
         size = structural_size(plan, self.encoder, self.settings)
         shape = (plan.words, size.layers, size.hidden)
-        self._states = await asyncio.to_thread(partial(SpanStates, shape, device, on_disk=on_disk))
+        self._states = await self.bulk.compute(partial(SpanStates, shape, device, on_disk=on_disk))
         rows = [row for part in plan.parts for row in part.rows]
 
         def report(done: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -75,7 +74,7 @@ class TunedLensTraining:
         began, plan, device = time.monotonic(), self.plan, self.encoder.device
         size = lens_size(plan, self.encoder)
         shape = (plan.pieces, size.layers + 1, size.hidden)
-        self._states = await asyncio.to_thread(partial(SpanStates, shape, device, on_disk=on_disk))
+        self._states = await self.bulk.compute(partial(SpanStates, shape, device, on_disk=on_disk))
         self._states.scale = torch.ones_like(self._states.scale)  # The head reads states as they are.
         rows = [row for part in (plan.train, plan.dev) for row in part.rows]
 
@@ -88,7 +87,7 @@ class TunedLensTraining:
         maps, before = self._maps, self._maps.before
         if before is None:
             raise RuntimeError("maps were not judged")
-        found = await asyncio.to_thread(lambda: maps.best.cpu().numpy()) if weights else None
+        found = await self.bulk.compute(lambda: maps.best.cpu().numpy()) if weights else None
         return TunedLensTrained(before, maps.after, maps.best_steps, found, maps.epoch, on_disk, time.monotonic() - began)
 
     def _prepare(self, size: LensSize) -> None:

@@ -15,6 +15,7 @@ from bertscope_service.api.answer import Backend
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.models import load_spec
 from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.embedded import EMBEDDED
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
@@ -56,8 +57,8 @@ class Hosting:
         limits = RequestLimits(
             settings.max_texts, settings.max_text_characters, settings.max_candidates, settings.max_request_tokens
         )
-        policy, reply_memory = SourcePolicy.of(settings), ReplyMemory(self.metrics)
-        self.backend = Backend(self.engine, self.registry, limits, policy, reply_memory)
+        replies, requests = ReplyMemory(self.metrics), RequestMemory(self.metrics)
+        self.backend = Backend(self.engine, self.registry, limits, SourcePolicy.of(settings), replies, requests)
 
     def _limits(self, device: torch.device) -> Limits:
         default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS

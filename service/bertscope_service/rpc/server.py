@@ -7,8 +7,9 @@ import contextlib
 import logging
 import math
 import signal
+import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import bertscope
@@ -17,6 +18,7 @@ import torch
 from grpc_health.v1 import health
 
 from bertscope_service.contract import FILES, SERVICES
+from bertscope_service.engine.computing import in_daemon_thread
 from bertscope_service.errors import Unavailable
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.rpc import channelz
@@ -47,6 +49,9 @@ HOLD_SECONDS = 0.02
 
 CLOSE_SECONDS = 2.0
 """The time for a device to finish its running batch, whose results are dropped. Native code can't be interrupted."""
+
+STOP_SECONDS = 10.0
+"""The time for all of a stop but the waits that settings bound. A stop that takes longer hangs."""
 
 FLUSH_SECONDS = 0.5
 """The time for the last messages to arrive."""
@@ -153,24 +158,31 @@ class Server:
             self._watching.cancel()
         await self.engine.close(CLOSE_SECONDS)
         await self._tracer.close()
-        await asyncio.to_thread(self._metrics_server.close)
+        await in_daemon_thread(self._metrics_server.close)
 
     def stop_now(self) -> None:
         """Cuts short the waits of a stop."""
         self._stop_now.set()
 
 
-async def serve(settings: Settings, began: float) -> None:
+async def serve(settings: Settings, began: float, overdue: Callable[[], None] = lambda: None) -> None:
     """Runs a server until SIGTERM or SIGINT; a second one ends it at once. Raises OSError and ServiceError if it can't start.
 
-    `began` is the start of the process, time.monotonic(), from which the log measures.
+    `began` is the start of the process, time.monotonic(), from which the log measures. `overdue` is called in another thread if
+    the stop takes longer than it may, whatever holds it up.
     """
     server, stopped = Server(settings), asyncio.Event()
+    timers: list[threading.Timer] = []
 
     def signalled() -> None:
+        waits = 0.0 if stopped.is_set() else settings.drain_seconds + settings.grace_seconds
         if stopped.is_set():
             server.stop_now()
         stopped.set()
+        timer = threading.Timer(min(waits + STOP_SECONDS, threading.TIMEOUT_MAX), overdue)
+        timer.daemon = True
+        timer.start()
+        timers.append(timer)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,6 +200,8 @@ async def serve(settings: Settings, began: float) -> None:
         logger.info("stopping: running calls have %g s to finish", settings.grace_seconds)
     finally:
         await server.stop(settings.grace_seconds, settings.drain_seconds)
+        for timer in timers:
+            timer.cancel()
         logger.info("stopped, after %.2f s of service", time.monotonic() - listening)
 
 

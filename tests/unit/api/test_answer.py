@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from bertscope_service.api import answer as path
 from bertscope_service.api.answer import Backend, Call, answer
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.reply_memory import REPLIES_BYTES, ReplyMemory
+from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument, Overloaded
 from bertscope_service.models.loaded import LoadedModel
@@ -70,7 +71,7 @@ class Site:
         self.memory = ReplyMemory(Metrics())
         tokenizer = SimpleNamespace(max_tokens=512, mask_id=4)
         self.model: Any = SimpleNamespace(name="models/m", encoder=FakeEncoder(), tokenizer=tokenizer)
-        backend: Any = Backend(self, self, LIMITS, None, self.memory)  # type: ignore[arg-type]
+        backend: Any = Backend(self, self, LIMITS, None, self.memory, RequestMemory(Metrics()))  # type: ignore[arg-type]
         self.backend: Backend = backend
 
     def _note(self, event: str) -> None:
@@ -84,6 +85,9 @@ class Site:
             yield self.model
         finally:
             self._note("leave")
+
+    async def compute(self, work: Callable[[], Any], **_: Any) -> Any:
+        return await asyncio.to_thread(work)
 
     async def run(self, rows: Sequence[Any], **options: Any) -> list[Any]:
         self._note(f"run {len(rows)}")

@@ -1,0 +1,193 @@
+"""Measures small calls beside heavy ones, how soon cancelled work ends, and how soon a busy server stops.
+
+One server hosts the embedded model in both runtimes. One caller for each of them fills a mask again and again, and the answers
+are checked. Each heavy call in turn runs beside them and is cancelled after a while; then the server is stopped beside all of
+them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import bertscope
+import numpy as np
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from rich.console import Console
+from rich.table import Table
+from transformers import BertForQuestionAnswering
+
+from benchmarks.lib.measure import machine
+from benchmarks.lib.serving import Running, serving
+from benchmarks.lib.texts import write_small_bert
+from benchmarks.soak.heavy_work import Heavy, heavy_work
+
+TEXT = "Paris is the capital of [MASK]."
+RUNTIMES = {"torch": "models/mini", "onnx": "models/mini-onnx"}
+PAUSE_SECONDS = 0.02
+BATCH_MS = 50.0
+"""The time that a batch of bulk rows should take at most: engine/rate_estimate.py."""
+QUIET_SHARE = 0.15
+"""A server that uses less of a core than this between two looks does no work any more."""
+LOOK_SECONDS = 0.05
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
+GRACE_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Beside:
+    """What small calls saw beside one kind of heavy call: milliseconds by runtime, and how many failed or were wrong.
+
+    ends: seconds from the cancellation until the server was quiet; resident: the server's megabytes after that.
+    """
+
+    waits: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in RUNTIMES})
+    failed: int = 0
+    wrong: int = 0
+    ended: int = 0
+    ends: float = 0.0
+    resident: float = 0.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures and prints; exit status 1 if an answer was wrong or a small call failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks training", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0, help="beside each kind of heavy call")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each kind runs; memory is of the last time")
+    parser.add_argument("--only", metavar="WORD", default="", help="heavy calls whose name contains this")
+    parser.add_argument("--serve", default="", metavar="FLAGS", help="flags of the server, in one string")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        answerer = write_small_bert(folder / "answerer", seed=3, kind=BertForQuestionAnswering)
+        flags = ["--runtime", "torch", "--model", f"mini={EMBEDDED_FOLDER}", "--model", f"answerer={answerer}"]
+        flags += ["--cache-folder", name, "--grace-seconds", str(GRACE_SECONDS), *shlex.split(options.serve)]
+        chosen = {kind: one for kind, one in heavy_work("models/answerer").items() if options.only in kind}
+        with serving(*flags) as server:
+            found, stopped = asyncio.run(_measure(server, chosen, options.seconds, options.rounds))
+    _print(found, stopped)
+    return 1 if any(one.wrong or one.failed for one in found.values()) else 0
+
+
+async def _measure(server: Running, chosen: dict[str, Heavy], seconds: float, rounds: int) -> tuple[dict[str, Beside], float]:
+    async with bertscope.AsyncClient(server.target) as client:
+        await client.load_model(RUNTIMES["onnx"], source=str(EMBEDDED_FOLDER), runtime="onnx", timeout=120)
+        truths = {name: (await client.fill_mask(TEXT, model=model))[0] for name, model in RUNTIMES.items()}
+        found: dict[str, Beside] = {}
+        for number in range(rounds):
+            for kind, heavy in {"nothing": None, **chosen}.items():
+                beside = found.setdefault(kind, Beside())
+                await _beside(server, client, truths, heavy, seconds, beside)
+                print(f"round {number + 1} of {rounds}: {kind}", file=sys.stderr)
+        return found, await _stop(server, list(chosen.values()))
+
+
+async def _beside(
+    server: Running,
+    client: bertscope.AsyncClient,
+    truths: dict[str, bertscope.FilledText],
+    heavy: Heavy | None,
+    seconds: float,
+    found: Beside,
+) -> None:
+    """Makes small calls for some seconds beside heavy ones, then cancels these."""
+    clients = [bertscope.AsyncClient(server.target, options=OWN_CONNECTION) for _ in range(heavy.callers if heavy else 0)]
+    tasks = [asyncio.create_task(_again(heavy, one, found)) for one in clients if heavy]
+    end = time.perf_counter() + seconds
+    await asyncio.gather(*(_small_calls(client, name, truths[name], end, found) for name in RUNTIMES))
+    for task in tasks:
+        task.cancel()
+    began = time.perf_counter()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    await _quiet(server)
+    found.ends = max(found.ends, time.perf_counter() - began - LOOK_SECONDS)
+    found.resident = server.resident_bytes() / 1e6
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+    for one in clients:
+        await one.close()
+
+
+async def _again(heavy: Heavy, client: bertscope.AsyncClient, found: Beside) -> None:
+    while True:
+        try:
+            await heavy.call(client)
+        except bertscope.ResourceExhausted:
+            await asyncio.sleep(0.5)
+        found.ended += 1
+
+
+async def _small_calls(
+    client: bertscope.AsyncClient, name: str, truth: bertscope.FilledText, end: float, found: Beside
+) -> None:
+    """Fills a mask again and again, and checks the answers."""
+    while time.perf_counter() < end:
+        began = time.perf_counter()
+        try:
+            (answer,) = await client.fill_mask(TEXT, model=RUNTIMES[name], timeout=60)
+        except bertscope.BertscopeError as error:
+            found.failed += 1
+            print(f"{name}: {error}", file=sys.stderr)
+        else:
+            found.waits[name].append(1000 * (time.perf_counter() - began))
+            expected, given = ([one.probability for one in text.masks[0].predictions] for text in (truth, answer))
+            found.wrong += not np.allclose(expected, given, atol=1e-4)
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _quiet(server: Running) -> None:
+    """Waits until the server uses next to no processor time."""
+    before = sum(server.process.cpu_times()[:2])
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        now = sum(server.process.cpu_times()[:2])
+        if now - before < QUIET_SHARE * LOOK_SECONDS:
+            return
+        before = now
+
+
+async def _stop(server: Running, chosen: list[Heavy]) -> float:
+    """Stops the server beside all heavy calls. Returns the seconds until its process ends."""
+    clients = [
+        (heavy, bertscope.AsyncClient(server.target, options=OWN_CONNECTION)) for heavy in chosen for _ in range(heavy.callers)
+    ]
+    tasks = [asyncio.create_task(_again(heavy, client, Beside())) for heavy, client in clients]
+    await asyncio.sleep(3)
+    began = time.perf_counter()
+    server.process.send_signal(signal.SIGTERM)
+    await asyncio.to_thread(server.process.wait)
+    taken = time.perf_counter() - began
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for _, client in clients:
+        await client.close()
+    return taken
+
+
+def _print(found: dict[str, Beside], stopped: float) -> None:
+    table = Table(title="one-text calls beside heavy ones", caption="client and server share the machine's cores")
+    headings = ("beside", "runtime", "calls", "p50 ms", "p95 ms", "slowest", "goal p95", "failed", "heavy calls ended")
+    for heading in (*headings, "quiet after, s", "server MB"):
+        table.add_column(heading, justify="left" if heading in ("beside", "runtime") else "right")
+    for kind, beside in found.items():
+        for name, waits in beside.waits.items():
+            p50, p95, slowest = np.percentile(waits or [float("nan")], (50, 95, 100))
+            goal = 2 * float(np.percentile(found["nothing"].waits[name], 95)) + BATCH_MS
+            row = [kind, name, str(len(waits)), f"{p50:.0f}", f"{p95:.0f}", f"{slowest:.0f}"]
+            row += ["" if kind == "nothing" else f"{goal:.0f}", str(beside.failed + beside.wrong)]
+            table.add_row(*row, str(beside.ended), f"{beside.ends:.2f}", f"{beside.resident:.0f}")
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    line = f"SIGTERM beside all of them: the process ended after {stopped:.1f} s, {GRACE_SECONDS:g} of them grace"
+    console.print(line, highlight=False)
+    console.print(machine(), highlight=False)
