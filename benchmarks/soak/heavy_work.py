@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import bertscope
+import grpc.aio
 import numpy as np
 from bertscope.representations.probe_texts import ProbeText
 from bertscope.representations.tree_texts import TreeText
+from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from transformers import AutoTokenizer, BertConfig, BertForQuestionAnswering
 
 from benchmarks.lib.texts import texts_of_lengths
 
 Call = Callable[[bertscope.AsyncClient], Awaitable[object]]
 
+TRAIN_PROBE = "/bertscope.v1.RepresentationService/TrainProbe"
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
 ENDLESS = 1000
 """Epochs: a training goes on until it is cancelled."""
 
@@ -26,23 +34,26 @@ class Heavy:
     callers: int = 1
 
 
-def heavy_work(answerer: str) -> Mapping[str, Heavy]:
-    """Returns the heavy calls by name. `answerer` names a model with a question answering head."""
+def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
+    """Returns the heavy calls by name, to a server. `answerer` names a model with a question answering head."""
     draw = np.random.default_rng(7)
     texts = texts_of_lengths(draw.integers(12, 40, 200).tolist(), mask=False)
     few, many = ([_labelled(text, classes, draw) for text in texts] for classes in (17, 300))
     trees = [_tree(text, draw) for text in texts_of_lengths(draw.integers(12, 40, 100).tolist(), mask=False)]
-    spans = [_labelled(text, 17, draw) for text in texts_of_lengths([40] * 2000, mask=False)]
     prompts = bertscope.MaskedLmLoss(texts_of_lengths([120] * 500, mask=False))
-    passage = texts_of_lengths([15_500], mask=False)[0]
-    forever = {"max_epochs": ENDLESS, "patience": ENDLESS}
+    passage = texts_of_lengths([5000], mask=False)[0]
+    forever: dict[str, Any] = {"max_epochs": ENDLESS, "patience": ENDLESS}
 
-    async def late(client: bertscope.AsyncClient) -> object:
+    request = _request(2000, draw)
+
+    async def late(_: bertscope.AsyncClient) -> object:
         """Ends by its deadline, while the server reads it or before."""
-        try:
-            return await client.train_probe(spans, timeout=0.5)
-        except (bertscope.DeadlineExceeded, bertscope.ResourceExhausted) as error:
-            return error
+        async with grpc.aio.insecure_channel(target, OWN_CONNECTION) as channel:
+            try:
+                method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(TRAIN_PROBE)
+                return [one async for one in method(request, timeout=0.5)]
+            except grpc.aio.AioRpcError as error:
+                return error
 
     return {
         "TrainProbe, 512 hidden units": Heavy(lambda client: client.train_probe(few, hidden_units=512, seeds=5, **forever)),
@@ -59,9 +70,27 @@ def heavy_work(answerer: str) -> Mapping[str, Heavy]:
     }
 
 
+def write_tiny_answerer(folder: Path) -> Path:
+    """Writes a model that answers questions from random weights. It is so small that its windows cost less than the search."""
+    config = BertConfig(num_hidden_layers=1, hidden_size=16, num_attention_heads=2, intermediate_size=16, num_labels=2)
+    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
+    BertForQuestionAnswering(config).save_pretrained(folder)
+    return folder
+
+
 def _labelled(text: str, classes: int, draw: np.random.Generator) -> ProbeText:
     """Labels each word by chance."""
     return ProbeText(text, [(f"c{draw.integers(classes)}", start, end) for start, end in _words(text)])
+
+
+def _request(texts: int, draw: np.random.Generator) -> bytes:
+    """Returns a TrainProbe request of so many long texts, serialized."""
+    request = probes_pb2.TrainProbeRequest(labels=map(str, range(17)))
+    for text in texts_of_lengths([60] * texts, mask=False):
+        entry = request.train.add(input={"text": text})
+        for start, end in _words(text):
+            entry.spans.add(span={"start": start, "end": end}, label=int(draw.integers(17)))
+    return request.SerializeToString()
 
 
 def _tree(text: str, draw: np.random.Generator) -> TreeText:

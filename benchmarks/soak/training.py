@@ -23,22 +23,17 @@ import numpy as np
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from rich.console import Console
 from rich.table import Table
-from transformers import BertForQuestionAnswering
 
 from benchmarks.lib.measure import machine
 from benchmarks.lib.serving import Running, serving
-from benchmarks.lib.texts import write_small_bert
-from benchmarks.soak.heavy_work import Heavy, heavy_work
+from benchmarks.soak.heavy_work import OWN_CONNECTION, Heavy, heavy_work, write_tiny_answerer
 
 TEXT = "Paris is the capital of [MASK]."
 RUNTIMES = {"torch": "models/mini", "onnx": "models/mini-onnx"}
 PAUSE_SECONDS = 0.02
-BATCH_MS = 50.0
-"""The time that a batch of bulk rows should take at most: engine/rate_estimate.py."""
 QUIET_SHARE = 0.15
 """A server that uses less of a core than this between two looks does no work any more."""
 LOOK_SECONDS = 0.05
-OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
 GRACE_SECONDS = 5.0
 
 
@@ -46,13 +41,15 @@ GRACE_SECONDS = 5.0
 class Beside:
     """What small calls saw beside one kind of heavy call: milliseconds by runtime, and how many failed or were wrong.
 
-    ends: seconds from the cancellation until the server was quiet; resident: the server's megabytes after that.
+    batch: mean milliseconds of the device's batches meanwhile; ends: seconds from the cancellation until the server was quiet;
+    resident: the server's megabytes after that.
     """
 
     waits: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in RUNTIMES})
     failed: int = 0
     wrong: int = 0
     ended: int = 0
+    batch: float = 0.0
     ends: float = 0.0
     resident: float = 0.0
 
@@ -67,11 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        answerer = write_small_bert(folder / "answerer", seed=3, kind=BertForQuestionAnswering)
+        answerer = write_tiny_answerer(folder / "answerer")
         flags = ["--runtime", "torch", "--model", f"mini={EMBEDDED_FOLDER}", "--model", f"answerer={answerer}"]
         flags += ["--cache-folder", name, "--grace-seconds", str(GRACE_SECONDS), *shlex.split(options.serve)]
-        chosen = {kind: one for kind, one in heavy_work("models/answerer").items() if options.only in kind}
         with serving(*flags) as server:
+            every = heavy_work(server.target, "models/answerer")
+            chosen = {kind: one for kind, one in every.items() if options.only in kind}
             found, stopped = asyncio.run(_measure(server, chosen, options.seconds, options.rounds))
     _print(found, stopped)
     return 1 if any(one.wrong or one.failed for one in found.values()) else 0
@@ -101,8 +99,11 @@ async def _beside(
     """Makes small calls for some seconds beside heavy ones, then cancels these."""
     clients = [bertscope.AsyncClient(server.target, options=OWN_CONNECTION) for _ in range(heavy.callers if heavy else 0)]
     tasks = [asyncio.create_task(_again(heavy, one, found)) for one in clients if heavy]
+    before = await _batches(server)
     end = time.perf_counter() + seconds
     await asyncio.gather(*(_small_calls(client, name, truths[name], end, found) for name in RUNTIMES))
+    taken, count = (after - was for after, was in zip(await _batches(server), before, strict=True))
+    found.batch = 1000 * taken / max(1, count)
     for task in tasks:
         task.cancel()
     began = time.perf_counter()
@@ -144,6 +145,13 @@ async def _small_calls(
         await asyncio.sleep(PAUSE_SECONDS)
 
 
+async def _batches(server: Running) -> tuple[float, float]:
+    """Returns the seconds of all batches so far, and their number."""
+    names = "bertscope_batch_seconds_sum", "bertscope_batch_seconds_count"
+    taken, count = [await asyncio.to_thread(server.metric, name) for name in names]
+    return taken, count
+
+
 async def _quiet(server: Running) -> None:
     """Waits until the server uses next to no processor time."""
     before = sum(server.process.cpu_times()[:2])
@@ -175,16 +183,17 @@ async def _stop(server: Running, chosen: list[Heavy]) -> float:
 
 
 def _print(found: dict[str, Beside], stopped: float) -> None:
-    table = Table(title="one-text calls beside heavy ones", caption="client and server share the machine's cores")
-    headings = ("beside", "runtime", "calls", "p50 ms", "p95 ms", "slowest", "goal p95", "failed", "heavy calls ended")
+    caption = "client and server share the machine's cores; goal: 2 x p95 beside nothing + a batch; ended: heavy calls"
+    table = Table(title="one-text calls beside heavy ones", caption=caption)
+    headings = ("beside", "runtime", "calls", "p50 ms", "p95 ms", "slowest", "batch ms", "goal p95", "failed", "ended")
     for heading in (*headings, "quiet after, s", "server MB"):
         table.add_column(heading, justify="left" if heading in ("beside", "runtime") else "right")
     for kind, beside in found.items():
         for name, waits in beside.waits.items():
             p50, p95, slowest = np.percentile(waits or [float("nan")], (50, 95, 100))
-            goal = 2 * float(np.percentile(found["nothing"].waits[name], 95)) + BATCH_MS
+            goal = 2 * float(np.percentile(found["nothing"].waits[name], 95)) + beside.batch
             row = [kind, name, str(len(waits)), f"{p50:.0f}", f"{p95:.0f}", f"{slowest:.0f}"]
-            row += ["" if kind == "nothing" else f"{goal:.0f}", str(beside.failed + beside.wrong)]
+            row += [f"{beside.batch:.0f}", "" if kind == "nothing" else f"{goal:.0f}", str(beside.failed + beside.wrong)]
             table.add_row(*row, str(beside.ended), f"{beside.ends:.2f}", f"{beside.resident:.0f}")
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope_service.probing.kinds import Size
+from bertscope_service.probing.lbfgs import LbfgsProbes
 
 from tests.support.harness import Host
 
@@ -49,6 +51,11 @@ def train(host: Host, **fields: Any) -> Answer:
         events[kind].append(getattr(response, kind))
     (report,) = events["report"]
     return Answer(events["progress"], report, events["weights"])
+
+
+def training_bytes(size: Size, items: int) -> int:
+    """The memory that training linear probes takes beside the states."""
+    return LbfgsProbes.bytes(size) + LbfgsProbes.step_bytes(size, items)
 
 
 def noisy(count: int, seed: int) -> list[probes.ProbeText]:

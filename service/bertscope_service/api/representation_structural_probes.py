@@ -76,7 +76,8 @@ async def train_structural_probe(
         planned, conditions = await call.read(request, plan, check_items)
         trees, encoder = planned.plan, model.encoder
         size = structural_size(trees, encoder, planned.settings)
-        needed = size.bytes(max(len(tree) for part in trees.parts for tree in part.trees))
+        longest = max(len(tree) for part in trees.parts for tree in part.trees)
+        needed = size.bytes + max(block.step_bytes(longest) for block in size.blocks())
         with space.hold(4 * trees.words * size.layers * size.hidden, needed, planned.memory_bytes) as on_disk:
             found: list[StructuralTrained] = []
 

@@ -117,8 +117,9 @@ class ComputePool:
             waiting = queue.popleft()
             if queue:
                 self._queues[client] = queue  # behind the others
-            self._running[client] += 1
-            waiting.begins.set_result(None)
+            if not waiting.begins.done():  # or it was cancelled, and nobody has removed it yet
+                self._running[client] += 1
+                waiting.begins.set_result(None)
 
     def _end(self, client: str, limits: Cancellation) -> None:
         self._work.discard(limits)

@@ -57,6 +57,14 @@ class FairQueue:
         for client, share in seconds.items():
             self._served[client] += share
 
+    def correct(self, seconds: Mapping[str, float]) -> None:
+        """Charges clients these seconds more, or less, than when their batch was taken; it leaves out clients that are not
+        remembered any more."""
+        self._running = max(0.0, self._running + sum(seconds.values()))
+        for client, more in seconds.items():
+            if client in self._served:
+                self._served[client] += more
+
     def forget(self, taken: Mapping[str, int]) -> None:
         """Notes how many rows of each client were marked as taken."""
         for client, count in taken.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter
@@ -102,8 +102,8 @@ class RowQueue:
                 if patient and priority is Priority.BULK and self._passed_over:
                     # A caller that was just answered may call again at once, and waits for this batch.
                     budget = max(min(budget, MIN_BATCH_TOKENS), budget // 2)
-                taken.rows = _grow(candidates, budget)
-                self._serve(by_job(taken.rows))
+                taken.rows = candidates[:1] if candidates[0].alone else _grow(candidates, budget)
+                self._serve(taken.rows)
                 break
         self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
         return taken
@@ -125,7 +125,7 @@ class RowQueue:
                 break
             tokens = 0
             for row in waiting:
-                if rows and tokens >= window:
+                if rows and (tokens >= window or rows[0].alone):
                     break
                 if rows and seen >= LOOKAHEAD_ROWS:
                     return rows
@@ -150,16 +150,34 @@ class RowQueue:
         waiting = self.backlog.up_to(job.priority).tokens
         return min(waiting, budget_tokens) * self._charge(row) if waiting > job.tokens else 0.0
 
-    def _serve(self, jobs: Mapping[Job, Sequence[Row]]) -> None:
+    def _serve(self, rows: Sequence[Row]) -> None:
         """Charges a batch to the clients whose rows are in it."""
-        first = next(iter(jobs.values()))[0]
+        first = rows[0]
         priority, token_seconds = first.job.priority, self._charge(first)
+        first.token_seconds = token_seconds
         seconds: defaultdict[str, float] = defaultdict(float)
-        for job, rows in jobs.items():
-            seconds[job.client] += tokens_of(rows) * token_seconds
+        for job, own in by_job(rows).items():
+            seconds[job.client] += tokens_of(own) * token_seconds
         self._queues[priority].charge(seconds)
         waits = priority < Priority.BULK and self._queues[Priority.BULK]
         self._passed_over = self._passed_over + sum(seconds.values()) if waits else 0.0
+
+    def settle(self, rows: Sequence[Row], seconds: float) -> None:
+        """Charges the clients of a batch for the `seconds` that it really took, each for its share of the tokens.
+
+        Parts of a batch that failed are charged as they were when it was taken.
+        """
+        estimated, tokens = rows[0].token_seconds, tokens_of(rows)
+        if not estimated:
+            return
+        rows[0].token_seconds = 0.0
+        wrong: defaultdict[str, float] = defaultdict(float)
+        for job, own in by_job(rows).items():
+            wrong[job.client] += tokens_of(own) * (seconds / tokens - estimated)
+        priority = rows[0].job.priority
+        self._queues[priority].correct(wrong)
+        if priority < Priority.BULK and self._passed_over:
+            self._passed_over = max(0.0, self._passed_over + sum(wrong.values()))
 
     def _forget(self, rows: Iterable[Row]) -> None:
         gone: defaultdict[Priority, Counter[str]] = defaultdict(Counter)

@@ -38,6 +38,8 @@ class Row:
     observer: Observer
     gates: Gates | None = None
     state: State | None = None
+    alone: bool = False
+    """It gets a batch of its own: its cost is not that of its tokens."""
     job: Job = field(init=False)
     index: int = field(init=False)
     length: int = field(init=False)
@@ -45,6 +47,8 @@ class Row:
     kind: Hashable = field(init=False)
     """Its key. Both are computed once, when its job is made: a waiting row is considered for many batches."""
     taken: bool = field(default=False, init=False)
+    token_seconds: float = field(default=0.0, init=False)
+    """Of the first row of a batch: the seconds that clients were charged for a token when it was taken."""
 
     @property
     def key(self) -> Hashable:

@@ -293,8 +293,9 @@ class Worker:
         return taken.rows
 
     def _measured(self, rows: Sequence[Row], seconds: float) -> None:
-        """Updates the rate estimate with a batch."""
+        """Updates the rate estimate with a batch, and charges its clients for the time that it took."""
         tokens, row = tokens_of(rows), rows[0]
         with self._ready:
             rate, busy = tokens / max(seconds, 1e-9), bool(self._queue.rows)
             self._rates.note(row.encoder, row.job.priority, row.kind, rate, busy=busy)
+            self._queue.settle(rows, seconds)

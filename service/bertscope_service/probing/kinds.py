@@ -6,18 +6,19 @@ Parameters are float32 [layers, inputs, groups, outputs]; each group's are drawn
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
 import torch
+
+from bertscope_service.probing.blocks import STEP_PRODUCTS, Block, blocks
 
 MIN_BATCH, MAX_BATCH, MIN_BATCHES = 8, 256, 50
 """Spans in a step: an epoch has at least MIN_BATCHES of them, unless they would be too small."""
 EVALUATED = 256
 """Spans that are evaluated in a step, unless one of training has more."""
-STEP_PRODUCTS = 200_000_000
-"""The most multiplications of a step's product, some milliseconds on a CPU, unless MIN_BATCH spans take more."""
 MAX_RATE = 0.05
 """The highest learning rate of weights; it is 1 / inputs otherwise."""
 MIX_RATE = 0.01
@@ -26,8 +27,11 @@ MIX_RATE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of a training: layers, length of a state, probes of a layer (groups), and classes. units: those of the hidden
-    layer, 0 without one. mix: the probes read mixes of layers."""
+    """The size of a training, or of a block of it: layers, length of a state, probes of a layer (groups), and classes.
+
+    units: those of the hidden layer, 0 without one. mix: the probes read mixes of layers, number k the first k + 1 of `states`
+    layers. first_layer, first_group: those of the block, among all.
+    """
 
     layers: int
     hidden: int
@@ -35,21 +39,67 @@ class Size:
     classes: int
     units: int = 0
     mix: bool = False
+    states: int = 0
+    first_layer: int = 0
+    first_group: int = 0
+
+    @property
+    def block(self) -> Block:
+        """The layers and the groups of the block, among all."""
+        layers = slice(self.first_layer, self.first_layer + self.layers)
+        return Block(layers, slice(self.first_group, self.first_group + self.groups))
+
+    @property
+    def read_layers(self) -> slice:
+        """The layers whose states the block's probes read."""
+        return slice(0, self.states) if self.mix else self.block.layers
+
+    @property
+    def weights(self) -> int:
+        """The parameters of a probe."""
+        weights = (self.hidden + 1) * (self.units or self.classes) + (self.units + 1) * self.classes * (self.units > 0)
+        return weights + self.states * self.mix
+
+    @property
+    def values(self) -> int:
+        """The parameters of all probes."""
+        return self.layers * self.groups * self.weights
+
+    @property
+    def products(self) -> int:
+        """The multiplications that all probes take for a span."""
+        outputs = self.units or self.classes
+        return self.layers * self.groups * (self.hidden * (outputs + self.states * self.mix) + self.units * self.classes)
+
+    def blocks(self, most: int) -> Iterator[Size]:
+        """Yields the blocks of a training, of at most so many parameters."""
+        for block in blocks(self.layers, self.groups, self.weights, most):
+            layers, groups = (part.stop - part.start for part in (block.layers, block.groups))
+            first = {"first_layer": block.layers.start, "first_group": block.groups.start}
+            yield replace(self, layers=layers, groups=groups, **first)
 
     def batch(self, items: int, batches: int = MIN_BATCHES, limit: int = MAX_BATCH) -> int:
         """Returns the spans in a step, at most `limit`, so that an epoch has at least `batches` of them."""
-        outputs = self.units or self.classes
-        products = self.hidden * (outputs + self.layers * self.mix) + self.units * self.classes
-        most = STEP_PRODUCTS // (self.layers * self.groups * products)
-        return max(MIN_BATCH, min(limit, most, items // batches))
+        return max(MIN_BATCH, min(limit, STEP_PRODUCTS // self.products, items // batches))
 
-    def bytes(self, batch: int, copies: int) -> int:
-        """Returns the memory that training in steps of `batch` spans takes beside the states, approximately; `copies` tensors
-        are as large as the weights."""
-        weights = (self.hidden + 1) * (self.units or self.classes) + (self.units + 1) * self.classes * (self.units > 0)
-        probes = self.layers * self.groups * (weights + self.layers * self.mix)
+    @property
+    def evaluated(self) -> int:
+        """The spans that are evaluated in a step: without a gradient, a product is a third of training's work."""
+        return max(MIN_BATCH, min(EVALUATED, 3 * STEP_PRODUCTS // self.products))
+
+    @property
+    def surveyed(self) -> int:
+        """The spans whose second moments are summed in a step."""
+        return max(MIN_BATCH, min(EVALUATED, STEP_PRODUCTS // (self.layers * self.hidden**2)))
+
+    def bytes(self, copies: int) -> int:
+        """Returns the memory for `copies` tensors as large as the weights."""
+        return 4 * copies * self.values
+
+    def step_bytes(self, batch: int) -> int:
+        """Returns the memory that a step of `batch` spans takes beside the states, approximately."""
         values = 2 * self.hidden + self.groups * (4 * self.classes + 3 * self.units + 3 * self.hidden * self.mix)
-        return 4 * (copies * probes + max(batch, EVALUATED) * self.layers * values)
+        return 4 * max(batch, EVALUATED) * self.layers * values
 
 
 class FeedForward:
@@ -70,11 +120,11 @@ class FeedForward:
 
         The weights of linear probes are next to 0. Those of a hidden layer keep the size of what they read (He et al. 2015).
         """
-        generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
+        layers = range(self.size.first_layer, self.size.first_layer + self.size.layers)
+        generators = [[_generator(seed, layer) for layer in layers] for seed in seeds]
         found: list[torch.Tensor] = []
         for inputs, outputs in self.shapes:
-            shape = (self.size.layers, inputs, outputs)
-            drawn = [torch.randn(shape, generator=own, dtype=torch.float32, device="cpu") for own in generators]
+            drawn = [torch.stack([_drawn(inputs, outputs, own) for own in of_seed]) for of_seed in generators]
             share = math.sqrt(2) if self.size.units and not found else 0.01
             found.append(torch.stack(drawn, dim=2).mul_(share / math.sqrt(inputs)).to(device))
             zeros = (self.size.layers, 1, len(seeds), outputs)
@@ -90,7 +140,7 @@ class FeedForward:
 class Mix(FeedForward):
     """Probes of mixes of layers: gamma sum_l softmax(a)_l h_l (Tenney, Das and Pavlick 2019, section 3).
 
-    The mix of number k is of the first k + 1 layers; the first parameter is a, [mixes, layers, groups, 1], the second gamma,
+    The mix of number k is of the first k + 1 layers; the first parameter is a, [mixes, states, groups, 1], the second gamma,
     [mixes, 1, groups, 1].
     """
 
@@ -100,22 +150,34 @@ class Mix(FeedForward):
         self.rates = [MIX_RATE, MIX_RATE, *self.rates]
 
     def initial(self, seeds: Sequence[int], device: torch.device) -> list[torch.Tensor]:
-        layers, groups = self.size.layers, len(seeds)
-        even = torch.zeros((layers, layers, groups, 1), dtype=torch.float32, device=device)
+        even = torch.zeros((self.size.layers, self.size.states, len(seeds), 1), dtype=torch.float32, device=device)
         return [even, torch.ones_like(even[:, :1]), *super().initial(seeds, device)]
 
     def scores(self, states: torch.Tensor, parameters: Sequence[torch.Tensor]) -> torch.Tensor:
         mixing, scale, *others = parameters
-        shares = (mixing_shares(mixing) * scale)[..., 0].transpose(1, 2)  # [mixes, groups, layers]
+        shares = mixing_shares(mixing, self.size.first_layer)
+        shares = (shares * scale)[..., 0].transpose(1, 2)  # [mixes, groups, states]
         mixed = shares.flatten(0, 1) @ states.transpose(0, 1).flatten(1)
         return _chain(mixed.view(*shares.shape[:2], len(states), self.size.hidden), others)
 
 
-def mixing_shares(mixing: torch.Tensor) -> torch.Tensor:
-    """Returns the share of each layer in each mix, [mixes, layers, groups, 1]: 0 for layers above those of the mix."""
-    layers = torch.arange(len(mixing), dtype=torch.int64, device=mixing.device)
-    above = layers[None] > layers[:, None]
+def mixing_shares(mixing: torch.Tensor, first: int) -> torch.Tensor:
+    """Returns the share of each layer in each mix, of number `first` and the following ones, [mixes, states, groups, 1]: 0 for
+    layers above those of the mix."""
+    layers = torch.arange(mixing.shape[1], dtype=torch.int64, device=mixing.device)
+    mixes = torch.arange(first, first + len(mixing), dtype=torch.int64, device=mixing.device)
+    above = layers[None] > mixes[:, None]
     return mixing.masked_fill(above[:, :, None, None], -math.inf).softmax(dim=1)
+
+
+def _generator(seed: int, layer: int) -> torch.Generator:
+    """Returns what draws the parameters of a seed's probe of the layer with this index."""
+    (drawn,) = np.random.SeedSequence([seed, layer]).generate_state(1, np.uint64).tolist()
+    return torch.Generator("cpu").manual_seed(drawn % 2**63)
+
+
+def _drawn(inputs: int, outputs: int, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn((inputs, outputs), generator=generator, dtype=torch.float32, device="cpu")
 
 
 def kind_of(size: Size) -> FeedForward:

@@ -9,6 +9,7 @@ those with a multiple of the identity, and all groups of a layer share the matri
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.training import Probes, Score, Settings
 
@@ -54,6 +56,7 @@ class LbfgsProbes(Probes):
     """Linear probes, each trained until no partial derivative is larger than GRADIENT, or by the dev spans: until its loss on
     them has not fallen for `patience` passes. The weights with the lowest are kept then."""
 
+    MOST = 150_000
     COPIES = 2 * STEPS_KEPT + 10
     """Tensors as large as the weights: the point, its gradient, the direction, the trial and its gradient, the best so
     far, the steps kept and the differences of gradients along them, and four in between."""
@@ -79,7 +82,7 @@ class LbfgsProbes(Probes):
         self._going = slice(0, size.layers), slice(0, size.groups)
         # Second moments of the states; then the first matrix of the two loops, [layers, hidden, hidden].
         self._curvature = TO_MINIMUM if settings.to_minimum else BY_DEV
-        side = size.hidden if size.hidden <= MAX_HIDDEN else 0
+        side = math.isqrt(_square(size))
         self._inverse = torch.zeros((size.layers, side, side), dtype=torch.float32, device=device)
 
     @classmethod
@@ -87,20 +90,21 @@ class LbfgsProbes(Probes):
         return size.batch(items, 1, MAX_BATCH)
 
     @classmethod
-    def bytes(cls, size: Size, items: int) -> int:
-        square = size.hidden**2 if size.hidden <= MAX_HIDDEN else 0
-        return size.bytes(cls.steps_of(size, items), cls.COPIES) + square * (4 * size.layers + 4 * 8)
+    def bytes(cls, size: Size) -> int:
+        return super().bytes(size) + 4 * size.layers * _square(size)
+
+    @classmethod
+    def step_bytes(cls, size: Size, items: int) -> int:
+        return max(super().step_bytes(size, items), 4 * 8 * _square(size))
 
     def survey(self, states: torch.Tensor) -> None:
-        if self._inverse.numel():
-            self._inverse.baddbmm_(states.permute(1, 2, 0), states.transpose(0, 1), alpha=1 / self._items)
+        self._inverse.baddbmm_(states.permute(1, 2, 0), states.transpose(0, 1), alpha=1 / self._items)
 
     def prepare(self, layer: int) -> None:
         """Inverts the first guess of a layer's curvature."""
-        if self._inverse.numel():
-            guess = self._inverse[layer].double().mul_(self._curvature.share)
-            guess.diagonal().add_(self._decay + self._curvature.damping)
-            self._inverse[layer] = torch.cholesky_inverse(torch.linalg.cholesky(guess))
+        guess = self._inverse[layer].double().mul_(self._curvature.share)
+        guess.diagonal().add_(self._decay + self._curvature.damping)
+        self._inverse[layer] = torch.cholesky_inverse(torch.linalg.cholesky(guess))
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
         """Adds the losses and the gradient of some spans at the trial point, of the probes that still move."""
@@ -143,6 +147,16 @@ class LbfgsProbes(Probes):
         moves: NDArray[np.bool_] = self._moves.cpu().numpy()
         self._going = _range(moves, axis=1), _range(moves, axis=0)
         return self.epoch < self.settings.max_epochs and bool(moves.any())
+
+    @property
+    def surveys(self) -> bool:
+        return bool(self._inverse.numel())
+
+    @property
+    def end_tokens(self) -> int:
+        size = self.size
+        squares = size.layers * size.groups * size.classes * size.hidden**2 * self.surveys
+        return step_tokens(squares, 10 * STEPS_KEPT * size.values)
 
     def end(self) -> None:
         self._aim(self._point if self.settings.to_minimum else self._best)
@@ -199,6 +213,11 @@ class LbfgsProbes(Probes):
 
     def _aim(self, point: torch.Tensor) -> None:
         self.parameters = list(point.split((self.size.hidden, 1), dim=1))
+
+
+def _square(size: Size) -> int:
+    """Returns the numbers in the second moments of a layer, 0 if they are not used."""
+    return size.hidden**2 if size.hidden <= MAX_HIDDEN else 0
 
 
 def _dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

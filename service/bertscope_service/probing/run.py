@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.kinds import EVALUATED, Size, mixing_shares
-from bertscope_service.probing.lbfgs import LbfgsProbes
+from bertscope_service.probing.sizes import probe_sizes, probes_kind, vector_size
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
-from bertscope_service.probing.work import fill, run_steps
+from bertscope_service.probing.work import Step, fill, run_steps
 
 SHOWN_EPOCHS = 10
 """So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
@@ -93,26 +94,24 @@ class ProbeTraining:
     async def run(self, *, on_disk: bool, weights: bool) -> Trained:
         """Computes states and trains probes. Raises FailedPrecondition if the states are not finite, or the disk is full."""
         began = time.monotonic()
-        sizes = probe_sizes(self.plan, self.encoder, self.classes, self.settings)
-        shape = (self.plan.spans, sizes[0].layers, sizes[0].hidden)
+        shape = (self.plan.spans, len(self.plan.query.layers), vector_size(self.plan, self.encoder))
         train, dev, test = (len(part.labels) for part in self.plan.parts)
         self._states = await self.bulk.compute(partial(SpanStates, shape, self.encoder.device, on_disk=on_disk))
         await self._compute()
         labels = await self.bulk.compute(self._all_labels)
-        await self._work(EVALUATED, (partial(self._states.measure, chosen) for chosen in _slices(slice(0, train))))
-        await self._work(EVALUATED, [partial(self._prepare, sizes, train, labels)])
-        await self._settle(train)
+        await self._each(slice(0, train), self._states.measure)
+        self._labels = torch.from_numpy(labels).to(self.encoder.device)
+        await self._prepare(train)
         await self._train(train, slice(train, train + dev))
         tested = slice(train + dev, train + dev + test) if test else None
-        outcomes = [await self._outcome(own, slice(train, train + dev), tested) for own in self._trained]
-        best_layer = int(outcomes[0].dev.loss[:, 0].argmin())
+        probes = await self._outcome(slice(train, train + dev), tested, mix=False)
+        best_layer = int(probes.dev.loss[:, 0].argmin())
         confusion = await self._confusion(tested or slice(train, train + dev), best_layer)
-        kept: list[tuple[NDArray[np.float32], ...]] = [()]
-        if weights:
-            await self._work(EVALUATED, [lambda: kept.append(self._weights())])
-        mix, mixing = (outcomes[1], self._mixing()) if self.settings.mix else (None, None)
-        seconds = time.monotonic() - began
-        return Trained(outcomes[0], mix, mixing, best_layer, confusion, kept[-1], on_disk, seconds)
+        kept = await self._weights() if weights else ()
+        mix, mixing = None, None
+        if self.settings.mix:
+            mix, mixing = await self._outcome(slice(train, train + dev), tested, mix=True), self._mixing()
+        return Trained(probes, mix, mixing, best_layer, confusion, kept, on_disk, time.monotonic() - began)
 
     async def _compute(self) -> None:
         """Computes the states of all spans, training spans first."""
@@ -126,25 +125,30 @@ class ProbeTraining:
 
         await fill(add, self.bulk, self.encoder, rows, self.gates, report)
 
-    def _prepare(self, sizes: Sequence[Size], train: int, labels: NDArray[np.int64]) -> None:
-        self._states.standardise(train)
-        self._labels = torch.from_numpy(labels).to(self.encoder.device)
-        self._trained = [
-            probes_kind(size)(size, train, self.settings, (self.settings.seeds * 2)[: size.groups], self.encoder.device)
-            for size in sizes
-        ]
-
-    async def _settle(self, train: int) -> None:
-        """Standardises all states, and shows those of training spans to the probes."""
-        every = slice(0, self.plan.spans)
-        await self._work(EVALUATED, (partial(self._states.settle, chosen) for chosen in _slices(every)))
+    async def _prepare(self, train: int) -> None:
+        """Standardises all states, makes the probes, and shows them the states of training spans."""
+        await self._work([Step(step_tokens(0, self._states.values[0].numel()), partial(self._states.standardise, train))])
+        await self._each(slice(0, self.plan.spans), self._states.settle)
         self._states.end_settling()
-        for probes in self._trained:
-            await self._work(EVALUATED, (partial(self._survey, probes, chosen) for chosen in _slices(slice(0, train))))
-            await self._work(EVALUATED, (partial(probes.prepare, layer) for layer in range(probes.size.layers)))
+        seeds = self.settings.seeds * 2
+        self._trained = []
+
+        def make(size: Size) -> None:
+            own = seeds[size.block.groups]
+            self._trained.append(probes_kind(size)(size, train, self.settings, own, self.encoder.device))
+
+        sizes = probe_sizes(self.plan, self.encoder, self.classes, self.settings)
+        await self._work(Step(step_tokens(0, size.values), partial(make, size)) for size in sizes)
+        for probes in (one for one in self._trained if one.surveys):
+            size = probes.size
+            square = size.layers * size.hidden**2
+            parts = _slices(slice(0, train), size.surveyed)
+            await self._work(Step(step_tokens(size.surveyed * square), partial(self._survey, probes, part)) for part in parts)
+            cost = step_tokens(size.hidden**3)
+            await self._work(Step(cost, partial(probes.prepare, layer)) for layer in range(size.layers))
 
     def _survey(self, probes: Probes, chosen: slice) -> None:
-        probes.survey(self._states.read(chosen))
+        probes.survey(self._states.read(chosen, probes.size.read_layers))
 
     def _all_labels(self) -> NDArray[np.int64]:
         """Returns the labels of all spans, int64 [spans, groups]."""
@@ -154,125 +158,146 @@ class ProbeTraining:
         return np.stack(columns, axis=1)
 
     async def _train(self, train: int, dev: slice) -> None:
-        settings, most = self.settings, len(self.settings.seeds)
+        settings = self.settings
         batch = min(probes.steps_of(probes.size, train) for probes in self._trained)
         shuffled = any(isinstance(probes, AdamProbes) for probes in self._trained)
         generator = torch.Generator("cpu").manual_seed(settings.seeds[0])
         going, epoch, best = self._trained, 0, 0.0
+        scores: dict[Probes, Score] = {}
         while going:
             self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
-            chosen: Iterable[slice | torch.Tensor] = _slices(slice(0, train), batch)
+            chosen: Sequence[slice | torch.Tensor] = list(_slices(slice(0, train), batch))
             if shuffled:
                 chosen = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu").split(batch)
-            await self._work(batch, (partial(self._step, going, part) for part in chosen))
+            await self._work(
+                Step(probes.step_tokens(batch), partial(self._step, probes, part)) for part in chosen for probes in going
+            )
             epoch, others = epoch + 1, []
             for probes in going:
                 if not settings.to_minimum or epoch % SHOWN_EPOCHS == 1:
-                    score = await self._evaluate(probes, dev)
-                best = max(best, float(score.correct[:, :most].max()) / (dev.stop - dev.start))
+                    scores[probes] = await self._evaluate(probes, dev)
+                best = max(best, self._accuracy(probes, scores[probes], dev))
                 ended: list[bool] = []
-                await self._work(batch, [partial(_end_epoch, probes, score, ended)])
+                end = partial(_end_epoch, probes, scores[probes], ended)
+                await self._work([Step(probes.end_tokens, end)])
                 others += [probes] * ended[0]
             going = others
         self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
         for probes in self._trained:
             probes.end()
 
-    async def _outcome(self, probes: Probes, dev: slice, test: slice | None) -> Outcome:
-        of_dev = await self._evaluate(probes, dev) if self.settings.to_minimum else probes.best_dev
-        of_test = await self._evaluate(probes, test) if test else None
-        hits = await self._hits(probes, test or dev, (self.plan.test if test else self.plan.dev).counts)
-        return Outcome(probes.best_epoch, of_dev, of_test, probes.gradient, hits)
+    def _accuracy(self, probes: Probes, score: Score, dev: slice) -> float:
+        """Returns the best share of dev spans that a probe of a block answers correctly; control tasks don't count."""
+        of_task = score.correct[:, : max(0, len(self.settings.seeds) - probes.size.first_group)]
+        share: float = of_task.max(initial=0) / (dev.stop - dev.start)
+        return share
 
-    async def _hits(self, probes: Probes, part: slice, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    async def _outcome(self, dev: slice, test: slice | None, *, mix: bool) -> Outcome:
+        """Evaluates all probes of layers, or of mixes."""
+        trained = [probes for probes in self._trained if probes.size.mix == mix]
+        of_dev = [probes.best_dev for probes in trained]
+        if self.settings.to_minimum:
+            of_dev = [await self._evaluate(probes, dev) for probes in trained]
+        of_test = [await self._evaluate(probes, test) for probes in trained] if test else None
+        parts = [probes.size.block for probes in trained]
+        gradients = [probes.gradient for probes in trained if probes.gradient is not None]
+
+        def whole(scores: Sequence[Score]) -> Score:
+            correct, losses = [score.correct for score in scores], [score.loss for score in scores]
+            return Score(placed(parts, correct), placed(parts, losses))
+
+        return Outcome(
+            placed(parts, [probes.best_epoch for probes in trained]),
+            whole(of_dev),
+            None if of_test is None else whole(of_test),
+            placed(parts, gradients) if gradients else None,
+            await self._hits(trained, test or dev, (self.plan.test if test else self.plan.dev).counts),
+        )
+
+    async def _hits(self, trained: Sequence[Probes], part: slice, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Counts the correct spans of each text of a part, [layers, texts]."""
         texts = np.repeat(np.arange(len(counts)), counts)
-        found = np.zeros((len(counts), probes.size.layers), dtype=np.int64)
-        groups = len(self.settings.seeds)
+        found = np.zeros((len(counts), max(probes.size.block.layers.stop for probes in trained)), dtype=np.int64)
 
-        def step(chosen: slice) -> None:
-            hits = probes.hits(self._states.read(chosen), self._labels[chosen, : probes.size.groups], groups)
-            np.add.at(found, texts[chosen.start - part.start : chosen.stop - part.start], hits.T.cpu().numpy())
+        def step(probes: Probes, chosen: slice) -> None:
+            size, own = probes.size, texts[chosen.start - part.start : chosen.stop - part.start]
+            groups = max(0, len(self.settings.seeds) - size.first_group)
+            states, labels = self._states.read(chosen, size.read_layers), self._labels[chosen, size.block.groups]
+            np.add.at(found[:, size.block.layers], own, probes.hits(states, labels, groups).T.cpu().numpy())
 
-        batch = max(EVALUATED, probes.steps_of(probes.size, len(self.plan.train.labels)))
-        await self._work(batch, (partial(step, chosen) for chosen in _slices(part, batch)))
+        for probes in trained:
+            size = probes.size
+            cost = step_tokens(size.evaluated * size.products)
+            await self._work(Step(cost, partial(step, probes, chosen)) for chosen in _slices(part, size.evaluated))
         return found.T
 
-    def _step(self, going: Sequence[Probes], chosen: slice | torch.Tensor) -> None:
+    def _step(self, probes: Probes, chosen: slice | torch.Tensor) -> None:
         placed = chosen if isinstance(chosen, slice) else chosen.to(self._labels.device)
-        states, labels = self._states.read(chosen), self._labels[placed]
-        for probes in going:
-            probes.step(states, labels[:, : probes.size.groups])
+        probes.step(self._states.read(chosen, probes.size.read_layers), self._labels[placed, probes.size.block.groups])
 
     async def _evaluate(self, probes: Probes, part: slice) -> Score:
-        """Evaluates probes on the spans of a part."""
+        """Evaluates the probes of a block on the spans of a part."""
         size = probes.size
         score = Score(np.zeros((size.layers, size.groups), dtype=np.int64), np.zeros((size.layers, size.groups)))
 
         def step(chosen: slice) -> None:
-            correct, losses = probes.evaluate(self._states.read(chosen), self._labels[chosen, : size.groups])
+            states = self._states.read(chosen, size.read_layers)
+            correct, losses = probes.evaluate(states, self._labels[chosen, size.block.groups])
             np.add(score.correct, correct.cpu().numpy(), out=score.correct)
             np.add(score.loss, losses.cpu().numpy(), out=score.loss)
 
-        batch = max(EVALUATED, probes.steps_of(size, len(self.plan.train.labels)))
-        await self._work(batch, (partial(step, chosen) for chosen in _slices(part, batch)))
+        cost = step_tokens(size.evaluated * size.products)
+        await self._work(Step(cost, partial(step, chosen)) for chosen in _slices(part, size.evaluated))
         np.divide(score.loss, part.stop - part.start, out=score.loss)
         return score
 
     async def _confusion(self, part: slice, layer: int) -> NDArray[np.int64]:
         """Counts the spans of a part by their class and the answer of the first probe of a layer."""
         counts = np.zeros((self.classes, self.classes), dtype=np.int64)
+        probes = next(one for one in self._first() if layer < one.size.block.layers.stop)
+        own = layer - probes.size.first_layer
 
         def step(chosen: slice) -> None:
-            answers = self._trained[0].answers(self._states.read(chosen), layer, 0)
+            answers = probes.answers(self._states.read(chosen, slice(layer, layer + 1)), own, 0)
             np.add.at(counts, (self._labels[chosen, 0].cpu().numpy(), answers.cpu().numpy()), 1)
 
-        await self._work(EVALUATED, (partial(step, chosen) for chosen in _slices(part)))
+        await self._each(part, step)
         return counts
 
-    def _weights(self) -> tuple[NDArray[np.float32], ...]:
+    def _first(self) -> list[Probes]:
+        """Returns the blocks with the first seed's probes of the layers, in order."""
+        return [probes for probes in self._trained if not probes.size.mix and not probes.size.first_group]
+
+    async def _weights(self) -> tuple[NDArray[np.float32], ...]:
         """Returns the first seed's weights and biases, the first for states that are not standardised."""
-        found = [values[:, :, 0].detach() for values in self._trained[0].parameters]
-        weights = found[0] * self._states.scale[:, :, None]
-        moved = (self._states.mean[:, :, None].double() * weights.double()).sum(dim=1, keepdim=True)
-        found[:2] = weights, (found[1] - moved).float()
-        return tuple((values if index % 2 == 0 else values[:, 0]).cpu().numpy() for index, values in enumerate(found))
+        parts: list[list[NDArray[np.float32]]] = []
+
+        def step(probes: Probes) -> None:
+            layers = probes.size.block.layers
+            found = [values[:, :, 0].detach() for values in probes.parameters]
+            weights = found[0] * self._states.scale[layers, :, None]
+            moved = (self._states.mean[layers, :, None].double() * weights.double()).sum(dim=1, keepdim=True)
+            found[:2] = weights, (found[1] - moved).float()
+            parts.append([(own if index % 2 == 0 else own[:, 0]).cpu().numpy() for index, own in enumerate(found)])
+
+        await self._work(Step(step_tokens(0, 4 * one.size.values), partial(step, one)) for one in self._first())
+        return await self.bulk.compute(lambda: tuple(map(np.concatenate, zip(*parts, strict=True))))
 
     def _mixing(self) -> NDArray[np.float64]:
-        mixing, scale = (values.detach() for values in self._trained[1].parameters[:2])
-        found = torch.cat([scale[-1], mixing_shares(mixing)[-1]])[..., 0]
-        return found.T.double().cpu().numpy()
+        last = [one for one in self._trained if one.size.mix and one.size.block.layers.stop == one.size.states]
+        found = []
+        for probes in last:
+            mixing, scale = (values.detach() for values in probes.parameters[:2])
+            found.append(torch.cat([scale[-1], mixing_shares(mixing, probes.size.first_layer)[-1]])[..., 0])
+        return torch.cat(found, dim=1).T.double().cpu().numpy()
 
-    async def _work(self, size: int, steps: Iterable[Callable[[], None]]) -> None:
-        await run_steps(self.bulk, self.encoder, size, steps)
+    async def _each(self, part: slice, work: Callable[[slice], None]) -> None:
+        """Does some work for all spans of a part that reads, or writes, the states of some at a time."""
+        cost = step_tokens(0, EVALUATED * self._states.values[0].numel())
+        await self._work(Step(cost, partial(work, chosen)) for chosen in _slices(part))
 
-
-def probe_sizes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> list[Size]:
-    """Returns the sizes of what is trained for a plan: probes of layers, then those of mixes if there are any."""
-    seeds = len(settings.seeds)
-    size = Size(len(plan.query.layers), vector_size(plan, encoder), 2 * seeds, classes, settings.hidden_units)
-    return [size, replace(size, groups=seeds, mix=True)] if settings.mix else [size]
-
-
-def probes_kind(size: Size) -> type[AdamProbes | LbfgsProbes]:
-    """Returns what trains probes: where the minimum is one, L-BFGS finds it."""
-    return AdamProbes if size.units or size.mix else LbfgsProbes
-
-
-def probe_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> int:
-    """Returns the memory that training takes beside the states, approximately."""
-    sizes = probe_sizes(plan, encoder, classes, settings)
-    return sum(probes_kind(size).bytes(size, len(plan.train.labels)) for size in sizes)
-
-
-def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:
-    """Returns the size of the states of a plan's spans, bytes."""
-    return 4 * plan.spans * len(plan.query.layers) * vector_size(plan, encoder)
-
-
-def vector_size(plan: ProbePlan, encoder: Encoder) -> int:
-    """Returns the length of what a probe reads: a state, or two of a pair."""
-    return encoder.shape.hidden_size * (2 if plan.query.pairs else 1)
+    async def _work(self, steps: Iterable[Step]) -> None:
+        await run_steps(self.bulk, self.encoder, steps)
 
 
 def _joined(states: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -99,11 +99,10 @@ class SpanStates:
         """Makes `read` return states as they are kept, when all were settled."""
         self._settled = True
 
-    def read(self, chosen: slice | torch.Tensor) -> torch.Tensor:
-        """Returns the standardised states of some spans, on the device; not to be written to."""
-        if self._settled:
-            return self.values[chosen].to(self.mean.device)
-        return self.values[chosen].to(self.mean.device).sub(self.mean).mul_(self.scale)
+    def read(self, chosen: slice | torch.Tensor, layers: slice = slice(None)) -> torch.Tensor:
+        """Returns the standardised states of some spans and layers, on the device; not to be written to."""
+        read = self.values[:, layers][chosen].to(self.mean.device)
+        return read if self._settled else read.sub(self.mean[layers]).mul_(self.scale[layers])
 
     def _away(self, chosen: slice) -> torch.Tensor:
         """Returns some states minus the first one: sums of squares lose fewer digits around a value near the mean."""

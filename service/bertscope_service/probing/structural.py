@@ -15,13 +15,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import Tree
+from bertscope_service.probing.blocks import STEP_PRODUCTS, Block, blocks, step_tokens
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
@@ -31,6 +32,8 @@ RATE = 0.03
 """Adam's learning rate, as a share of the standard deviation of B's initial entries."""
 INITIAL = 4.0
 """Mean of initial predictions, edges."""
+MOST = 1_000_000
+"""Values of the matrices of a block, unless one has more."""
 PART_WORDS, PART_PAIRS = 512, 2_000_000
 """The most words, padding included, and the most pairs of words times probes that a part of a step predicts, unless one text
 has more."""
@@ -47,30 +50,72 @@ class Quantity(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StructuralSize:
-    """The size of a training: layers, length of a state, seeds, and rows of B."""
+    """The size of a training, or of a block of it: layers, length of a state, seeds, and rows of B. first_layer, first_seed:
+    those of the block, among all."""
 
     layers: int
     hidden: int
     seeds: int
     rank: int
+    first_layer: int = 0
+    first_seed: int = 0
+
+    @property
+    def block(self) -> Block:
+        """The layers and the seeds of the block, among all."""
+        layers = slice(self.first_layer, self.first_layer + self.layers)
+        return Block(layers, slice(self.first_seed, self.first_seed + self.seeds))
+
+    @property
+    def values(self) -> int:
+        """The values of all matrices."""
+        return self.layers * self.seeds * self.hidden * self.rank
+
+    def blocks(self) -> Iterator[StructuralSize]:
+        """Yields the blocks of a training."""
+        for block in blocks(self.layers, self.seeds, self.hidden * self.rank, MOST):
+            layers, seeds = (part.stop - part.start for part in (block.layers, block.groups))
+            yield replace(self, layers=layers, seeds=seeds, first_layer=block.layers.start, first_seed=block.groups.start)
+
+    @property
+    def part_words(self) -> int:
+        """The most words, padding included, that a part of a step predicts, unless one text has more."""
+        return max(1, min(PART_WORDS, STEP_PRODUCTS // self.values))
+
+    @property
+    def part_pairs(self) -> int:
+        """The most pairs of words times probes that a part of a step predicts, unless one text has more."""
+        return max(1, min(PART_PAIRS, STEP_PRODUCTS // self.rank))
 
     def parts(self, trees: Sequence[Tree]) -> Iterator[Sequence[Tree]]:
         """Yields some trees in parts that are predicted at a time."""
         begin, longest = 0, 0
         for index, tree in enumerate(trees):
             longest, count = max(longest, len(tree)), index + 1 - begin
-            if index > begin and (count * longest > PART_WORDS or self.layers * self.seeds * count * longest**2 > PART_PAIRS):
+            pairs = self.layers * self.seeds * count * longest**2
+            if index > begin and (count * longest > self.part_words or pairs > self.part_pairs):
                 yield trees[begin:index]
                 begin, longest = index, len(tree)
         if begin < len(trees):
             yield trees[begin:]
 
-    def bytes(self, longest: int) -> int:
-        """Returns the memory that training takes beside the states, approximately, by the words of the longest text."""
+    def tokens(self, trees: Sequence[Tree]) -> int:
+        """Returns the tokens that a prediction counts as; see blocks.step_tokens. Training takes three times as many."""
+        words = len(trees) * max(map(len, trees))
+        pairs = self.layers * self.seeds * len(trees) * max(map(len, trees)) ** 2
+        return step_tokens(words * self.values + pairs * self.rank, 10 * pairs)
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the training of a block takes beside the states and its steps, approximately."""
+        return 4 * COPIES * self.values
+
+    def step_bytes(self, longest: int) -> int:
+        """Returns the memory that a step takes, approximately, by the words of the longest text."""
         probes = self.layers * self.seeds
-        words, pairs = max(PART_WORDS, longest), max(PART_PAIRS, probes * longest**2)
+        words, pairs = max(self.part_words, longest), max(self.part_pairs, probes * longest**2)
         part = words * self.layers * (2 * self.hidden + 4 * self.seeds * self.rank) + 6 * pairs
-        return 4 * (COPIES * probes * self.hidden * self.rank + part)
+        return 4 * part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +170,8 @@ def _above(heads: torch.Tensor) -> torch.Tensor:
 
 
 class StructuralProbes:
-    """Probes of several layers and seeds that train together. Methods run on the device's thread, outside inference mode."""
+    """Probes of several layers and seeds that train together: a block. Methods run on the device's thread, outside inference
+    mode."""
 
     def __init__(
         self,
@@ -203,8 +249,10 @@ class StructuralProbes:
 
 def _drawn(size: StructuralSize, seeds: Sequence[int], stream: int, device: torch.device) -> torch.Tensor:
     """Returns standard normal maps [layers, hidden, seeds, rank], those of each seed drawn by it."""
-    drawn = [
-        np.random.default_rng([seed, stream]).standard_normal((size.layers, size.hidden, size.rank), dtype=np.float32)
-        for seed in seeds
-    ]
+    layers, shape = range(size.first_layer, size.first_layer + size.layers), (size.hidden, size.rank)
+
+    def of(seed: int, layer: int) -> NDArray[np.float32]:
+        return np.random.default_rng([seed, stream, layer]).standard_normal(shape, dtype=np.float32)
+
+    drawn = [np.stack([of(seed, layer) for layer in layers]) for seed in seeds]
     return torch.from_numpy(np.stack(drawn, axis=2)).to(device)

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.tree_probes import Tree, TreePlan
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.structural import BATCH, Forest, Quantity, StructuralProbes, StructuralSize
-from bertscope_service.probing.tree_scores import Tally, TreeScore
-from bertscope_service.probing.work import fill, run_steps
+from bertscope_service.probing.structural import BATCH, COPIES, Forest, Quantity, StructuralProbes, StructuralSize
+from bertscope_service.probing.tree_scores import Tally, TreeScore, whole_score
+from bertscope_service.probing.work import Step, fill, run_steps
 
 MEASURED = 256
 """Words that are measured in a step."""
-SCORED = 4
-"""Texts that are scored in a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class StructuralTraining:
     gates: Gates | None
     report: Callable[[StructuralProgress], None]
     _states: SpanStates = field(init=False)
-    _probes: StructuralProbes = field(init=False)
+    _trained: list[StructuralProbes] = field(init=False, default_factory=list)
 
     async def run(self, *, on_disk: bool) -> StructuralTrained:
         """Computes states and trains probes. Raises FailedPrecondition if the states are not finite, or the disk is full."""
@@ -95,15 +94,19 @@ class StructuralTraining:
         await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
         train = plan.train.words
         measured = (slice(begin, min(begin + MEASURED, train)) for begin in range(0, train, MEASURED))
-        await self._work((partial(self._states.measure, chosen) for chosen in measured), MEASURED)
-        await self._work([partial(self._prepare, size, train)], MEASURED)
+        cost = step_tokens(0, MEASURED * size.layers * size.hidden)
+        await self._work(Step(cost, partial(self._states.measure, chosen)) for chosen in measured)
+        await self._work([Step(step_tokens(0, size.layers * size.hidden), partial(self._standardise, train))])
+        await self._work(Step(step_tokens(0, 3 * own.values), partial(self._make, own)) for own in size.blocks())
         await self._train()
         dev, test = await self._scores(plan.dev.trees), plan.test.trees
         tested = await self._scores(test) if test else None
-        probes = self._probes
-        return StructuralTrained(probes.best_epoch, probes.best_loss, dev, tested, on_disk, time.monotonic() - began)
+        parts = [probes.size.block for probes in self._trained]
+        epochs = placed(parts, [probes.best_epoch for probes in self._trained])
+        losses = placed(parts, [probes.best_loss for probes in self._trained])
+        return StructuralTrained(epochs, losses, dev, tested, on_disk, time.monotonic() - began)
 
-    def _prepare(self, size: StructuralSize, train: int) -> None:
+    def _standardise(self, train: int) -> None:
         """Sets each layer's factor: the mean square of differences, or of states, over the training words becomes 1."""
         states, settings = self._states, self.settings
         states.standardise(train)
@@ -115,93 +118,100 @@ class StructuralTraining:
             states.mean = torch.zeros_like(states.mean)
         factor = torch.where(square > 0, square**-0.5, 0).float()
         states.scale = factor.expand_as(states.scale).contiguous()
-        self._probes = StructuralProbes(
-            size,
-            settings.quantity,
-            settings.seeds,
-            self.encoder.device,
-            max_epochs=settings.max_epochs,
-            patience=settings.patience,
-        )
+
+    def _make(self, size: StructuralSize) -> None:
+        settings, device = self.settings, self.encoder.device
+        seeds = settings.seeds[size.block.groups]
+        epochs, patience = settings.max_epochs, settings.patience
+        self._trained.append(StructuralProbes(size, settings.quantity, seeds, device, max_epochs=epochs, patience=patience))
 
     async def _train(self) -> None:
-        probes, trees = self._probes, self.plan.train.trees
-        generator = np.random.default_rng([self.settings.seeds[0], 2])
-        more, best = True, 0.0
-        while more:
-            self.report(StructuralProgress(training=True, done=probes.epoch, total=probes.max_epochs, loss=best))
+        settings, trees = self.settings, self.plan.train.trees
+        generator = np.random.default_rng([settings.seeds[0], 2])
+        going, epoch, best = self._trained, 0, 0.0
+        while going:
+            self.report(StructuralProgress(training=True, done=epoch, total=settings.max_epochs, loss=best))
             order = generator.permutation(len(trees)).tolist()
-            batches = ([trees[index] for index in order[begin : begin + BATCH]] for begin in range(0, len(order), BATCH))
-            await self._work(step for batch in batches for step in self._steps(batch))
-            loss = await self._dev_loss()
-            ended: list[bool] = []
-            await self._work([partial(self._end_epoch, loss, ended)])
-            more, best = ended[-1], float(probes.best_loss.min())
-        self.report(StructuralProgress(training=True, done=probes.epoch, total=probes.max_epochs, loss=best))
-        probes.end()
+            batches = [[trees[index] for index in order[begin : begin + BATCH]] for begin in range(0, len(order), BATCH)]
+            await self._work(step for batch in batches for probes in going for step in self._steps(probes, batch))
+            epoch, others = epoch + 1, []
+            for probes in going:
+                loss, ended = await self._dev_loss(probes), list[bool]()
+                end = partial(_end_epoch, probes, loss, ended)
+                await self._work([Step(step_tokens(0, 2 * probes.size.values), end)])
+                others += [probes] * ended[-1]
+            going, best = others, min(float(probes.best_loss.min()) for probes in self._trained)
+        self.report(StructuralProgress(training=True, done=epoch, total=settings.max_epochs, loss=best))
+        for probes in self._trained:
+            probes.end()
 
-    def _end_epoch(self, loss: NDArray[np.float64], ended: list[bool]) -> None:
-        ended.append(self._probes.end_epoch(loss))
+    def _steps(self, probes: StructuralProbes, batch: Sequence[Tree]) -> Iterable[Step]:
+        for part in probes.size.parts(batch):
+            work = partial(self._accumulate, probes, part, len(batch))
+            yield Step(3 * probes.size.tokens(part), work)
+        yield Step(step_tokens(0, COPIES * probes.size.values), probes.update)
 
-    def _steps(self, batch: Sequence[Tree]) -> Iterable[Callable[[], None]]:
-        for part in self._probes.size.parts(batch):
-            yield partial(self._accumulate, part, len(batch))
-        yield self._probes.update
+    def _accumulate(self, probes: StructuralProbes, trees: Sequence[Tree], texts: int) -> None:
+        probes.accumulate(self._read(probes, trees), self._forest(trees), texts)
 
-    def _accumulate(self, trees: Sequence[Tree], texts: int) -> None:
-        self._probes.accumulate(self._read(trees), self._forest(trees), texts)
-
-    async def _dev_loss(self) -> NDArray[np.float64]:
-        """Returns the mean loss on the dev texts, [layers, seeds]."""
-        size, trees = self._probes.size, self.plan.dev.trees
+    async def _dev_loss(self, probes: StructuralProbes) -> NDArray[np.float64]:
+        """Returns a block's mean loss on the dev texts, [layers, seeds]."""
+        size, trees = probes.size, self.plan.dev.trees
         total = torch.zeros((size.layers, size.seeds), dtype=torch.float64, device=self.encoder.device)
 
         def step(part: Sequence[Tree]) -> None:
             forest = self._forest(part)
             with torch.no_grad():
-                predicted = self._probes.predict(self._read(part), forest, self._probes.maps)
+                predicted = probes.predict(self._read(probes, part), forest, probes.maps)
                 total.add_(forest.errors(predicted).sum(dim=-1, dtype=torch.float64))
 
-        await self._work(partial(step, part) for part in size.parts(trees))
+        await self._work(Step(size.tokens(part), partial(step, part)) for part in size.parts(trees))
         found: NDArray[np.float64] = (total / len(trees)).cpu().numpy()
         return found
 
     async def _scores(self, trees: Sequence[Tree]) -> PartScores:
         """Scores probes, projections and the chain on the trees of a part."""
-        probes = self._probes
+        parts, of_chain = [probes.size.block for probes in self._trained], Tally((1, 1))
+
+        def step(tree: Tree) -> None:
+            (gold,) = self._forest([tree]).gold.cpu().numpy()
+            of_chain.add(tree, chain(len(tree), gold.ndim)[None, None], gold)
+
+        await self._work(Step(step_tokens(0, 10 * len(tree) ** 2), partial(step, tree)) for tree in trees)
+        found = [await self._tallies(probes, trees) for probes in self._trained]
+        of_probes, of_projections = ([own.score() for own in tallies] for tallies in zip(*found, strict=True))
+        return PartScores(whole_score(parts, of_probes), whole_score(parts, of_projections), of_chain.score())
+
+    async def _tallies(self, probes: StructuralProbes, trees: Sequence[Tree]) -> tuple[Tally, Tally]:
+        """Scores the probes and the projections of a block on some trees."""
         size = probes.size
-        tallies = [Tally((size.layers, size.seeds)), Tally((size.layers, size.seeds)), Tally((1, 1))]
+        tallies = Tally((size.layers, size.seeds)), Tally((size.layers, size.seeds))
 
-        def step(part: Sequence[Tree]) -> None:
-            forest, states = self._forest(part), self._read(part)
-            with torch.no_grad():
-                predicted = [probes.predict(states, forest, maps).cpu().numpy() for maps in (probes.maps, probes.projections)]
-            gold = forest.gold.cpu().numpy()
-            for index, tree in enumerate(part):
-                true = _own(gold[index], tree, gold.ndim - 1)
-                for tally, values in zip(tallies, predicted, strict=False):
-                    tally.add(tree, _own(values[:, :, index], tree, gold.ndim - 1), true)
-                tallies[2].add(tree, chain(len(tree), gold.ndim - 1)[None, None], true)
+        def step(tree: Tree) -> None:
+            forest, states = self._forest([tree]), self._read(probes, [tree])
+            (gold,) = forest.gold.cpu().numpy()
+            for tally, maps in zip(tallies, (probes.maps, probes.projections), strict=True):
+                with torch.no_grad():
+                    predicted = probes.predict(states, forest, maps)
+                tally.add(tree, predicted[:, :, 0].cpu().numpy(), gold)
 
-        groups = (trees[begin : begin + SCORED] for begin in range(0, len(trees), SCORED))
-        await self._work(partial(step, part) for group in groups for part in size.parts(group))
-        return PartScores(*(tally.score() for tally in tallies))
+        await self._work(Step(5 * size.tokens([tree]), partial(step, tree)) for tree in trees)
+        return tallies
 
     def _forest(self, trees: Sequence[Tree]) -> Forest:
         return Forest.of(trees, self.settings.quantity, self.encoder.device)
 
-    def _read(self, trees: Sequence[Tree]) -> torch.Tensor:
-        """Returns the states of the trees' words, [words, layers, hidden]."""
+    def _read(self, probes: StructuralProbes, trees: Sequence[Tree]) -> torch.Tensor:
+        """Returns the states of the trees' words that a block reads, [words, layers, hidden]."""
         rows = np.concatenate([np.arange(tree.begin, tree.begin + len(tree)) for tree in trees])
-        return self._states.read(torch.from_numpy(rows))
+        return self._states.read(torch.from_numpy(rows), probes.size.block.layers)
 
-    async def _work(self, steps: Iterable[Callable[[], None]], size: int = MEASURED) -> None:
-        await run_steps(self.bulk, self.encoder, size, steps)
+    async def _work(self, steps: Iterable[Step]) -> None:
+        await run_steps(self.bulk, self.encoder, steps)
 
 
-def _own(values: NDArray[np.float32], tree: Tree, dimensions: int) -> NDArray[np.float32]:
-    """Returns values of words or pairs (2 dimensions) without padding."""
-    return values[..., : len(tree), : len(tree)] if dimensions == 2 else values[..., : len(tree)]
+def _end_epoch(probes: StructuralProbes, loss: NDArray[np.float64], ended: list[bool]) -> None:
+    ended.append(probes.end_epoch(loss))
 
 
 def chain(words: int, dimensions: int) -> NDArray[np.float32]:

@@ -19,11 +19,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.kinds import Size, kind_of
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
@@ -52,7 +54,7 @@ class Score:
 
 
 class Probes(ABC):
-    """Probes of several layers and groups (a task and a seed) that train together.
+    """Probes of several layers and groups (a task and a seed) that train together: a block.
 
     A group's probes share nothing with those of another but the order of the spans. Methods run on the device's thread, outside
     inference mode.
@@ -68,15 +70,25 @@ class Probes(ABC):
         self._kind = kind_of(size)
         self.parameters = self._kind.initial(seeds, device)
 
+    MOST: ClassVar[int]
+    """The parameters of a block that does a step in some milliseconds on a CPU, unless one probe has more."""
+    COPIES: ClassVar[int]
+    """Tensors as large as the weights."""
+
     @classmethod
     @abstractmethod
     def steps_of(cls, size: Size, items: int) -> int:
         """Returns the spans in a step."""
 
     @classmethod
-    @abstractmethod
-    def bytes(cls, size: Size, items: int) -> int:
-        """Returns the memory that training takes beside the states, approximately."""
+    def bytes(cls, size: Size) -> int:
+        """Returns the memory that the training of a block takes beside the states and its steps, approximately."""
+        return size.bytes(cls.COPIES)
+
+    @classmethod
+    def step_bytes(cls, size: Size, items: int) -> int:
+        """Returns the memory that a step of a block takes, approximately."""
+        return size.step_bytes(cls.steps_of(size, items))
 
     def survey(self, states: torch.Tensor) -> None:
         """Sees some training spans before the first step, each once."""
@@ -110,6 +122,20 @@ class Probes(ABC):
         scores = self._kind.scores(states, self.parameters)
         return (scores.argmax(dim=-1) == labels).sum(dim=1), losses_of(scores, labels).sum(dim=1, dtype=torch.float64)
 
+    @property
+    def surveys(self) -> bool:
+        """Whether `survey` and `prepare` do anything."""
+        return False
+
+    @property
+    @abstractmethod
+    def end_tokens(self) -> int:
+        """The tokens that `end_epoch` counts as; see blocks.step_tokens."""
+
+    def step_tokens(self, batch: int) -> int:
+        """Returns the tokens that a step of `batch` spans counts as."""
+        return step_tokens(3 * batch * self.size.products, self.COPIES * self.size.values)
+
     @torch.no_grad()
     def hits(self, states: torch.Tensor, labels: torch.Tensor, groups: int) -> torch.Tensor:
         """Returns how many of the first groups' probes classify each span correctly, int64 [layers, spans]."""
@@ -118,15 +144,16 @@ class Probes(ABC):
 
     @torch.no_grad()
     def answers(self, states: torch.Tensor, layer: int, group: int) -> torch.Tensor:
-        """Returns the classes that one probe answers, int64 [spans]; not for mixes of layers."""
+        """Returns the classes that one probe answers by states of its layer, int64 [spans]; not for mixes of layers."""
         parameters = [values[layer : layer + 1, :, group : group + 1] for values in self.parameters]
-        answers: torch.Tensor = self._kind.scores(states[:, layer : layer + 1], parameters)[0, :, 0].argmax(dim=-1)
+        answers: torch.Tensor = self._kind.scores(states, parameters)[0, :, 0].argmax(dim=-1)
         return answers
 
 
 class AdamProbes(Probes):
     """Probes that are trained by Adam until the loss on the dev spans no longer falls."""
 
+    MOST = 1_000_000
     COPIES = 7
     """Tensors as large as the weights: they, their gradient, Adam's two averages, the best so far, and two in between."""
 
@@ -142,10 +169,6 @@ class AdamProbes(Probes):
     @classmethod
     def steps_of(cls, size: Size, items: int) -> int:
         return size.batch(items)
-
-    @classmethod
-    def bytes(cls, size: Size, items: int) -> int:
-        return size.bytes(size.batch(items), cls.COPIES)
 
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
         self._steps += 1
@@ -179,6 +202,10 @@ class AdamProbes(Probes):
         for best, values in zip(self._best, self.parameters, strict=True):
             torch.where(kept[:, None, :, None], values, best, out=best)
         return self.epoch < self.settings.max_epochs and bool((self._waited < self.settings.patience).any())
+
+    @property
+    def end_tokens(self) -> int:
+        return step_tokens(0, 2 * self.size.values)
 
     def end(self) -> None:
         self.parameters = self._best

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import Tree
+from bertscope_service.probing.blocks import Block, placed
 
 SHORTEST, LONGEST = 5, 50
 """Words of the texts that correlations are of."""
@@ -50,6 +51,12 @@ class Tally:
         means = [total / texts for texts, total in self._by_length.values()]
         correlation = np.mean(means, axis=0) if means else np.zeros(self._loss.shape)
         return TreeScore(self._correct, correlation, self._loss / self._texts)
+
+
+def whole_score(parts: Sequence[Block], scores: Sequence[TreeScore]) -> TreeScore:
+    """Returns the score of all probes from those of the blocks that they were divided into."""
+    correct, spearmans, losses = zip(*((one.correct, one.spearman, one.loss) for one in scores), strict=True)
+    return TreeScore(placed(parts, correct), placed(parts, spearmans), placed(parts, losses))
 
 
 def total(trees: Sequence[Tree], *, distances: bool) -> int:

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.probing.blocks import step_tokens
+
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
 BATCH = 64
 """Pieces in a step."""
-PART_PRODUCTS = {"cpu": 1_000_000_000}
-"""The most multiplications of the product with the vocabulary in a part of a step, by type of device, unless one piece takes
-more: some tens of milliseconds on a CPU."""
+PART_PRODUCTS = {"cpu": 500_000_000}
+"""The most multiplications of the product with the vocabulary in a part of a step, by type of device, unless one piece and
+layer take more: some tens of milliseconds on a CPU."""
 OTHER_PART_PRODUCTS = 8_000_000_000
 """On a device of another type."""
+UPDATED = 1_000_000
+"""Values of maps that Adam updates in a step, unless one layer's has more."""
 COPIES = 7
 """Tensors as large as the maps: they, their gradient, the sum of gradients, Adam's averages, the best so far, and one more."""
 SCORE_COPIES = 6
@@ -45,8 +50,11 @@ class LensSize:
     @property
     def part(self) -> int:
         """The pieces in a part of a step."""
-        products = PART_PRODUCTS.get(self.device, OTHER_PART_PRODUCTS)
-        return max(1, min(BATCH, products // (self.layers * self.hidden * self.vocabulary)))
+        return max(1, min(BATCH, self._products // (self.layers * self.hidden * self.vocabulary)))
+
+    @property
+    def _products(self) -> int:
+        return PART_PRODUCTS.get(self.device, OTHER_PART_PRODUCTS)
 
     @property
     def bytes(self) -> int:
@@ -54,9 +62,25 @@ class LensSize:
         maps = self.layers * self.hidden * (self.hidden + 1)
         return 4 * (COPIES * maps + SCORE_COPIES * self.part * (self.layers + 1) * self.vocabulary)
 
-    def parts(self, rows: torch.Tensor) -> Iterator[torch.Tensor]:
-        """Yields the numbers of some pieces in parts that are read at a time."""
-        yield from rows.split(self.part)
+    def parts(self, rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, slice]]:
+        """Yields the numbers of some pieces, and layers, in parts that are read at a time."""
+        layers = self._slices(self._products // (self.part * self.hidden * self.vocabulary))
+        yield from product(rows.split(self.part), layers)
+
+    def updates(self) -> list[slice]:
+        """Returns the layers whose maps are updated in a step each."""
+        return self._slices(UPDATED // (self.hidden * (self.hidden + 1)))
+
+    @property
+    def part_tokens(self) -> int:
+        """The tokens that reading a part counts as; see blocks.step_tokens. Training takes twice as many."""
+        layers = min(self.layers, max(1, self._products // (self.part * self.hidden * self.vocabulary)))
+        return step_tokens((layers + 1) * self.part * self.hidden * self.vocabulary)
+
+    def _slices(self, layers: int) -> list[slice]:
+        """Returns the layers in parts of at most so many, or of one."""
+        most = max(1, layers)
+        return [slice(begin, min(begin + most, self.layers)) for begin in range(0, self.layers, most)]
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +95,7 @@ class LensFits:
 class TranslatorTraining:
     """Maps of several layers that train together. Methods run on the device's thread, outside inference mode.
 
-    States are [pieces, layers + 1, hidden], those of the last layer last.
+    States are [pieces, layers + 1, hidden], those of the last layer last; of some layers, those and the last.
     """
 
     def __init__(self, size: LensSize, head: Head, device: torch.device, rate: float, patience: int) -> None:
@@ -95,30 +119,30 @@ class TranslatorTraining:
             raise RuntimeError("maps were not judged yet")
         return self._kept
 
-    def accumulate(self, states: torch.Tensor, pieces: int) -> None:
-        """Adds the gradient of some pieces of a step of so many."""
-        maps = self.maps.requires_grad_()
+    def accumulate(self, states: torch.Tensor, layers: slice, pieces: int) -> None:
+        """Adds the gradient of some pieces of a step of so many, for some layers."""
+        maps = self.maps[layers].detach().requires_grad_()
         with torch.enable_grad():
             logs, last = self._logs(states, maps)
             loss = divergences(logs, last).sum() / pieces
             (gradient,) = torch.autograd.grad(loss, (maps,))
-        self.maps = maps.detach()
-        self._gradient += gradient
+        self._gradient[layers] += gradient
 
     @torch.no_grad()
-    def update(self) -> None:
-        """Takes Adam's step along the gradients added."""
-        self.steps += 1
-        first, second = (1 - beta**self.steps for beta in BETAS)
-        self._mean.lerp_(self._gradient, 1 - BETAS[0])
-        self._square.mul_(BETAS[1]).addcmul_(self._gradient, self._gradient, value=1 - BETAS[1])
-        self.maps.sub_(self._rate / first * self._mean / (self._square / second).sqrt_().add_(EPSILON))
-        self._gradient.zero_()
+    def update(self, layers: slice) -> None:
+        """Takes Adam's step along the gradients added, for some layers; the last ones end the step."""
+        first, second = (1 - beta ** (self.steps + 1) for beta in BETAS)
+        gradient, mean, square = self._gradient[layers], self._mean[layers], self._square[layers]
+        mean.lerp_(gradient, 1 - BETAS[0])
+        square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        self.maps[layers].sub_(self._rate[layers] / first * mean / (square / second).sqrt_().add_(EPSILON))
+        gradient.zero_()
+        self.steps += layers.stop == self.size.layers
 
     @torch.no_grad()
-    def evaluate(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the sums of divergences, float64, and the pieces that agree with the last layer, int64; both [layers]."""
-        logs, last = self._logs(states, self.maps)
+    def evaluate(self, states: torch.Tensor, layers: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the sums of divergences, float64, and the pieces that agree with the last layer, int64, of some layers."""
+        logs, last = self._logs(states, self.maps[layers])
         agreeing = (logs.argmax(dim=-1) == last.argmax(dim=-1)).sum(dim=1)
         return divergences(logs, last).sum(dim=1, dtype=torch.float64), agreeing
 

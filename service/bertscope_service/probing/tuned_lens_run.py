@@ -17,9 +17,10 @@ from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.decomposition import decomposition_of
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.errors import FailedPrecondition
+from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.tuned_lens import BATCH, Head, LensFits, LensSize, TranslatorTraining
-from bertscope_service.probing.work import NOT_FINITE, fill, run_steps
+from bertscope_service.probing.tuned_lens import BATCH, COPIES, UPDATED, Head, LensFits, LensSize, TranslatorTraining
+from bertscope_service.probing.work import NOT_FINITE, Step, fill, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class TunedLensTraining:
             self.report(TunedLensProgress(training=False, done=done, total=len(rows)))
 
         await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
-        await self._work([partial(self._prepare, size)])
+        cost = step_tokens(0, COPIES * size.layers * size.hidden**2)
+        await self._work([Step(cost, partial(self._prepare, size))])
         await self._train()
         maps, before = self._maps, self._maps.before
         if before is None:
@@ -106,16 +108,25 @@ class TunedLensTraining:
             order = torch.from_numpy(generator.permutation(train))
             await self._work(step for batch in order.split(BATCH) for step in self._steps(batch))
             fits, judged = await self._fits(), list[bool]()
-            await self._work([lambda fits=fits, judged=judged: judged.append(maps.judge(fits))])  # type: ignore[misc]
+            judge = partial(_judge, maps, fits, judged)
+            await self._work([Step(step_tokens(0, 2 * maps.maps.numel()), judge)])
             more = judged[-1]
 
-    def _steps(self, batch: torch.Tensor) -> Iterator[Callable[[], None]]:
-        for part in self._maps.size.parts(batch):
-            yield partial(self._accumulate, part, len(batch))
-        yield self._maps.update
+    def _steps(self, batch: torch.Tensor) -> Iterator[Step]:
+        size = self._maps.size
+        for part, layers in size.parts(batch):
+            yield Step(2 * size.part_tokens, partial(self._accumulate, part, layers, len(batch)))
+        for layers in size.updates():
+            yield Step(step_tokens(0, COPIES * UPDATED), partial(self._maps.update, layers))
 
-    def _accumulate(self, part: torch.Tensor, pieces: int) -> None:
-        self._maps.accumulate(self._states.read(part), pieces)
+    def _accumulate(self, part: torch.Tensor, layers: slice, pieces: int) -> None:
+        self._maps.accumulate(self._read(part, layers), layers, pieces)
+
+    def _read(self, part: torch.Tensor, layers: slice) -> torch.Tensor:
+        """Returns the states of some pieces in some layers, and in the last."""
+        if layers.stop - layers.start == self._maps.size.layers:
+            return self._states.read(part)
+        return torch.cat((self._states.read(part, layers), self._states.read(part, slice(-1, None))), dim=1)
 
     async def _fits(self) -> LensFits:
         """Returns how layers are read on the dev pieces. Raises FailedPrecondition if a divergence is not finite."""
@@ -123,20 +134,24 @@ class TunedLensTraining:
         sums = torch.zeros(size.layers, dtype=torch.float64, device=device)
         agreeing = torch.zeros(size.layers, dtype=torch.int64, device=device)
 
-        def step(part: torch.Tensor) -> None:
-            own, equal = maps.evaluate(self._states.read(part))
-            sums.add_(own)
-            agreeing.add_(equal)
+        def step(part: torch.Tensor, layers: slice) -> None:
+            own, equal = maps.evaluate(self._read(part, layers), layers)
+            sums[layers] += own
+            agreeing[layers] += equal
 
         pieces = torch.arange(self.plan.train.pieces, self.plan.pieces, dtype=torch.int64, device="cpu")
-        await self._work(partial(step, part) for part in size.parts(pieces))
+        await self._work(Step(size.part_tokens, partial(step, part, layers)) for part, layers in size.parts(pieces))
         divergence = (sums / self.plan.dev.pieces).clamp(min=0).cpu().numpy()
         if maps.before is None and not np.isfinite(divergence).all():
             raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
         return LensFits(divergence, agreeing.cpu().numpy())
 
-    async def _work(self, steps: Iterable[Callable[[], None]]) -> None:
-        await run_steps(self.bulk, self.encoder, BATCH, steps)
+    async def _work(self, steps: Iterable[Step]) -> None:
+        await run_steps(self.bulk, self.encoder, steps)
+
+
+def _judge(maps: TranslatorTraining, fits: LensFits, judged: list[bool]) -> None:
+    judged.append(maps.judge(fits))
 
 
 def head_of(encoder: Encoder, normalise: bool) -> Head:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,13 +53,20 @@ async def fill(
             report(done)
 
 
-async def run_steps(bulk: BulkRunner, encoder: Encoder, size: int, steps: Iterable[Callable[[], None]]) -> None:
-    """Runs steps of about `size` spans on the device's thread, in order."""
+class Step(NamedTuple):
+    """Some work of a device's thread that takes about as long as `tokens` tokens; see blocks.step_tokens."""
+
+    tokens: int
+    work: Callable[[], None]
+
+
+async def run_steps(bulk: BulkRunner, encoder: Encoder, steps: Iterable[Step]) -> None:
+    """Runs steps on the device's thread, in order. Between two of them, interactive rows run, and a cancelled call ends."""
 
     def groups() -> Iterator[tuple[None, list[Row]]]:
         for step in steps:
-            sequence, state = step_row(size)
-            yield None, [Row(encoder, sequence, StepObserver(step), None, state)]
+            sequence, state = step_row(step.tokens)
+            yield None, [Row(encoder, sequence, StepObserver(step.work), None, state, alone=True)]
 
     async with aclosing(bulk.map(groups())) as done:
         async for _ in done:

@@ -6,10 +6,16 @@ import faulthandler
 import os
 import sys
 
+SWITCH_SECONDS = 0.0005
+"""A thread waits this long for Python's lock before it asks another to let it go. A device's thread needs the lock after each
+operation of PyTorch, and a thread that reads a large request never waits."""
+
 
 def prepare() -> None:
     """Sets environment variables that native libraries read once, when they are loaded; variables that are set already stay.
-    From now on a crash in native code prints every thread's stack on standard error."""
+    Threads that compute in Python let others run sooner. From now on a crash in native code prints every thread's stack on
+    standard error."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__, all_threads=True)
     # oneDNN keeps a kernel, about 0.3 MB, for every number of tokens that a batch ever had, by default 1024 of them.

@@ -247,9 +247,9 @@ def test_the_head_can_be_trained_through(subject: Subject, normalise: bool) -> N
         size = LensSize(2, shape.hidden_size, shape.vocabulary_size)
         maps = TranslatorTraining(size, head_of(encoder, normalise), torch.device("cpu"), 0.01, patience=4)
         states = torch.randn((16, 3, shape.hidden_size), generator=torch.Generator().manual_seed(1))
-        before, _ = maps.evaluate(states)
+        before, _ = maps.evaluate(states, slice(0, 2))
         for _ in range(20):
-            maps.accumulate(states, len(states))
-            maps.update()
-        after, _ = maps.evaluate(states)
+            maps.accumulate(states, slice(0, 2), len(states))
+            maps.update(slice(0, 2))
+        after, _ = maps.evaluate(states, slice(0, 2))
         assert bool((after < before).all())

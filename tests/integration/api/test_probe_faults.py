@@ -21,7 +21,7 @@ from bertscope_service.probing.run import ProbeTraining
 from transformers import AutoModel, AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Held, Host, interactive_rows_wait, refused, wait_until
-from tests.support.probes import noisy, request, train
+from tests.support.probes import noisy, request, train, training_bytes
 
 SPANS, TRAINED, LAYERS = 360, 240, 5
 """Of the usual request of test_probes, by models/bert."""
@@ -68,8 +68,8 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
     found: list[weakref.ref[Any]] = []
     prepare = ProbeTraining._prepare
 
-    def noted(self: ProbeTraining, *given: Any) -> None:
-        prepare(self, *given)
+    async def noted(self: ProbeTraining, *given: Any) -> None:
+        await prepare(self, *given)
         found.extend((weakref.ref(self._states.values), *map(weakref.ref, self._trained)))
 
     monkeypatch.setattr(ProbeTraining, "_prepare", noted)
@@ -159,7 +159,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(host: Host, tmp_path: Path, 
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    needed = lbfgs.LbfgsProbes.bytes(Size(LAYERS, train(host).report.hidden_size, 2, 3), TRAINED)
+    needed = training_bytes(Size(LAYERS, train(host).report.hidden_size, 2, 3), TRAINED)
     with monkeypatch.context() as patched:
         patched.setattr(os, "posix_fallocate", full)
         for _ in range(2):
@@ -175,7 +175,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(host: Host, tmp_path: Path, 
 def test_calls_take_the_room_that_the_server_has(launch: Callable[..., Host], host: Host, steps: Held) -> None:
     steps.let_through()
     hidden = train(host).report.hidden_size
-    needed, room = lbfgs.LbfgsProbes.bytes(Size(LAYERS, hidden, 2, 3), TRAINED), 4 * SPANS * LAYERS * hidden
+    needed, room = training_bytes(Size(LAYERS, hidden, 2, 3), TRAINED), 4 * SPANS * LAYERS * hidden
     tight = launch(probe_memory_bytes=needed + room - 1, probe_disk_bytes=room)
     before = steps.arrived
     steps.hold()

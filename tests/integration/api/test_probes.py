@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
-from tests.support.probes import DEV, TEST, noisy, request, texts, train
+from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes
 
 
 def vectors(host: Host, part: Sequence[probes.ProbeText], pooling: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -167,9 +167,10 @@ def test_lbfgs_finds_the_optimum_of_each_probe_whatever_is_beside_it(longest: in
         own, wanted = inputs[:, layers], gold[:, groups]
         size, settings = Size(own.shape[1], 8, wanted.shape[1], 3), Settings(l2=4, max_epochs=400, to_minimum=True)
         probe = lbfgs.LbfgsProbes(size, 400, settings, (0,) * size.groups, torch.device("cpu"))
-        for chosen in torch.arange(400).split(150):
+        assert probe.surveys == (longest > 0)
+        for chosen in torch.arange(400).split(150) if probe.surveys else ():
             probe.survey(own[chosen])
-        for layer in range(size.layers):
+        for layer in range(size.layers if probe.surveys else 0):
             probe.prepare(layer)
         more = True
         while more:
@@ -256,12 +257,12 @@ def test_mixing_weights_find_the_layer_that_was_planted() -> None:
     values = generator.normal(size=(600, 4, 8)).astype(np.float32)
     values[:, 2] += generator.normal(size=(3, 8))[gold]
     inputs, labels = torch.from_numpy(values), torch.from_numpy(gold)[:, None]
-    probe = AdamProbes(Size(4, 8, 1, 3, mix=True), 600, Settings(l2=10), (0,), torch.device("cpu"))
+    probe = AdamProbes(Size(4, 8, 1, 3, mix=True, states=4), 600, Settings(l2=10), (0,), torch.device("cpu"))
     order = torch.Generator().manual_seed(0)
     for _ in range(40):
         for chosen in torch.randperm(600, generator=order).split(50):
             probe.step(inputs[chosen], labels[chosen])
-    shares = mixing_shares(probe.parameters[0].detach())[..., 0, 0]
+    shares = mixing_shares(probe.parameters[0].detach(), 0)[..., 0, 0]
     assert shares[3, 2] > 0.8
     assert shares[2, 2] > 0.8
     torch.testing.assert_close(shares.sum(1), torch.ones(4))
@@ -307,12 +308,31 @@ def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
 
 def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = train(host, seed=3).report
-    needed = lbfgs.LbfgsProbes.bytes(Size(5, memory.hidden_size, 2, 3), 240)
+    needed = training_bytes(Size(5, memory.hidden_size, 2, 3), 240)
     disk = train(host, seed=3, memory_bytes=needed).report
     assert (memory.on_disk, disk.on_disk) == (False, True)
     assert disk.layers == memory.layers
     other = train(host, seed=4).report
     assert [layer.control for layer in other.layers] != [layer.control for layer in memory.layers]
+
+
+@pytest.mark.parametrize("fields", [{}, {"hidden_units": 6}, {"mix": True}, {"seeds": 2}])
+def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block for each probe, and one for all."""
+    whole = train(host, weights=True, **fields)
+    monkeypatch.setattr(lbfgs.LbfgsProbes, "MOST", 1)
+    monkeypatch.setattr(AdamProbes, "MOST", 1)
+    blocks = train(host, weights=True, **fields)
+    for one, other in zip(whole.report.layers, blocks.report.layers, strict=True):
+        for name in ("task", "control"):
+            for run, same in zip(getattr(one, name), getattr(other, name), strict=True):
+                assert run.dev.loss == pytest.approx(same.dev.loss, abs=2e-3)
+                assert run.test.loss == pytest.approx(same.test.loss, abs=2e-3)
+    assert whole.report.best_layer == blocks.report.best_layer
+    assert len(whole.weights) == len(blocks.weights) == len(whole.report.layers)
+    assert [one.layer for one in blocks.weights] == [one.layer for one in whole.weights]
+    mixes = zip(whole.report.mix.weights, blocks.report.mix.weights, strict=True)
+    assert all(np.allclose(one.shares, other.shares, atol=1e-3) for one, other in mixes)
 
 
 def test_labels_by_chance_are_not_found(host: Host) -> None:

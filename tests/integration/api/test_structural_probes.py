@@ -11,6 +11,7 @@ import torch
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_service.analyses.tree_probes import Tree
+from bertscope_service.probing import structural as probing
 from bertscope_service.probing import structural_run
 from bertscope_service.probing.structural import BATCH, Forest, Quantity, StructuralProbes, StructuralSize
 from bertscope_service.probing.tree_scores import Tally, spanning_trees
@@ -90,7 +91,8 @@ def test_a_report_counts_what_there_is_to_find(host: Host, quantity: str) -> Non
 
 def test_texts_in_a_file_and_alone_have_the_same_scores(host: Host) -> None:
     _, memory = train(host, seed=3)
-    needed = StructuralSize(5, memory.hidden_size, 1, 8).bytes(7)
+    size = StructuralSize(5, memory.hidden_size, 1, 8)
+    needed = size.bytes + size.step_bytes(7)
     _, disk = train(host, seed=3, memory_bytes=needed)
     assert (memory.on_disk, disk.on_disk) == (False, True)
     assert disk.layers == memory.layers
@@ -213,6 +215,22 @@ def test_readable_trees_are_found(quantity: Quantity) -> None:
     assert score.correct[0, 0] / total > 0.97
     assert score.spearman[0, 0] > 0.9  # equal distances of the tree are never quite equal in predictions
     assert score.correct[1, 0] / total < 0.6
+
+
+@pytest.mark.parametrize("quantity", ["DISTANCE", "DEPTH"])
+def test_blocks_train_the_same_probes(host: Host, quantity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block for each probe, and one for all."""
+    fields = {"quantity": f"QUANTITY_{quantity}", "seeds": 2, "max_epochs": 3}
+    _, whole = train(host, **fields)
+    monkeypatch.setattr(probing, "MOST", 1)
+    _, blocks = train(host, **fields)
+    assert whole.best_layer == blocks.best_layer
+    assert whole.chain == blocks.chain
+    for one, other in zip(whole.layers, blocks.layers, strict=True):
+        for run, same in zip([*one.probes, *one.projections], [*other.probes, *other.projections], strict=True):
+            assert run.seed == same.seed
+            assert run.dev.loss == pytest.approx(same.dev.loss, rel=1e-3)
+            assert run.test.spearman == pytest.approx(same.test.spearman, abs=1e-2)
 
 
 def test_scores_are_those_of_brute_force() -> None:

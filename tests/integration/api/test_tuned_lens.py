@@ -16,6 +16,7 @@ from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
+from bertscope_service.probing import tuned_lens
 from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTraining
 from numpy.typing import NDArray
 
@@ -103,8 +104,10 @@ def test_scores_are_what_read_layers_finds_with_the_maps(host: Host, normalisati
         assert layer.steps
 
 
-def test_training_equals_a_plain_loop() -> None:
-    """Of torch.optim.Adam, one layer after another, over a head with a norm, without parts."""
+@pytest.mark.parametrize("updated", [10**6, 90])
+def test_training_equals_a_plain_loop(updated: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of torch.optim.Adam, one layer after another, over a head with a norm, without parts; all layers in a step, and two."""
+    monkeypatch.setattr(tuned_lens, "UPDATED", updated)
     generator = torch.Generator().manual_seed(3)
     layers, hidden, vocabulary, pieces = 3, 6, 11, 2 * BATCH
     states = torch.randn((pieces, layers + 1, hidden), generator=generator)
@@ -117,8 +120,10 @@ def test_training_equals_a_plain_loop() -> None:
     for _ in range(5):
         for batch in states.split(BATCH):
             for part in batch.split(24):
-                ours.accumulate(part, len(batch))
-            ours.update()
+                for own in ours.size.updates():
+                    ours.accumulate(torch.cat((part[:, own], part[:, -1:]), dim=1), own, len(batch))
+            for own in ours.size.updates():
+                ours.update(own)
     last = head(states[:, -1], True).softmax(-1)
     for layer in range(layers):
         linear = torch.nn.Linear(hidden, hidden)
@@ -199,13 +204,26 @@ def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
     assert failures[0].info.reason == "OTHER_WEIGHTS"
 
 
+def test_parts_of_layers_train_the_same_maps(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one piece takes more products with the vocabulary than a step has."""
+    whole, maps = train(host, max_epochs=2, weights=True)
+    monkeypatch.setattr(tuned_lens, "PART_PRODUCTS", {"cpu": 1})
+    monkeypatch.setattr(tuned_lens, "UPDATED", 1)
+    parts, others = train(host, max_epochs=2, weights=True)
+    for one, other in zip(whole.layers, parts.layers, strict=True):
+        assert one.after.divergence == pytest.approx(other.after.divergence, rel=1e-3)
+    assert maps.keys() == others.keys()
+    for layer, own in maps.items():
+        np.testing.assert_allclose(own, others[layer], atol=1e-3)
+
+
 def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[weakref.ref[TranslatorTraining]] = []
     update = TranslatorTraining.update
 
-    def counted(self: TranslatorTraining) -> None:
+    def counted(self: TranslatorTraining, layers: slice) -> None:
         steps.append(weakref.ref(self))
-        update(self)
+        update(self, layers)
 
     monkeypatch.setattr(TranslatorTraining, "update", counted)
     call = host.representation.TrainLens(request(max_epochs=1000, patience=1000), timeout=60)

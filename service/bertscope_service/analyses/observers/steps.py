@@ -15,9 +15,10 @@ from bertscope_service.encoders.state import State
 
 @dataclass(slots=True, eq=False)
 class StepObserver:
-    """Does a step of work in place of running a model; its result is None. A step should take some milliseconds.
+    """Does a step of work in place of running a model; its result is None. A step should take some milliseconds, and its row
+    runs alone.
 
-    A batch of several steps that failed runs again in parts; a step that was done is not repeated then.
+    A batch that failed may run again; a step that was done is not repeated then.
     """
 
     work: Callable[[], None]
@@ -47,4 +48,4 @@ def step_row(size: int) -> tuple[TokenSequence, State]:
     The state keeps the model from embedding the sequence.
     """
     zeros = [0] * size
-    return TokenSequence(zeros, zeros), State(torch.zeros((1, size, 1), dtype=torch.float32, device="cpu"), (size,), None, 0)
+    return TokenSequence(zeros, zeros), State(torch.zeros((1, 1, 1), dtype=torch.float32, device="cpu"), (1,), None, 0)
