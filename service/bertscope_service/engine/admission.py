@@ -86,6 +86,9 @@ class Admission:
         waiting, own = backlog.up_to(priority), backlog.tokens_of(client, priority)
         free = self.limit_tokens - waiting.tokens
         if waiting.rows and tokens > free:
+            # An empty queue takes any job, also one larger than the queue: it takes only its client's share from others.
+            free += backlog.excess(client, priority, self.limit_tokens * MULTIPLE_OF_FREE // (MULTIPLE_OF_FREE + 1))
+        if waiting.rows and tokens > free:
             return self._full(waiting, tokens - free, f"{waiting.tokens} tokens wait on {self.device}")
         if own and own + tokens > MULTIPLE_OF_FREE * free:
             # Rows that leave the queue free their tokens, and this client's share of them is its own.

@@ -61,6 +61,11 @@ class Backlog:
             clients[client].tokens for other, clients in self._clients.items() if other <= priority and client in clients
         )
 
+    def excess(self, client: str, priority: Priority, most: int) -> int:
+        """Returns the tokens that other clients have waiting in such rows beyond `most` each."""
+        others = {name for other, loads in self._clients.items() if other <= priority for name in loads} - {client}
+        return sum(max(0, self.tokens_of(name, priority) - most) for name in others)
+
     def seconds_before(self, client: str, priority: Priority, seconds: float) -> float:
         """Returns the seconds of work expected to run before a job of `seconds` ends, without the job itself.
 

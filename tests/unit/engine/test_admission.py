@@ -22,6 +22,8 @@ from tests.support.simulation import KINDS, TOKEN_SECONDS, Arrival, Simulation, 
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 LIMIT = 1000
+SHARE = LIMIT * MULTIPLE_OF_FREE // (MULTIPLE_OF_FREE + 1)
+"""The most tokens that one client takes from others."""
 SIZES = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 
 
@@ -42,12 +44,33 @@ def test_tokens_never_exceed_the_limit(offers: list[tuple[str, list[int], int]])
             was = simulation.queue.tokens
             own = simulation.queue.backlog.tokens_of(client, Priority.INTERACTIVE)
             job = simulation.offer(Arrival(0.0, client, lengths))
-            fits = was + job.tokens <= LIMIT
-            fair = not own or own + job.tokens <= MULTIPLE_OF_FREE * (LIMIT - was)
+            free = LIMIT - was
+            if job.tokens > free:
+                free += simulation.queue.backlog.excess(client, Priority.INTERACTIVE, SHARE)
+            fits = job.tokens <= free
+            fair = not own or own + job.tokens <= MULTIPLE_OF_FREE * free
             let_in = all(refused is not job for refused, _ in simulation.refused)
             assert let_in == (not was or (fits and fair))
             for _ in range(steps):
                 simulation.step()
+
+    on_a_loop(run)
+
+
+def test_a_job_larger_than_the_queue_shuts_out_nobody_else() -> None:
+    """It found the queue empty. Others have the part of the queue that they always have."""
+
+    def run() -> None:
+        simulation = Simulation(LIMIT)
+        simulation.offer(Arrival(0.0, "large", [LIMIT] * 5))
+        assert simulation.queue.tokens == 5 * LIMIT
+        assert reason(simulation, Arrival(0.0, "large", [1])) == "QUEUE_FULL"
+        assert reason(simulation, Arrival(0.0, "small", [LIMIT - SHARE + 1])) == "QUEUE_FULL"
+        for _ in range(LIMIT - SHARE):
+            assert reason(simulation, Arrival(0.0, "small", [1])) in (None, "QUEUE_FULL")
+            simulation.offer(Arrival(0.0, "small", [1]))
+        taken = simulation.queue.tokens - 5 * LIMIT
+        assert 0.5 * (LIMIT - SHARE) < taken <= LIMIT - SHARE
 
     on_a_loop(run)
 

@@ -240,34 +240,34 @@ async def test_an_error_of_the_groups_themselves(rig: Rig) -> None:
 
 
 async def test_only_the_first_rows_can_be_turned_away(rig: Rig) -> None:
-    blocker, other = await rig.block(*[10] * 9)
-    assert rig.waiting() == 90
+    blocker, other = await rig.block(*[10] * 8)
+    assert rig.waiting() == 80
     with pytest.raises(Overloaded) as caught:
-        [one async for one in rig.bulk().map(Groups([11]))]
+        [one async for one in rig.bulk().map(Groups([21]))]
     assert caught.value.reason == "QUEUE_FULL"
-    assert rig.waiting() == 90
+    assert rig.waiting() == 80
     groups = Groups(*[[10]] * 10)
     async with aclosing(rig.bulk().map(groups)) as results:
         first = asyncio.create_task(anext(results))
         await asyncio.sleep(0.01)
-        # The first ten tokens fitted; the others are let in beyond the limit.
-        assert rig.waiting() == 90 + AHEAD
+        # The first ten tokens fit; the others are let in beyond the limit.
+        assert rig.waiting() == 80 + AHEAD
         blocker.release.set()
         assert await first == (0, [0.0])
         assert [key async for key, _ in results] == list(range(1, 10))
-    assert len(await other) == 10
+    assert len(await other) == 9
 
 
 async def test_nothing_follows_rows_that_were_turned_away(rig: Rig) -> None:
-    blocker, other = await rig.block(*[10] * 9)
-    mapped = asyncio.create_task(anext(rig.bulk().map(Groups([11], [11], [4]))))
+    blocker, other = await rig.block(*[10] * 8)
+    mapped = asyncio.create_task(anext(rig.bulk().map(Groups([21], [21], [4]))))
     waited = set()
     while not mapped.done():
         await asyncio.sleep(0)
         waited.add(rig.waiting())
     with pytest.raises(Overloaded):
         await mapped
-    assert waited == {90}
+    assert waited == {80}
     assert rig.dropped() == 0
     blocker.release.set()
     await other

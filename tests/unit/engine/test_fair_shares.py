@@ -5,11 +5,12 @@ from collections import Counter
 from itertools import combinations, cycle
 
 import pytest
-from bertscope_service.engine.queue import PATIENCE_SECONDS
+from bertscope_service.engine.queue import PATIENCE_SECONDS, RowQueue
 from bertscope_service.engine.rows import Priority
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.fakes import FakeEncoder, OtherObserver, job_of
 from tests.support.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
 EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -182,5 +183,42 @@ def test_ten_times_too_much_work_is_answered_at_capacity() -> None:
             assert refusal.retry_after > 0
         shares = sorted(simulation.served[client] for client in clients)
         assert shares[0] > 0.9 * shares[-1]
+
+    on_a_loop(run)
+
+
+@pytest.mark.parametrize("cost", [10.0, 0.1])
+def test_clients_share_the_time_that_batches_really_take(cost: float) -> None:
+    """Whatever it was estimated to be: rows of one client take `cost` times as long."""
+
+    def run() -> None:
+        encoder, queue, served = FakeEncoder(), RowQueue(lambda _: 1e-3), Counter[str]()
+        for client in ("usual", "other"):
+            queue.push(job_of(encoder, [10] * 4000, client=client))
+        for _ in range(400):
+            rows = queue.take(10, now=0.0).rows
+            seconds = 10 * 1e-3 * (cost if rows[0].job.client == "other" else 1.0)
+            queue.settle(rows, seconds)
+            served[rows[0].job.client] += seconds
+        batch = 10 * 1e-3 * max(cost, 1.0)
+        assert abs(served["usual"] - served["other"]) <= 2 * batch
+
+    on_a_loop(run)
+
+
+def test_rows_that_run_alone_share_no_batch() -> None:
+    """They go in order, and rows of other clients have their turns in between."""
+
+    def run() -> None:
+        encoder, queue = FakeEncoder(), RowQueue(lambda _: 1e-3)
+        alone = job_of(encoder, [1] * 5, client="trains", observer=OtherObserver())
+        for row in alone.rows:
+            row.alone = True
+        queue.push(alone)
+        queue.push(job_of(encoder, [1] * 5, client="asks"))
+        taken = [queue.take(1000, now=0.0).rows for _ in range(6)]
+        assert [rows[0].index for rows in taken if rows[0].job is alone] == [0, 1, 2, 3, 4]
+        assert sorted(map(len, taken)) == [1, 1, 1, 1, 1, 5]
+        assert len(taken[0]) == 5 or len(taken[1]) == 5
 
     on_a_loop(run)
