@@ -39,7 +39,7 @@ GRACE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Beside:
-    """What small calls saw beside one kind of heavy call: milliseconds by runtime, and how many failed or were wrong.
+    """Holds what small calls saw beside one kind of heavy call: milliseconds by runtime, and how many failed or were wrong.
 
     batch: mean milliseconds of the device's batches meanwhile; ends: seconds from the cancellation until the server was quiet;
     resident: the server's megabytes after that.

@@ -16,7 +16,7 @@ class WorkCancelledError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Cancellation:
-    """Whether some work should end: `cancelled` is set by any thread; `deadline` is a time.monotonic(), None for none."""
+    """Tells some work to end: `cancelled` is set by any thread; `deadline` is a time.monotonic(), None for none."""
 
     deadline: float | None = None
     cancelled: bool = False
@@ -30,7 +30,7 @@ class Cancellation:
 
 
 current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=None)
-"""That of the work which runs in this thread."""
+"""The cancellation of the work that runs in this thread."""
 
 
 def check() -> None:

@@ -37,7 +37,8 @@ from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_count, check_names, check_others, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-from bertscope_service.probing.run import Outcome, ProbeTraining, Progress, Report, Trained
+from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
+from bertscope_service.probing.run import ProbeTraining
 from bertscope_service.probing.sizes import probe_bytes, state_bytes
 from bertscope_service.probing.states import StateSpace
 from bertscope_service.probing.training import Score, Settings

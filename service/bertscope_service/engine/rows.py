@@ -48,7 +48,7 @@ class Row:
     """Its key. Both are computed once, when its job is made: a waiting row is considered for many batches."""
     taken: bool = field(default=False, init=False)
     token_seconds: float = field(default=0.0, init=False)
-    """Of the first row of a batch: the seconds that clients were charged for a token when it was taken."""
+    """The seconds that clients were charged for a token when a batch was taken, in its first row."""
 
     @property
     def key(self) -> Hashable:

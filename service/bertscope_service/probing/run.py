@@ -16,6 +16,7 @@ from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.kinds import EVALUATED, Size, mixing_shares
+from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
 from bertscope_service.probing.sizes import probe_sizes, probes_kind, vector_size
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
@@ -23,57 +24,6 @@ from bertscope_service.probing.work import Step, fill, run_steps
 
 SHOWN_EPOCHS = 10
 """So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """`done` of `total` texts were run, or epochs trained (`training`); the best share of dev spans that is answered
-    correctly."""
-
-    training: bool
-    done: int
-    total: int
-    accuracy: float = 0.0
-
-
-Report = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """Holds what came of probes that were trained together. Arrays are [layers, groups]: groups of the task, then of the
-    control task, one a seed.
-
-    best_epoch: int64, from 1. gradient: of probes trained to the minimum, float64. test: None without test spans. hits: of each
-    layer and each text with a scored span, its spans that probes of the task classify correctly, summed over seeds, int64
-    [layers, texts].
-    """
-
-    best_epoch: NDArray[np.int64]
-    dev: Score
-    test: Score | None
-    gradient: NDArray[np.float64] | None
-    hits: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trained:
-    """The result of TrainProbe.
-
-    mix: of the mixes of the first 1, 2, ... layers, without a control task. mixing: float64 [seeds, 1 + layers], gamma and the
-    share of each layer in the mix of all. best_layer: index of the layer. confusion: int64 [classes, classes], rows the true
-    class. weights: those of the first seed, [layers, hidden, outputs], and biases [layers, outputs], for states as the model
-    gives them; then those of the output of a hidden layer; empty unless asked for.
-    """
-
-    probes: Outcome
-    mix: Outcome | None
-    mixing: NDArray[np.float64] | None
-    best_layer: int
-    confusion: NDArray[np.int64]
-    weights: tuple[NDArray[np.float32], ...]
-    on_disk: bool
-    seconds: float
 
 
 @dataclass(slots=True, eq=False)

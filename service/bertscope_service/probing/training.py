@@ -124,7 +124,7 @@ class Probes(ABC):
 
     @property
     def surveys(self) -> bool:
-        """Whether `survey` and `prepare` do anything."""
+        """True if `survey` and `prepare` do anything."""
         return False
 
     @property

@@ -355,7 +355,13 @@ def test_a_ready_model_shows_everything(has_head: bool, mask: tuple[Any, Any], c
     tokenizer = SimpleNamespace(max_tokens=14, mask_token=mask[0], mask_id=mask[1])
     steps = (Applied("layers", "kept layers 0, 2 of 4", {"layers_after": 2}), Applied("half", "in 16 bits", {}))
     loaded = SimpleNamespace(
-        encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0", steps=steps, choice=None
+        encoder=encoder,
+        tokenizer=tokenizer,
+        weight_bytes=4000,
+        weights_digest="sha256:0",
+        steps=steps,
+        choice=None,
+        source=None,
     )
     entry.loaded, entry.state = loaded, ModelState.READY  # type: ignore[assignment]
     entry.ready_time = 1.5

@@ -27,7 +27,7 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
     tokenizer = SimpleNamespace(max_tokens=14, mask_token="[MASK]", mask_id=4)
     entry = HostedModel(LoadSpec("a", "s", "cpu", "fp32"), ModelState.READY)
     loaded: Any = SimpleNamespace(
-        encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0", steps=(), choice=choice
+        encoder=encoder, tokenizer=tokenizer, weight_bytes=4000, weights_digest="sha256:0", steps=(), choice=choice, source=None
     )
     entry.loaded = loaded
     return render_model(entry)
