@@ -63,6 +63,12 @@ class BertscopeError(Exception):
     """Seconds to wait before retrying; None if retrying does not help."""
     request_id: str | None
     """The server's id of the call, as in the server's log."""
+    partial: Any = None
+    """Result of what was answered before the error, of a method that adds up or collects the answers to many texts; None if
+    there is none."""
+    answered: int | None = None
+    """Index, in the list given, of the first text without an answer, of such a method: ask for the rest from there, and merge
+    both; None of others."""
 
     def __init__(
         self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
 from functools import partial
 
 from bertscope._messages import Interventions, with_items
 from bertscope._rpc.pacing import text_work
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.aio.streams import collected
 from bertscope.answers import (
     AnsweredQuestion,
     AnsweredQuestions,
@@ -54,8 +54,7 @@ class AsyncAnswerCalls(AsyncManyTexts):
             reference_texts=reference_texts,
             timeout=timeout,
         )
-        async with aclosing(stream) as answers:
-            return AnsweredQuestions([answer async for answer in answers])
+        return await collected(stream, AnsweredQuestions)
 
     def answer_questions_stream(
         self,

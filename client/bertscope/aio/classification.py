@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
 from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.aio.streams import collected
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.models import Model
 from bertscope.regression import (
@@ -59,8 +59,7 @@ class AsyncClassificationCalls(AsyncManyTexts):
             truncate=truncate,
             timeout=timeout,
         )
-        async with aclosing(stream) as answers:
-            return ClassifiedTexts([answer async for answer in answers])
+        return await collected(stream, ClassifiedTexts)
 
     def classify_stream(
         self,
@@ -111,8 +110,7 @@ class AsyncClassificationCalls(AsyncManyTexts):
             truncate=truncate,
             timeout=timeout,
         )
-        async with aclosing(stream) as answers:
-            return TaggedTexts([answer async for answer in answers])
+        return await collected(stream, TaggedTexts)
 
     def classify_tokens_stream(
         self,
@@ -161,8 +159,7 @@ class AsyncClassificationCalls(AsyncManyTexts):
             truncate=truncate,
             timeout=timeout,
         )
-        async with aclosing(stream) as answers:
-            return PredictedValues([answer async for answer in answers])
+        return await collected(stream, PredictedValues)
 
     def predict_values_stream(
         self,

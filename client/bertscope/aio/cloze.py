@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
 from bertscope._messages import Interventions, Numbers
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.aio.streams import collected
 from bertscope.candidates import asked_cloze, with_cloze_items
 from bertscope.choices import Decoding
 from bertscope.cloze.answers import FilledText, FilledTexts, read_cloze
@@ -81,8 +81,7 @@ class AsyncClozeCalls(AsyncManyTexts):
             next_sentence=next_sentence,
             timeout=timeout,
         )
-        async with aclosing(stream) as answers:
-            return FilledTexts([answer async for answer in answers])
+        return await collected(stream, FilledTexts)
 
     def fill_mask_stream(
         self,

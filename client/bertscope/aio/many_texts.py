@@ -129,7 +129,7 @@ class AsyncManyTexts(AsyncConnection):
         parts = Parts(
             asked.items, asked.total, self._limit, large=large, pace=pace, on_rejected=on_rejected, numbers=asked.numbers
         )
-        attempts = self._retries.attempts
+        attempts, done = self._retries.attempts, 0
         only = parts.only()
         if only is not None:
             try:
@@ -147,9 +147,13 @@ class AsyncManyTexts(AsyncConnection):
                 answered = await running.first(parts, attempts)
                 if answered is not None:
                     part, response = answered
+                    done = part.numbers.stop
                     for answer in read(part.items, response):
                         yield answer
             parts.end()
+        except BertscopeError as error:
+            error.answered = done if asked.numbers is None or done >= len(asked.numbers) else asked.numbers[done]
+            raise
         finally:
             await running.cancel()
 
@@ -168,13 +172,18 @@ class AsyncManyTexts(AsyncConnection):
         total: int | None,
         on_progress: OnTexts | None,
     ) -> Summand:
-        """Returns the sum of all answers, one for each call; reports the number of texts, of `total`, after each."""
+        """Returns the sum of all answers, one for each call; reports the number of texts, of `total`, after each. An error gets
+        the sum of the answers before it, as `partial`."""
         whole: Summand | None = None
         async with aclosing(answers):
-            async for part in answers:
-                whole = part if whole is None else merge([whole, part])
-                if on_progress is not None:
-                    on_progress(TextsProgress(whole.texts, total))
+            try:
+                async for part in answers:
+                    whole = part if whole is None else merge([whole, part])
+                    if on_progress is not None:
+                        on_progress(TextsProgress(whole.texts, total))
+            except BertscopeError as error:
+                error.partial = whole
+                raise
         if whole is None:
             raise every_text_rejected()
         return whole

@@ -12,6 +12,7 @@ from bertscope._messages import Asked, Interventions, Numbers, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope._validation import TextOrPair
 from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.aio.streams import collected
 from bertscope.choices import LensNormalisation
 from bertscope.models import Model
 from bertscope.representations.attribution import (
@@ -88,8 +89,7 @@ class AsyncLensCalls(AsyncManyTexts):
             on_rejected=on_rejected,
             timeout=timeout,
         )
-        async with aclosing(stream) as answers:
-            return LensTexts([answer async for answer in answers])
+        return await collected(stream, LensTexts)
 
     def read_layers_stream(
         self,
@@ -204,5 +204,4 @@ class AsyncLensCalls(AsyncManyTexts):
             pace=self._pace(text_of_attributed, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
-        async with aclosing(stream) as found:
-            return LogitAttributions([one async for one in found])
+        return await collected(stream, LogitAttributions)

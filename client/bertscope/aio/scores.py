@@ -8,6 +8,7 @@ from contextlib import aclosing
 from bertscope._messages import Interventions, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.aio.many_texts import AsyncManyTexts
+from bertscope.aio.streams import collected
 from bertscope.choices import Scoring
 from bertscope.models import Model
 from bertscope.scores.comparison import ComparedSet, TextComparison, read_compared_sets
@@ -57,8 +58,7 @@ class AsyncScoreCalls(AsyncManyTexts):
             on_rejected=on_rejected,
             timeout=timeout,
         )
-        async with aclosing(stream) as scores:
-            return ScoredTexts([score async for score in scores])
+        return await collected(stream, ScoredTexts)
 
     def score_texts_stream(
         self,
@@ -120,8 +120,7 @@ class AsyncScoreCalls(AsyncManyTexts):
             on_rejected=on_rejected,
             timeout=timeout,
         )
-        async with aclosing(stream) as compared:
-            return TextComparison(tuple([one async for one in compared]))
+        return await collected(stream, lambda found: TextComparison(tuple(found)))
 
     def compare_texts_stream(
         self,

@@ -18,6 +18,19 @@ Progress = TypeVar("Progress")
 Result = TypeVar("Result")
 
 
+async def collected(stream: AsyncGenerator[Item, None], make: Callable[[list[Item]], Whole]) -> Whole:
+    """Returns what all items of a stream make. An error gets what the items before it make, as `partial`."""
+    found: list[Item] = []
+    async with aclosing(stream):
+        try:
+            async for item in stream:
+                found += [item]
+        except BertscopeError as error:
+            error.partial = make(found) if found else None
+            raise
+    return make(found)
+
+
 class Assembler(Protocol[TakenMessage, GivenItem, GivenWhole]):
     """The state of one stream: messages in, items out, and the whole at the end."""
 

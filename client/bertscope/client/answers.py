@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import closing
 from functools import partial
 
 from bertscope._messages import Interventions, with_items
@@ -19,6 +18,7 @@ from bertscope.answers import (
     read_answered_questions,
 )
 from bertscope.client.many_texts import ManyTexts
+from bertscope.client.streams import collected
 from bertscope.models import Model
 from bertscope.v1 import question_answering_pb2
 
@@ -55,8 +55,7 @@ class AnswerCalls(ManyTexts):
             reference_texts=reference_texts,
             timeout=timeout,
         )
-        with closing(stream) as answers:
-            return AnsweredQuestions([answer for answer in answers])
+        return collected(stream, AnsweredQuestions)
 
     def answer_questions_stream(
         self,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import closing
 from functools import partial
 from typing import SupportsIndex
 
@@ -12,6 +11,7 @@ from bertscope._messages import Inputs, Interventions, asked_inputs, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.client.many_texts import ManyTexts
+from bertscope.client.streams import collected
 from bertscope.models import Model
 from bertscope.regression import (
     PredictedValue,
@@ -60,8 +60,7 @@ class ClassificationCalls(ManyTexts):
             truncate=truncate,
             timeout=timeout,
         )
-        with closing(stream) as answers:
-            return ClassifiedTexts([answer for answer in answers])
+        return collected(stream, ClassifiedTexts)
 
     def classify_stream(
         self,
@@ -112,8 +111,7 @@ class ClassificationCalls(ManyTexts):
             truncate=truncate,
             timeout=timeout,
         )
-        with closing(stream) as answers:
-            return TaggedTexts([answer for answer in answers])
+        return collected(stream, TaggedTexts)
 
     def classify_tokens_stream(
         self,
@@ -162,8 +160,7 @@ class ClassificationCalls(ManyTexts):
             truncate=truncate,
             timeout=timeout,
         )
-        with closing(stream) as answers:
-            return PredictedValues([answer for answer in answers])
+        return collected(stream, PredictedValues)
 
     def predict_values_stream(
         self,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from contextlib import closing
 from functools import partial
 from typing import SupportsIndex
 
@@ -13,6 +12,7 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope.candidates import asked_cloze, with_cloze_items
 from bertscope.choices import Decoding
 from bertscope.client.many_texts import ManyTexts
+from bertscope.client.streams import collected
 from bertscope.cloze.answers import FilledText, FilledTexts, read_cloze
 from bertscope.cloze.questions import fill_mask_request
 from bertscope.models import Model
@@ -82,8 +82,7 @@ class ClozeCalls(ManyTexts):
             next_sentence=next_sentence,
             timeout=timeout,
         )
-        with closing(stream) as answers:
-            return FilledTexts([answer for answer in answers])
+        return collected(stream, FilledTexts)
 
     def fill_mask_stream(
         self,

@@ -14,6 +14,7 @@ from bertscope._rpc.splitting import OnRejected
 from bertscope._validation import TextOrPair
 from bertscope.choices import LensNormalisation
 from bertscope.client.many_texts import ManyTexts
+from bertscope.client.streams import collected
 from bertscope.models import Model
 from bertscope.representations.attribution import (
     Answers,
@@ -89,8 +90,7 @@ class LensCalls(ManyTexts):
             on_rejected=on_rejected,
             timeout=timeout,
         )
-        with closing(stream) as answers:
-            return LensTexts([answer for answer in answers])
+        return collected(stream, LensTexts)
 
     def read_layers_stream(
         self,
@@ -205,5 +205,4 @@ class LensCalls(ManyTexts):
             pace=self._pace(text_of_attributed, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
-        with closing(stream) as found:
-            return LogitAttributions([one for one in found])
+        return collected(stream, LogitAttributions)

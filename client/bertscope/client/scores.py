@@ -10,6 +10,7 @@ from bertscope._messages import Interventions, with_items
 from bertscope._rpc.splitting import OnRejected
 from bertscope.choices import Scoring
 from bertscope.client.many_texts import ManyTexts
+from bertscope.client.streams import collected
 from bertscope.models import Model
 from bertscope.scores.comparison import ComparedSet, TextComparison, read_compared_sets
 from bertscope.scores.inputs import Section, ToScore, asked_sections
@@ -58,8 +59,7 @@ class ScoreCalls(ManyTexts):
             on_rejected=on_rejected,
             timeout=timeout,
         )
-        with closing(stream) as scores:
-            return ScoredTexts([score for score in scores])
+        return collected(stream, ScoredTexts)
 
     def score_texts_stream(
         self,
@@ -121,8 +121,7 @@ class ScoreCalls(ManyTexts):
             on_rejected=on_rejected,
             timeout=timeout,
         )
-        with closing(stream) as compared:
-            return TextComparison(tuple([one for one in compared]))
+        return collected(stream, lambda found: TextComparison(tuple(found)))
 
     def compare_texts_stream(
         self,

@@ -19,6 +19,19 @@ Progress = TypeVar("Progress")
 Result = TypeVar("Result")
 
 
+def collected(stream: Generator[Item, None, None], make: Callable[[list[Item]], Whole]) -> Whole:
+    """Returns what all items of a stream make. An error gets what the items before it make, as `partial`."""
+    found: list[Item] = []
+    with closing(stream):
+        try:
+            for item in stream:
+                found += [item]
+        except BertscopeError as error:
+            error.partial = make(found) if found else None
+            raise
+    return make(found)
+
+
 class Assembler(Protocol[TakenMessage, GivenItem, GivenWhole]):
     """The state of one stream: messages in, items out, and the whole at the end."""
 

@@ -286,6 +286,53 @@ def test_an_overloaded_server_is_asked_again_for_a_part_of_many(server, ask, cap
     assert "overloaded (QUEUE_FULL)" in caplog.text
 
 
+def overloaded_from(number: int, of: Callable[[Any], list[str]]) -> Callable[[Any, Any], None]:
+    """A server that refuses every call about a text from this number on."""
+
+    def judge(request: Any, context: Any) -> None:
+        if any(int(text.split()[1]) >= number for text in of(request)):
+            delay = error_details_pb2.RetryInfo(retry_delay=Duration(nanos=1_000_000))
+            refuse(context, code_pb2.RESOURCE_EXHAUSTED, "the queue is full", "QUEUE_FULL", delay)
+
+    return judge
+
+
+@BOTH
+def test_an_overload_that_lasts_leaves_what_was_answered(server, ask):
+    server.judge = overloaded_from(130, lambda request: request.texts)
+    with pytest.raises(bertscope.ResourceExhausted) as caught:
+        ask(server, iter(texts(200)))
+    kept, answered = caught.value.partial, caught.value.answered
+    assert 0 < answered <= 130
+    assert [one.text for one in kept] == texts(answered)
+    server.judge = lambda request, context: None
+    assert [*(one.text for one in kept), *ask(server, texts(200)[answered:])] == texts(200)
+
+
+def test_a_sum_of_many_calls_is_kept_and_goes_on(server):
+    every = [bertscope.RelationText(f"Number {index} is", [("a", 0, 1)] if index % 3 else []) for index in range(300)]
+    with bertscope.Client(server.target) as client:
+        whole = client.score_relations(iter(every))
+        small, busy = at_most(30), overloaded_from(160, lambda request: [text.input.text for text in request.texts])
+        server.judge = lambda request, context: (small(request, context), busy(request, context))
+        with pytest.raises(bertscope.ResourceExhausted) as caught:
+            client.score_relations(iter(every))
+        kept, answered = caught.value.partial, caught.value.answered
+        assert isinstance(kept, bertscope.RelationScores)
+        assert 0 < answered <= 160
+        assert kept.texts == sum(bool(text.pairs) for text in every[:answered])
+        server.judge = lambda request, context: None
+        merged = bertscope.RelationScores.merge([kept, client.score_relations(every[answered:])])
+    assert (merged.texts, merged["a"].pairs) == (whole.texts, whole["a"].pairs)
+
+
+def test_an_error_before_any_answer_keeps_nothing(server):
+    server.judge = overloaded_from(0, lambda request: request.texts)
+    with bertscope.Client(server.target) as client, pytest.raises(bertscope.ResourceExhausted) as caught:
+        client.fill_mask(iter(texts(200)))
+    assert (caught.value.partial, caught.value.answered) == (None, 0)
+
+
 @BOTH
 def test_a_failure_ends_it_all(server, ask):
     def judge(request: Any, context: Any) -> None:
