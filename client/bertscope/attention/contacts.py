@@ -55,7 +55,9 @@ class ContactScores:
     """Where the maps come from."""
 
     def best(self, count: int = 10) -> list[tuple[int, int]]:
-        """Returns (layer, head) of the heads with the highest share, best first; heads without any attended pair come never."""
+        """Returns (layer, head) of the heads with the highest share, best first; heads without any attended pair come never.
+
+        They are chosen on this sequence: in others their shares are lower."""
         shares = np.where(np.isnan(self.share), -1.0, self.share)
         order = np.argsort(-shares, axis=None, kind="stable")[: _validation.positive("count", count)]
         places = [divmod(int(place), self.share.shape[1]) for place in order]

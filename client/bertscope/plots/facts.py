@@ -57,7 +57,9 @@ def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = No
     )
     add_legend(figure, axes, theme=theme, columns=4)
     left = f"; {len(known) - len(chosen)} relations with fewer facts are not shown" if len(known) > len(chosen) else ""
-    by = {"first": "first template", "best": "best template", "mean": "mean over templates"}[scores.template]
+    by = {"first": "first template", "best": "template that is best on these facts", "mean": "mean over templates"}[
+        scores.template
+    ]
     default = f"right objects among the likeliest, by the {by}\n{scores.provenance.model}, {scores.facts} facts{left}"
     set_title(figure, shown(default if title is None else title), theme=theme)
     return figure

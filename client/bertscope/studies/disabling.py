@@ -91,7 +91,7 @@ def effects(table: SweepTable, metric: str, caption: str) -> Table:
     if table.scope == "layers":
         order = [*table.effects]
     elif len(order) > 2 * SHOWN:
-        caption += f"; the {SHOWN} best and the {SHOWN} worst of {len(order)}"
+        caption += f"; the {SHOWN} best and the {SHOWN} worst of {len(order)}, chosen on these items: on others they do less"
         order = [*order[:SHOWN], *order[-SHOWN:]]
     rows = []
     for effect in order:
@@ -112,5 +112,6 @@ def summary(table: SweepTable, metric: str) -> str:
     return (
         f"{metric}, {better} is better: with one of {len(changes)} {table.scope} made uniform it is better for {raised}, "
         f"by the interval for {sum(change.helped for change in changes)}; worse by the interval for "
-        f"{sum(change.hurt for change in changes)}."
+        f"{sum(change.hurt for change in changes)}; of {len(changes)} without any effect, about "
+        f"{len(changes) * (1 - table.confidence) / 2:.0f} would be better and as many worse."
     )

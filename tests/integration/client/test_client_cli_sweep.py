@@ -45,7 +45,7 @@ def test_sweep(command, server, prompts):
     assert (code, err) == (0, "")
     assert "each head zeroed, 20 items, models/fake" in out
     assert "baseline: accuracy 0.5000, loss 2.0000 nats" in out
-    assert "4 helped, 1 hurt, 7 can't be told" in out
+    assert "4 helped, 1 hurt (by chance 0.3 each), 7 can't be told" in out
     rows = [line.split()[0] for line in out.splitlines() if ":" in line[:5]]
     assert rows == ["2:3", "2:2", "0:1", "0:0"]
     (request,) = server.requests

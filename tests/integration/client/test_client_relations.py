@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import grpc
 import numpy as np
 import pandas
 import pytest
@@ -356,3 +357,24 @@ def test_files_that_cannot_be_read_are_one_line(command: Any, server: FakeServer
     assert code == 1
     assert "line 1: has 1 of the 10 columns" in err
     assert server.requests == []
+
+
+def test_what_was_scored_before_an_error_is_shown_and_written(command: Any, server: FakeServer, tmp_path: Path) -> None:
+    lines = [f'{{"text": "a b {index}", "pairs": [["r", 0, 1]]}}\n' for index in range(300)]
+    path, table = tmp_path / "some.jsonl", tmp_path / "scores.csv"
+    path.write_text("".join(lines), encoding="utf-8")
+
+    def judge(request: Any, context: Any) -> None:
+        if any(text.input.text == "a b 299" for text in request.texts):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full")
+
+    server.judge = judge
+    code, out, err = command(server.target, "relations", str(path), "--output", str(table))
+    assert code != 0
+    assert "the queue is full" in err
+    answered = int(err.split("of the first ")[1].split()[0])
+    assert 0 < answered < 300
+    assert f"{answered} texts, 3 x 4 heads" in out
+    assert not table.exists()
+    assert "relation" in (tmp_path / "scores.partial.csv").read_text(encoding="utf-8")
+    assert f"numbers are of the first {answered} of 300 texts" in " ".join(err.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,28 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any,
     assert [group["group"] for group in document["groups"]] == ["u0", "u1"]
     assert document["accuracy"]["sets"] == 6
     assert document["sets"][3]["outcome"] == "tie"
+
+
+def test_pairs_compared_before_an_error_are_shown_and_written(
+    host: Host, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = bertscope.Client.compare_texts_stream
+
+    def cut(self: bertscope.Client, sets: Any, **arguments: Any) -> Iterator[Any]:
+        for number, one in enumerate(whole(self, sets, **arguments)):
+            if number == 4:
+                raise bertscope.ResourceExhausted("the queue is full")
+            yield one
+
+    monkeypatch.setattr(bertscope.Client, "compare_texts_stream", cut)
+    path, table = tmp_path / "pairs.tsv", tmp_path / "sets.csv"
+    path.write_text("good\tbad\n" + "".join(f"{good}\t{bad}\n" for good, bad in PAIRS), encoding="utf-8")
+    code, out, err = command(host.target, "score", "--pairs", str(path), "--output", str(table), "--baseline", "roberta")
+    assert code != 0
+    assert "models/bert: 4 pairs" in out
+    assert ("the queue is full" in err, "numbers are of 4 of 6 pairs" in err) == (True, True)
+    assert not table.exists()
+    assert len((tmp_path / "sets.partial.csv").read_text(encoding="utf-8").splitlines()) == 5
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from bertscope.cli.views.output import Failure, UsageError, console, print_json
 from bertscope.cli.views.progress import answering
 from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.client import Client
+from bertscope.errors import BertscopeError
 from bertscope.plots.relations import save_features, save_relations
 from bertscope.plots.trees import save_trees
 
@@ -49,9 +50,9 @@ class OutputOptions:
         output_files.require_plot(self.plot)
         require_table(self.output)
 
-    def write(self, columns: dict[str, Any], save: Callable[[Path], None]) -> list[Path]:
-        """Writes the table and the figure. Returns their paths."""
-        return write_files(columns, self.output, self.plot, save)
+    def write(self, columns: dict[str, Any], save: Callable[[Path], None], *, partial: bool = False) -> list[Path]:
+        """Writes the table and the figure, under names that say so if they are `partial`. Returns their paths."""
+        return write_files(columns, self.output, self.plot, save, partial=partial)
 
 
 @grouped
@@ -155,16 +156,24 @@ def score_relations(
 ) -> None:
     """Scores relations, and shows their best heads: chosen on other texts, or on a half of these; beside those of an untrained
     model with a `control`."""
+    select: view.Select = "half"
+    untrained, stopped = None, None
     with server.connect(arguments["timeout"]) as client:
-        found = scores_of(client, source, only, **arguments)
-        select: view.Select = "half" if others is None else scores_of(client, others, only, **arguments | {"details": False})
-        untrained = None
-        if control:
+        try:
+            found = scores_of(client, source, only, **arguments)
+        except BertscopeError as error:
+            if not isinstance(error.partial, RelationScores):
+                raise
+            found, stopped = error.partial, error
+        if others is not None and stopped is None:
+            select = scores_of(client, others, only, **arguments | {"details": False})
+        if control and stopped is None:
             with untrained_copy(client, arguments["model"]) as copy:
                 untrained = scores_of(client, source, only, lambda *_: None, **arguments | {"model": copy})
     written = out.write(
         relation_columns(found),
         lambda path: save_relations(found, path, direction, select=select, dark=out.dark),
+        partial=stopped is not None,
     )
     if out.json:
         left_out = source.left_out + (others.left_out if others else [])
@@ -174,6 +183,9 @@ def score_relations(
             others.print_left_out(console())
         view.print_relations(shown(source), found, direction, top, select, untrained)
         print_written(written)
+    if stopped is not None:
+        print_stopped(stopped, len(source.items))
+        raise stopped
 
 
 def scores_of(
@@ -231,6 +243,11 @@ def shown(source: Source[Any]) -> Console:
     screen = console()
     source.print_left_out(screen)
     return screen
+
+
+def print_stopped(error: BertscopeError, texts: int) -> None:
+    """Prints how many texts the numbers are of, if an error ended the calls before all were answered."""
+    console(stderr=True).print(f"cut short: the numbers are of the first {error.answered} of {texts} texts", style="yellow")
 
 
 def print_written(paths: Sequence[Path]) -> None:

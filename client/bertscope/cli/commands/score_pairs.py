@@ -11,11 +11,11 @@ from bertscope.cli.options import specifications
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source
 from bertscope.cli.views import text_sets as view
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.output import Failure, UsageError, console, plural, print_json
 from bertscope.cli.views.progress import answering
 from bertscope.cli.views.table_files import write_files
 from bertscope.client import Client
-from bertscope.errors import InvalidArgument
+from bertscope.errors import BertscopeError, InvalidArgument
 from bertscope.plots.text_sets import save_accuracy
 from bertscope.results import TextsProgress
 from bertscope.scores.comparison import ComparedSet, TextComparison
@@ -69,30 +69,41 @@ def compare_pairs(server: ServerOptions, options: PairOptions, source: Source[Te
     model, timeout = arguments.pop("model"), arguments.pop("timeout")
     asked = {"critical_region": options.critical_region, **arguments}
     with server.connect(timeout) as client:
-        ours = _compared(client, source, range(len(source.items)), "comparing", model=model, **asked)
-        theirs = ours
-        if options.baseline is not None:
-            theirs = _compared(client, source, [*ours], f"comparing by {options.baseline}", model=options.baseline, **asked)
+        ours, stopped = _compared(client, source, range(len(source.items)), "comparing", model=model, **asked)
+        theirs, both = ours, options.baseline is not None and stopped is None
+        if both:
+            what = f"comparing by {options.baseline}"
+            theirs, stopped = _compared(client, source, [*ours], what, model=options.baseline, **asked)
     found = TextComparison(tuple(ours[number] for number in theirs))
-    baseline = None if options.baseline is None else TextComparison(tuple(theirs.values()))
+    baseline = TextComparison(tuple(theirs.values())) if both else None
     written = write_files(
-        view.columns(found, baseline), out.output, out.plot, lambda path: save_accuracy(found, path, baseline, dark=out.dark)
+        view.columns(found, baseline),
+        out.output,
+        out.plot,
+        lambda path: save_accuracy(found, path, baseline, dark=out.dark),
+        partial=stopped is not None,
     )
     if out.json:
         print_json(view.document(found, baseline) | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    view.print_comparison(screen, found, baseline)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+    else:
+        screen = console()
+        source.print_left_out(screen)
+        view.print_comparison(screen, found, baseline)
+        for path in written:
+            screen.print(f"wrote {path}", soft_wrap=True)
+    if stopped is not None:
+        counts = f"{len(found.sets)} of {plural(len(source.items), 'pair')}"
+        console(stderr=True).print(f"cut short: the numbers are of {counts}", style="yellow")
+        raise stopped
 
 
 def _compared(
     client: Client, source: Source[TextSet], numbers: Sequence[int], what: str, **arguments: Any
-) -> dict[int, ComparedSet]:
-    """Compares some of the pairs. Returns those that the model can read, by their numbers."""
+) -> tuple[dict[int, ComparedSet], BertscopeError | None]:
+    """Compares some of the pairs. Returns those that the model can read, by their numbers, and the error that ended the calls
+    before all were answered."""
     rejected, sets = set[int](), list[ComparedSet]()
+    stopped: BertscopeError | None = None
 
     def reject(index: int, error: InvalidArgument) -> None:
         rejected.add(numbers[index])
@@ -100,9 +111,15 @@ def _compared(
 
     asked = (source.items[number] for number in numbers)
     with source.named(), answering(what) as show:
-        for one in client.compare_texts_stream(asked, on_rejected=reject, **arguments):
-            sets.append(one)
-            show(TextsProgress(len(sets), len(numbers)))
+        try:
+            for one in client.compare_texts_stream(asked, on_rejected=reject, **arguments):
+                sets.append(one)
+                show(TextsProgress(len(sets), len(numbers)))
+        except BertscopeError as error:
+            if not sets:
+                raise
+            stopped = error
     if not sets:
         raise Failure(f"every pair was left out; {source.left_out[0]}")
-    return dict(zip((number for number in numbers if number not in rejected), sets, strict=True))
+    kept = (number for number in numbers if number not in rejected)
+    return dict(zip(kept, sets, strict=stopped is None)), stopped

@@ -150,7 +150,7 @@ def write(found: SweepTable, metric: str | None, output: Path | None, plot: Path
         sweep_files.write_effects(found, output)
         written = [output]
     if plot is not None:
-        drawn = plot if found.complete else sweep_files.partial_name(plot)
+        drawn = plot if found.complete else output_files.partial_name(plot)
         output_files.draw(lambda path: save_sweep(found, path, metric, dark=dark), drawn)
         written.append(drawn)
     screen = console(stderr=quiet)

@@ -22,7 +22,7 @@ def print_code_lengths(screen: Console, found: CodeLengths) -> None:
         )
     heading = f"{found.provenance.model}: {plural(found.spans, 'label')} of {len(found.labels)} classes"
     screen.print(titled(f"{heading}, {found.uniform_bits / 1000:.2f} kbit by the uniform code", rows))
-    screen.print(Text("* the shortest code; layer 0 is the embeddings"))
+    screen.print(Text("* the shortest code, of the same labels; layer 0 is the embeddings"))
     if found.left_out_spans:
         screen.print(Text(f"left out: {plural(found.left_out_spans, 'word')} cut away or without a piece", style="yellow"))
 

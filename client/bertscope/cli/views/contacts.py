@@ -35,4 +35,5 @@ def print_contacts(screen: Console, found: ContactScores, top: int) -> None:
         f"{found.base_rate:.1%} of the pairs of {plural(len(found.sequence), 'residue')} at least {found.min_separation} apart "
         f"are in contact; attended is a weight over {found.threshold:g}"
     )
+    screen.print("these heads are chosen on the sequence that they are scored on: in others they attend less", style="dim")
     screen.print(found.provenance.model, style="dim")

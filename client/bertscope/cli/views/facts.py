@@ -75,7 +75,11 @@ def print_scores(screen: Console, answers: FactAnswers, scores: FactScores, easy
         macros = _macros(scores)
         cells = ["mean over relations", "", *means, *(percent(macros[name]) for name in more)]
         result.add_row(*(Text(cell, style="cyan") for cell in cells))
-    by = {"first": "the first template", "best": "the template with the highest P@1", "mean": "the mean over templates"}
+    by = {
+        "first": "the first template",
+        "best": "the template with the highest P@1 on these facts",
+        "mean": "the mean over templates",
+    }
     screen.print(titled(f"right objects of rank 1, and of rank 1 to 10, by {by[scores.template]}", result))
     for reason, number in scores.skipped.items():
         screen.print(f"skipped: {plural(number, 'fact')}: {REASONS.get(reason, reason)}", style="yellow")

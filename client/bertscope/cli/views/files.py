@@ -65,3 +65,10 @@ def _require_writable(option: str, path: Path, check: Callable[[], None]) -> Non
         raise typer.BadParameter(f"{option} {path}: it is a folder")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise typer.BadParameter(f"{option} {path}: it can't be written")
+
+
+def partial_name(path: Path) -> Path:
+    """Returns "effects.partial.csv" for "effects.csv"."""
+    if path.suffixes[-2:-1] == [".partial"]:
+        return path
+    return path.with_name(f"{path.stem}.partial{path.suffix}")

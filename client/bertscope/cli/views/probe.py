@@ -34,7 +34,8 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
     heading = f"{found.provenance.model}: {len(found.labels)} classes"
     heading += f", {plural(found.train.spans, 'word')} to train on, scores of {plural(part.spans, 'word')} ({found.scored})"
     screen.print(titled(heading, rows))
-    screen.print(Text("* the lowest loss on the dev words; layer 0 is the embeddings"))
+    same = ", on which it is scored as well" if found.scored == "dev" else ""
+    screen.print(Text(f"* the lowest loss on the dev words{same}; layer 0 is the embeddings"))
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(part.majority)}"))
     if found.mix is not None:
         print_mix(screen, found.mix)

@@ -33,7 +33,8 @@ def print_structural_probe(screen: Console, found: StructuralProbeResult, proble
     heading += f", {plural(found.train.used_texts, 'sentence')} to train on, "
     heading += f"scores of {plural(part.used_texts, 'sentence')} ({found.scored})"
     screen.print(titled(heading, rows))
-    screen.print(Text("* the lowest loss on the dev sentences; layer 0 is the embeddings"))
+    same = ", on which it is scored as well" if found.scored == "dev" else ""
+    screen.print(Text(f"* the lowest loss on the dev sentences{same}; layer 0 is the embeddings"))
     what = "words in a chain" if distances else "words in a chain, the first its root"
     screen.print(Text(f"{what}: {score} {percent(found.chain_score)}, {spearman} {found.chain_spearman:.3f}"))
     if not part.correlated_texts:

@@ -73,6 +73,8 @@ def verdict(sweep: SweepTable, metric: str) -> Text:
     helped, hurt = sum(effect.helped for effect in effects), sum(effect.hurt for effect in effects)
     result = Text(f"of {len(effects)} changes, by the intervals of their {metric.replace('_', ' ')}: ")
     result.append(f"{helped} helped", style="green").append(", ").append(f"{hurt} hurt", style="red")
+    # So many intervals of changes that do nothing miss 0 on each side.
+    result.append(f" (by chance {len(effects) * (1 - sweep.confidence) / 2:.1f} each)")
     return result.append(f", {len(effects) - helped - hurt} can't be told from no effect")
 
 
@@ -118,6 +120,8 @@ def effects_table(sweep: SweepTable, metric: str, top: int) -> Group:
             *([_p(values)] if tested else []),
         )
     title = "what helps most, and what hurts most" if both else "what changes most"
+    if len(shown) < len(ordered):
+        title += ", chosen on the items it is measured on: on others it does less"
     return titled(title, result)
 
 
@@ -146,7 +150,11 @@ def points_table(screen: Console, sweep: SweepTable, metric: str, top: int) -> G
         rows = [[*row, _names(point, min(room, MAX_NAMES))] for row, point in zip(rows, points, strict=True)]
     result = _filled(columns, rows)
     left = len(sweep.points) - len(places)
-    return titled("the curve" + (f" (every point is in --output and --json, {left} are not shown)" if left else ""), result)
+    return titled(
+        "the curve, on the items that the order is chosen on"
+        + (f" (every point is in --output and --json, {left} are not shown)" if left else ""),
+        result,
+    )
 
 
 def heat_map(sweep: SweepTable, metric: str, width: int) -> Group:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from bertscope.ablation.sweeps import SweepTable, document, sweep_rows
-from bertscope.cli.views.files import written
+from bertscope.cli.views.files import partial_name, written
 from bertscope.cli.views.output import Failure, json_text
 from bertscope.cli.views.table_files import DELIMITERS, write_table
 from bertscope.errors import InvalidArgument
@@ -38,13 +38,6 @@ def write_partial(table: SweepTable, output: Path | None) -> tuple[list[Path], P
     write_effects(table, path)
     write_effects(table, rest)
     return [path, rest], rest
-
-
-def partial_name(path: Path) -> Path:
-    """Returns "effects.partial.csv" for "effects.csv"."""
-    if path.suffixes[-2:-1] == [".partial"]:
-        return path
-    return path.with_name(f"{path.stem}.partial{path.suffix}")
 
 
 def digest(table: SweepTable) -> str:

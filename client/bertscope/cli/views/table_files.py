@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bertscope._display import data_frame
-from bertscope.cli.views.files import draw, require_output, written
+from bertscope.cli.views.files import draw, partial_name, require_output, written
 from bertscope.cli.views.output import Failure
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
@@ -43,8 +43,13 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Pat
             file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in values)
 
 
-def write_files(columns: Mapping[str, Any], output: Path | None, plot: Path | None, save: Callable[[Path], None]) -> list[Path]:
-    """Writes the requested table, and the requested figure with `save`. Returns their paths."""
+def write_files(
+    columns: Mapping[str, Any], output: Path | None, plot: Path | None, save: Callable[[Path], None], *, partial: bool = False
+) -> list[Path]:
+    """Writes the requested table, and the requested figure with `save`; under names that say so if they are `partial`. Returns
+    their paths."""
+    if partial:
+        output, plot = (None if path is None else partial_name(path) for path in (output, plot))
     if output is not None:
         write_table([*columns], zip(*columns.values(), strict=True), output)
     if plot is not None:
