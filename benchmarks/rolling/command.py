@@ -102,6 +102,7 @@ def roll(
             member.stop()
             time.sleep(away_seconds)
             member.start()
+            member.wait_until_listening()
             loading(groups)
             member.load()
         _wait_for_answers(groups)

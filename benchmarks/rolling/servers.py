@@ -39,15 +39,18 @@ class Member:
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Returns when it listens. Raises TimeoutError."""
+        """Starts its process."""
         self._starts += 1
         name = f"{self._number}-{self._starts}"
-        ports, self._gate, self._log = (self._folder / f"{part}-{name}" for part in ("ports", "gate", "log"))
-        places = ("--port", str(self._port), "--metrics-port", "0", "--port-file", str(ports))
+        self._ports, self._gate, self._log = (self._folder / f"{part}-{name}" for part in ("ports", "gate", "log"))
+        places = ("--port", str(self._port), "--metrics-port", "0", "--port-file", str(self._ports))
         command = [sys.executable, "-m", "benchmarks.rolling.late_server", *places, *self._flags]
         self._running.enter_context(process(command, self._log, {"BENCH_GATE": str(self._gate)}))
+
+    def wait_until_listening(self) -> None:
+        """Returns when it listens. Raises TimeoutError."""
         limit = time.monotonic() + START_SECONDS
-        while not ports.exists():
+        while not self._ports.exists():
             if time.monotonic() > limit:
                 raise TimeoutError(f"the server did not listen within {START_SECONDS:g} s:\n{self._log.read_text()}")
             time.sleep(LOOK_SECONDS)

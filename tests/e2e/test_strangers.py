@@ -2,8 +2,10 @@
 
 import base64
 import json
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +138,26 @@ def test_node_takes_the_tour_wherever_the_example_is_copied(target: str, truth: 
     assert done.stdout in shown
     for token, probability in truth.items():
         assert f"cloze: {token} {probability:.4f}\n" in done.stdout
+
+
+ASKS_FOR_EVER = """
+import { ask, connect, within } from "./connect.js";
+const { ModelService } = connect(process.argv[2]);
+for (;;) await ask(ModelService, "listModels", {}, within(1)).catch(() => {});
+"""
+
+
+def test_node_connects_soon_to_a_server_that_was_away_for_long(tmp_path: Path) -> None:
+    """gRPC's own pauses grow to two minutes, the sixth is 10 s long."""
+    folder = node_project(ROOT / "examples" / "node", tmp_path / "somewhere")
+    (folder / "asks.js").write_text(ASKS_FOR_EVER, encoding="utf-8")
+    with closing(socket.create_server(("127.0.0.1", 0))) as broken:
+        target = f"127.0.0.1:{broken.getsockname()[1]}"
+        with subprocess.Popen(["node", "asks.js", target], cwd=folder) as node:
+            try:
+                broken.settimeout(30)  # until node has started
+                for _ in range(10):
+                    broken.accept()[0].close()
+                    broken.settimeout(8)
+            finally:
+                node.kill()
