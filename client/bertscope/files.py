@@ -1,8 +1,9 @@
 """Reads the items of a sweep from files: prompts, texts, pairs of sentences, texts with labels or values.
 
-The suffix of a file's name determines its format: .tsv (tabs, no quoting, as in GLUE), .csv (commas, quoting), .jsonl or
-.ndjson (a JSON object per line), .parquet (needs pyarrow); texts may also be .txt (a text per line), questions SQuAD's
-.json. TSV and CSV begin with a line that names the columns. Files are UTF-8; lines that are blank are skipped.
+The suffix of a file's name determines its format: .tsv (tabs, no quoting, as in GLUE), .csv (commas, or semicolons if the names
+of the columns have them between; quoting), .jsonl or .ndjson (a JSON object per line), .parquet (needs pyarrow); texts may also
+be .txt (a text per line), questions SQuAD's .json. TSV and CSV begin with a line that names the columns. Files are UTF-8; lines
+that are blank are skipped.
 
 `columns` maps names to a file's columns: `{"text": "sentence1", "text_pair": "sentence2"}`. `limit` reads that many items
 and ignores the rest. Every function raises OSError for a file that cannot be read, and InvalidArgument, naming the file

@@ -146,13 +146,25 @@ def _tab_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broke
 
 def _comma_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broken) -> Iterator[Line]:
     quotes = ", and quotes around a cell that has one in it"
-    return _table_rows(path, names, required, broken, _csv_records(path, broken), "a comma", quotes)
+    delimiter = _csv_delimiter(path)
+    separator = "a semicolon" if delimiter == ";" else "a comma"
+    yield from _table_rows(path, names, required, broken, _csv_records(path, broken, delimiter), separator, quotes)
 
 
-def _csv_records(path: Path, broken: Broken) -> Iterator[tuple[int, list[str]]]:
+def _csv_delimiter(path: Path) -> str:
+    """Returns what is between the names of the columns: a comma, or a semicolon, as some spreadsheets write."""
+    header = next((line for _, line in _raw_lines(path) if line.strip()), "")
+    try:
+        commas, semicolons = (len(next(csv.reader([header], delimiter=each), [])) for each in (",", ";"))
+    except csv.Error:  # The reading says what is wrong.
+        return ","
+    return ";" if commas == 1 and semicolons > 1 else ","
+
+
+def _csv_records(path: Path, broken: Broken, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yields records, each with the number of its first line: a quoted cell may span several."""
     first = 1
-    records = csv.reader((line for _, line in _raw_lines(path)), strict=True)
+    records = csv.reader((line for _, line in _raw_lines(path)), delimiter=delimiter, strict=True)
     while True:
         try:
             record = next(records)

@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from pydantic_settings import CliApp, SettingsError
 
 from bertscope_service.observability import logs
 from bertscope_service.rpc import native_environment as process
 from bertscope_service.rpc.addresses import check_free
 from bertscope_service.rpc.event_loop import new_event_loop
-from bertscope_service.settings import Settings, unknown_variables
+from bertscope_service.settings import Settings, problem_lines, unknown_variables
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +49,8 @@ def main(
     try:
         settings = CliApp.run(Settings, cli_args=list(sys.argv[1:] if argv is None else argv))
     except ValidationError as error:
-        for problem in error.errors():
-            print(f"bertscope serve: {_describe(problem)}", file=sys.stderr)
+        for line in problem_lines(error, flags=True):
+            print(f"bertscope serve: {line}", file=sys.stderr)
         return 2
     except SettingsError as error:
         print(
@@ -70,14 +69,6 @@ def main(
         logger.warning("of no effect in the environment, for no setting has that name: %s", ", ".join(unknown))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(settings, began, ended, overdue))
-
-
-def _describe(problem: ErrorDetails) -> str:
-    said = problem["msg"].removeprefix("Value error, ")
-    if not problem["loc"]:  # an error of several flags, which its message names
-        return said
-    name = "-".join(str(part) for part in problem["loc"]).replace("_", "-")
-    return f"--{name}: {said}, got {problem['input']!r}"
 
 
 async def _serve(settings: Settings, began: float, ended: Callable[[int], None], overdue: Callable[[], None]) -> int:

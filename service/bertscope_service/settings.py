@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "BERTSCOPE_"
@@ -256,3 +257,17 @@ def unknown_variables(environment: Iterable[str]) -> list[str]:
             near = get_close_matches(variable.upper(), known, n=1, cutoff=0.9)
             found.append(f"{variable} ({near[0]}?)" if near else variable)
     return found
+
+
+def problem_lines(error: ValidationError, *, flags: bool = False) -> list[str]:
+    """Returns a line for each problem: "port: ..., got 'x'", or with `flags` "--port: ..., got 'x'"."""
+    return [_problem_line(problem, flags) for problem in error.errors()]
+
+
+def _problem_line(problem: ErrorDetails, flags: bool) -> str:
+    said = problem["msg"].removeprefix("Value error, ")
+    if not problem["loc"]:  # an error of several flags, which its message names
+        return said
+    parts = [str(part) for part in problem["loc"]]
+    name = "--" + "-".join(parts).replace("_", "-") if flags else ".".join(parts)
+    return f"{name}: {said}, got {problem['input']!r}"

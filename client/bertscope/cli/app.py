@@ -41,12 +41,13 @@ from bertscope.cli.commands import (
     tag,
     token,
 )
+from bertscope.cli.options.commands import Commands
 from bertscope.cli.views.output import Failure, UsageError, print_failure
 from bertscope.cli.views.wording import in_options
 
 INTERRUPTED = 130
 
-app = typer.Typer(name="bertscope", pretty_exceptions_enable=False, help="Asks BERT-family models questions.")
+app = Commands(name="bertscope", pretty_exceptions_enable=False, help="Asks BERT-family models questions.")
 app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=False)(service.serve)
 app.command("demo")(service.demo)
 app.command("explore")(explore.explore)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertscope.attention.best_heads import BestHead
 from bertscope.attention.feature_scores import FeatureScores
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-BEATS, BEATEN, OFFSET, CHANCE = "#2f7fc1", "#98a3ae", "#dd6b20", "#8a63b8"
+BEATS, BEATEN, UNTESTED, OFFSET, CHANCE = "#2f7fc1", "#98a3ae", "#7d8894", "#dd6b20", "#8a63b8"
+HEADS = {
+    BEATS: "best head",
+    BEATEN: "best head, not clearly above the offset",
+    UNTESTED: "best head, not compared with the offset: too few texts",
+}
 ROW, MARGIN = 0.24, 2.0
 """Inches: the height of a relation, and of the title, the axis and the legend together."""
 MAX_RELATIONS = 60
@@ -48,9 +53,9 @@ def plot_relations(
     """Draws a row for each relation, most pairs first: the accuracy of its best head with its interval, of the best fixed
     offset, and of chance; `dark` on a dark page. `select` says which texts choose the heads, as in `best_heads`.
 
-    A head is grey unless it beats the offset, by the interval of their difference, where there are intervals. The head is named
-    as "layer:head" with the direction, the better one unless given. Raises InvalidArgument without a pair, and ImportError
-    without matplotlib.
+    A head is blue if it beats the offset, by the interval of their difference, grey if it doesn't, and hollow where there is no
+    interval that would say so. The head is named as "layer:head" with the direction, the better one unless given. Raises
+    InvalidArgument without a pair, and ImportError without matplotlib.
     """
     theme = DARK if dark else LIGHT
     pairs = {name: score.pairs for name, score in scores.relations.items()}
@@ -60,9 +65,8 @@ def plot_relations(
     best = found[:MAX_RELATIONS]
     figure = new_figure(8.2, MARGIN + ROW * len(best), theme=theme)
     axes = figure.subplots()
-    tested = any(each.above_offset is not None for each in best)
     for row, each in enumerate(best):
-        _draw(axes, row, each, theme, tested=tested)
+        _draw(axes, row, each, theme)
     frame_rows(
         axes,
         [(each.relation, each.pairs) for each in best],
@@ -71,7 +75,7 @@ def plot_relations(
         longest=MAX_NAME,
     )
     axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=8, color=theme.ink)
-    heads = [(_dot(BEATS, theme), "best head"), (_dot(BEATEN, theme), "best head, not clearly above the offset")]
+    heads = [(_dot(each, theme), label) for each, label in HEADS.items() if each in {_against(one) for one in best}]
     add_legend(figure, axes, theme=theme, columns=2, first=heads)
     left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
     chosen = CHOSEN_ON[scores.chosen_on(select)]
@@ -116,16 +120,23 @@ def save_features(scores: FeatureScores, path: str | PathLike[str], *, dark: boo
     write(plot_features(scores, dark=dark, title=title), Path(path))
 
 
-def _draw(axes: Axes, row: int, best: BestHead, theme: Theme, *, tested: bool) -> None:
+def _against(best: BestHead) -> str:
+    """Returns the colour of a head's dot, by how it compares with the offset."""
+    if best.above_offset is None:
+        return UNTESTED
+    return BEATS if best.beats_offset else BEATEN
+
+
+def _draw(axes: Axes, row: int, best: BestHead, theme: Theme) -> None:
     first = "_" if row else ""  # A label that begins so is not in the legend.
-    color = BEATS if best.beats_offset or not tested else BEATEN
+    color = _against(best)
     axes.plot(
         100 * best.offset_accuracy, row, "|", color=OFFSET, markersize=9, markeredgewidth=2.2, label=f"{first}best offset"
     )
     if not math.isnan(best.chance):
         label = f"{first}chance: other words as far apart"
         axes.plot(100 * best.chance, row, "x", color=CHANCE, markersize=5, markeredgewidth=1.4, label=label)
-    draw_share(axes, row, best.accuracy, best.interval, color=color, theme=theme)
+    draw_share(axes, row, best.accuracy, best.interval, color=color, theme=theme, **_mark(color, theme))
     arrow = "→" if best.direction == "forward" else "←"
     name = f"{best.layer}:{best.head} {arrow}"
     axes.annotate(name, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=theme.ink)
@@ -134,4 +145,11 @@ def _draw(axes: Axes, row: int, best: BestHead, theme: Theme, *, tested: bool) -
 def _dot(color: str, theme: Theme) -> Line2D:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], marker="o", color=color, markersize=SIZE, markeredgecolor=theme.page, linewidth=0)
+    usual: dict[str, Any] = {"marker": "o", "markersize": SIZE, "markeredgecolor": theme.page, "linewidth": 0}
+    return Line2D([], [], color=color, **usual | _mark(color, theme))
+
+
+def _mark(color: str, theme: Theme) -> dict[str, Any]:
+    """Returns what makes a dot hollow, if it is of a head that was not tested."""
+    hollow = {"markerfacecolor": theme.page, "markeredgecolor": color, "markeredgewidth": 1.4}
+    return hollow if color == UNTESTED else {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ray import serve
 
 from bertscope_service.embedded import EMBEDDED
 from bertscope_service.ray_serve.ingress import Ingress
 from bertscope_service.ray_serve.replica import ModelReplica
-from bertscope_service.settings import PREFIX, Settings
+from bertscope_service.settings import PREFIX, Settings, problem_lines
 
 INGRESS = "ingress"
 MODEL_CALLS = 64
@@ -67,7 +67,10 @@ class Configuration(BaseModel):
             raise ValueError("tokens_file guards the ingress, not one model: give it in the settings of all")
         for model in self.models:
             # Checked here and not in replicas, which Ray would restart repeatedly.
-            Settings(**self._settings_of(model))
+            try:
+                Settings(**self._settings_of(model))
+            except ValidationError as error:
+                raise ValueError(f"models.{model.name}: {'; '.join(problem_lines(error))}") from None
         return self
 
     def _settings_of(self, model: Model) -> dict[str, Any]:
@@ -91,5 +94,9 @@ class Configuration(BaseModel):
 
 
 def build(args: dict[str, Any]) -> serve.Application:
-    """Builds the application; `import_path` names this function. Raises pydantic.ValidationError, which says what is wrong."""
-    return Configuration.model_validate(args).application()
+    """Builds the application; `import_path` names this function. Raises ValueError, which says what is wrong."""
+    try:
+        configuration = Configuration.model_validate(args)
+    except ValidationError as error:
+        raise ValueError("; ".join(problem_lines(error))) from None
+    return configuration.application()

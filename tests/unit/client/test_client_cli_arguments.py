@@ -334,6 +334,56 @@ def test_wrong_use_is_told_before_the_server_is_asked(capsys, monkeypatch, argum
     assert says in error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("score", "x", "--model", "a", "--model", "b"), "--model is given twice; it takes one value"),
+        (("fill", "x", "-k", "2", "--top-k", "3", "-k", "4"), "--top-k is given 3 times"),
+        (("models", "list", "--target", "a:1", "--target=b:2"), "--target is given twice"),
+        (("compress", "--steps", "int8", "--name", "a", "--steps", "onnx", "--name", "b"), "--name is given twice"),
+    ],
+)
+def test_an_option_of_one_value_is_not_given_twice(capsys, arguments, says):
+    code, error = fails(capsys, *arguments)
+    assert (code, says in error) == (2, True), error
+
+
+def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys):
+    for arguments in (("fill", "x", "--zero", "0:1", "--zero", "0:2"), ("score", "x", "--json", "--json")):
+        code, error = fails(capsys, *arguments, *NOBODY)
+        assert "no server listens" in error, (code, error)
+    code, error = fails(capsys, "fill", *NOBODY, "--", "--model", "--model")  # These are texts.
+    assert "no server listens" in error, (code, error)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        *((command, "did you mean --texts a.tsv") for command in ("cka", "geometry", "score", "attention", "states", "fill")),
+        *((command, "did you mean --texts a.tsv") for command in ("classify", "tag", "predict")),
+        ("score", "or --pairs a.tsv?"),
+        ("lens", "did you mean --train a.tsv?"),
+        ("answer", "did you mean --questions a.tsv"),
+    ],
+)
+def test_a_file_is_no_text(capsys, monkeypatch, tmp_path, command, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tsv").write_text("text\n")
+    (tmp_path / "cat").write_text("a word that is a name")
+    for texts in (("a.tsv",), ("A cat.", "a.tsv")) if command != "lens" else (("a.tsv",),):
+        code, error = fails(capsys, command, *texts, *NOBODY)
+        assert (code, "a.tsv is a file: " in error, says in error) == (2, True, True), error
+    code, error = fails(capsys, command, "cat", *NOBODY)
+    assert "is a file" not in error
+
+
+def test_a_file_is_no_text_of_an_option_either(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("a passage")
+    assert "did you mean --passage-file a.txt?" in fails(capsys, "answer", "Who?", "--passage", "a.txt", *NOBODY)[1]
+    assert "a.txt is a file, and --query takes a text" in fails(capsys, "predict", "x", "--query", "a.txt", *NOBODY)[1]
+
+
 def test_pictures_without_matplotlib_are_refused_before_the_server_is_asked(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, error = fails(capsys, "attention", "x", "--plot", str(tmp_path / "a.png"), *NOBODY)

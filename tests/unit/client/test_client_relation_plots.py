@@ -4,7 +4,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.plots.relations import BEATEN, BEATS, MAX_RELATIONS
+from bertscope.plots.relations import BEATEN, BEATS, MAX_RELATIONS, UNTESTED
 
 from tests.support.descriptions import feature_scores, relation_scores
 
@@ -38,7 +38,12 @@ def test_a_head_that_does_not_beat_the_offset_is_grey():
         assert colors == {BEATS, BEATEN}
     del message.details[:]
     figure = bertscope.plot_relations(read_relation_scores(message))
-    assert {line.get_color() for line in figure.axes[0].lines if line.get_marker() == "o"} == {BEATS}
+    dots = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert {dot.get_color() for dot in dots} == {UNTESTED}
+    assert {dot.get_markerfacecolor() for dot in dots} == {"white"}
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said[0] == "best head, not compared with the offset: too few texts"
+    assert "best head" not in said
 
 
 def test_of_very_many_relations_the_commonest_are_shown():

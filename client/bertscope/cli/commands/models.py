@@ -7,13 +7,14 @@ import typer
 
 from bertscope.choices import Precision
 from bertscope.cli import options
+from bertscope.cli.options.commands import Commands
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views.models import document, model_table, print_models
 from bertscope.cli.views.output import console, print_json
 from bertscope.cli.views.progress import loading
 
-app = typer.Typer(help="List, show, load and unload the models of a server.")
+app = Commands(help="List, show, load and unload the models of a server.")
 
 
 @app.callback(invoke_without_command=True)

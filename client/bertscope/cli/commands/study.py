@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from bertscope.cli import options
+from bertscope.cli.options.commands import Commands
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.items import GOES_ON, stopped_in_one_line
 from bertscope.cli.options.server import ServerOptions
@@ -50,7 +51,7 @@ class Studies(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(cls=Studies, help=HELP)
+app = Commands(cls=Studies, help=HELP)
 
 
 @app.callback(invoke_without_command=True)
