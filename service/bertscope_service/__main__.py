@@ -78,6 +78,7 @@ async def _serve(settings: Settings, began: float, ended: Callable[[int], None],
     from bertscope_service.errors import ServiceError
     from bertscope_service.rpc.server import serve
 
+    logs.adopt_libraries()
     logger.info("imported in %.2f s: %s", time.monotonic() - began, _libraries())
     remove_abandoned()
     status = 1

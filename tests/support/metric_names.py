@@ -31,5 +31,6 @@ METRIC_NAMES = frozenset(
         "bertscope_reload_failing",
         "bertscope_certificate_expiry_timestamp_seconds",
         "bertscope_build_info",
+        "bertscope_export_cache_bytes",
     }
 )

@@ -17,7 +17,7 @@ from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
 from bertscope_service import cancellation
-from bertscope_service.checkpoints.amino_acids import backend_of, is_amino_acids
+from bertscope_service.checkpoints.amino_acids import backend_of, check_amino_acids, is_amino_acids
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
@@ -143,7 +143,11 @@ class TextTokenizer:
         try:
             check_tokenizer(folder)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            backend = backend_of(tokenizer) if is_amino_acids(tokenizer) else tokenizer.backend_tokenizer
+            if is_amino_acids(tokenizer):
+                check_amino_acids(tokenizer, folder)
+                backend = backend_of(tokenizer)
+            else:
+                backend = tokenizer.backend_tokenizer
         except FailedPrecondition:
             raise
         except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def check_tokenizer_files(folder: Path, entries: int, segments: int) -> None:
     """
     for path in (path for pattern in TOKENIZER_PATTERNS for path in folder.glob(pattern) if path.is_file()):
         check_size(path, MAX_TOKENIZER_BYTES if path.name in LARGE or path.suffix == ".model" else MAX_SETTINGS_BYTES)
+    _check_lines(folder / "vocab.txt", entries)
     vocabulary = folder / "vocab.json"
     if vocabulary.is_file():
         _check_ids(vocabulary, "", _read(vocabulary), entries)
@@ -35,6 +37,17 @@ def check_tokenizer_files(folder: Path, entries: int, segments: int) -> None:
     whole = folder / "tokenizer.json"
     if whole.is_file():
         _check_whole(whole, _read(whole), entries, segments)
+
+
+def _check_lines(path: Path, entries: int) -> None:
+    """Checks that a vocab.txt has no more entries than the model, before a library reads them: a million take a minute and two
+    gigabytes."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        lines = sum(part.count(b"\n") for part in iter(partial(file.read, 1 << 20), b""))
+    if lines > entries and len(set(path.read_bytes().split(b"\n"))) > entries:
+        raise refused(path, "the number of its lines", lines, f"the model has {entries} entries; they don't belong together")
 
 
 def _check_whole(path: Path, written: Mapping[str, Any], entries: int, segments: int) -> None:

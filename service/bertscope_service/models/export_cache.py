@@ -6,15 +6,17 @@ import fcntl
 import hashlib
 import json
 import logging
+import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bertscope import __version__
 
 from bertscope_service.checkpoints.atomic_folder import UNFINISHED_PREFIX, atomic_folder
-from bertscope_service.checkpoints.manifest import FORMAT, Manifest, exporter_versions, read_manifest, write_manifest
+from bertscope_service.checkpoints.manifest import FORMAT, MANIFEST, Manifest, exporter_versions, read_manifest, write_manifest
 from bertscope_service.checkpoints.sources import Source, calling
 from bertscope_service.compression.onnx.isolated_export import export_onnx
 from bertscope_service.compression.working_copy import copy_description
@@ -27,6 +29,9 @@ NAME = "the cache of exported graphs"
 
 CONTENTS = 2
 """Counts up when graphs hold more than those that the same libraries wrote before: 2, heads over positions."""
+
+UNUSED_SECONDS = 7 * 24 * 3600.0
+"""Exports of other versions are kept for this time after their last use: servers of both run side by side during an upgrade."""
 
 LOCK = "lock"
 """File in the cache that its writer locks; the system unlocks it when that process ends, for any reason."""
@@ -49,6 +54,7 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
         raise _unwritable(cache, error) from error
     folder = graphs / hashlib.sha256(key.encode()).hexdigest()[:32]
     if _is_whole(folder):
+        _note_use(folder)
         return folder
     with _alone_in(graphs):
         if _is_whole(folder):  # another process wrote it meanwhile
@@ -64,7 +70,33 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
                 write_manifest(beside, Manifest("onnx", digest, applied, versions, details))
         except AlreadyExists as error:
             raise _unwritable(folder, error) from error
+        _prune(graphs, versions)
     return folder
+
+
+def exports_bytes(cache: Path) -> int:
+    """Returns the size of all exports in a cache folder; 0 if it can't be read."""
+    with suppress(OSError, RuntimeError):
+        graphs = cache.expanduser().absolute() / "onnx"
+        return sum(path.stat().st_size for path in graphs.rglob("*") if path.is_file())
+    return 0
+
+
+def _note_use(folder: Path) -> None:
+    """Notes in an export's time that a server uses it; not in a cache that may only be read."""
+    with suppress(OSError):
+        os.utime(folder / MANIFEST)
+
+
+def _prune(graphs: Path, versions: Mapping[str, str]) -> None:
+    """Removes exports of other versions that no server has loaded for UNUSED_SECONDS."""
+    before = time.time() - UNUSED_SECONDS
+    for path in graphs.glob(f"*/{MANIFEST}"):
+        with suppress(OSError, FailedPrecondition):
+            manifest = read_manifest(path.parent)
+            if manifest is not None and dict(manifest.versions) != versions and path.stat().st_mtime < before:
+                shutil.rmtree(path.parent)
+                logger.info("removed %s, which other versions exported and no server has loaded for days", path.parent)
 
 
 def _is_whole(folder: Path) -> bool:

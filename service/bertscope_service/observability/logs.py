@@ -21,6 +21,8 @@ SUMMARY_SECONDS = 1.0
 OWN = "bertscope_service."
 """The prefix of our modules' loggers; messages of the logger of calls, and of libraries, may quote users' input."""
 
+LIBRARIES = ("transformers", "huggingface_hub", "torch")
+
 FIELDS = ("method", "code", "milliseconds", "reason", "model", "peer", "client", "request_id", "trace_id")
 
 
@@ -54,9 +56,19 @@ def configure(log_format: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     grpc_log.log_filter.install()
+    logging.captureWarnings(True)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("bertscope", "bertscope_service"):
         logging.getLogger(name).setLevel(level.upper())
+
+
+def adopt_libraries() -> None:
+    """Sends the messages of imported libraries the way of ours: theirs on standard error would be no JSON. Their loggers get
+    handlers of their own when they are imported."""
+    for name in LIBRARIES:
+        library = logging.getLogger(name)
+        library.handlers.clear()
+        library.propagate = True
 
 
 def log_call(calls: logging.Logger, level: int, fields: Mapping[str, object]) -> None:

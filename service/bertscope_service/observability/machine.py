@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +48,15 @@ def describe(devices: Sequence[torch.device], threads: int, other_load: float) -
         platform.platform(),
         other_load,
     )
+
+
+def memory_limit() -> int:
+    """Returns the memory that this process may take, bytes: the machine's, or its container's if that is less."""
+    total = psutil.virtual_memory().total
+    for file in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            return min(total, int(file.read_text()))
+    return total
 
 
 def processor() -> tuple[str, tuple[str, ...], int]:

@@ -48,6 +48,7 @@ class Metrics:
         self.malformed = counter("bertscope_malformed", malformed, ["part"])
         self.rejected = counter("bertscope_rejected", "Calls rejected before they ran", ["reason"])
 
+        self.export_cache_bytes = gauge("bertscope_export_cache_bytes", "Size of all exported graphs in the cache folder")
         self.queue_rows = gauge("bertscope_queue_rows", "Rows that wait for a device", ["device"])
         self.queue_tokens = gauge("bertscope_queue_tokens", "Tokens that wait for a device", ["device"])
         self.queue_limit_tokens = gauge("bertscope_queue_limit_tokens", "Most tokens that may wait", ["device"])

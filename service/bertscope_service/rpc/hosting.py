@@ -20,6 +20,7 @@ from bertscope_service.embedded import EMBEDDED
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.export_cache import exports_bytes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import choose_device, read_model
 from bertscope_service.models.registry import Registry, Report
@@ -50,6 +51,7 @@ class Hosting:
         runtimes = RuntimeSettings(
             settings.cache_folder, settings.threads, settings.onnx_optimisation, RuntimeChoices(settings.cache_folder)
         )
+        self.metrics.export_cache_bytes.set_function(partial(exports_bytes, settings.cache_folder))
         self.read = partial(read_model, runtimes=runtimes)
         self.registry = Registry(self.metrics, self._read, self._warm_up)
         self._specs = [parse_model(entry, settings) for entry in settings.model or [EMBEDDED]]

@@ -23,6 +23,8 @@ def prepare() -> None:
     # PyTorch's threads spin for milliseconds after each operation, and ONNX Runtime's threads can't use their cores meanwhile.
     # Such long spinning gains nothing; without any, every operation would have to wake them.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    # transformers, too, draws no progress bars then, between the lines of the log.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     # gRPC's core writes a line for each malformed header and each failed handshake, which any client that reaches the port can
     # send without end.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -1,14 +1,17 @@
 """Sequences of amino acids are tokenised as transformers does it, and tokens belong to the letters that were given."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.errors import FailedPrecondition
 from transformers import AutoTokenizer
 
-from tests.support.proteins import write_proteins
+from tests.support.proteins import VOCABULARY, write_proteins
 
 SEQUENCES = ["MKTAYIAKQR", "M K T A Y", "MKT<mask>YIAK", "M K <mask> A", "XBZU.-", "<cls>MK", "M", "MKJ"]
 
@@ -34,3 +37,39 @@ def test_each_letter_is_a_word_of_its_own(folder: Path) -> None:
     assert text.encoding.tokens == ["<cls>", "M", "K", "T", "A", "<eos>"]
     assert text.encoding.offsets[1:5] == [(0, 1), (1, 2), (3, 4), (4, 5)]
     assert text.encoding.word_ids == [None, 0, 1, 2, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], "without <cls>"),
+        (VOCABULARY[1:], "without <cls>"),
+        (["X-", *VOCABULARY], "the id of <pad> is 2; config.json says 1"),
+        ([*VOCABULARY[:6], *VOCABULARY[7:]], "the id of <mask> is 31; config.json says 32"),
+        (VOCABULARY * 2, "line 34 has it again"),
+        ([*VOCABULARY[:8], "L", *VOCABULARY[9:]], "line 9 has it again"),
+        (["<cls>", "<pad>", "<eos>", "<unk>"], "without a letter"),
+    ],
+)
+def test_a_vocabulary_that_would_give_other_letters_is_refused(tmp_path: Path, lines: list[str], said: str) -> None:
+    broken = write_proteins(tmp_path / "esm")
+    (broken / "vocab.txt").write_text("\n".join(lines), encoding="utf-8")
+
+    def read() -> None:
+        check_source(inspect(broken))
+        TextTokenizer.load(broken, 64)
+
+    with pytest.raises(FailedPrecondition, match=re.escape(said)):
+        read()
+
+
+def test_a_list_of_more_words_than_the_model_has_is_refused_before_it_is_read(
+    checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library would take a minute and gigabytes for a million of them."""
+    folder = tmp_path / "bert"
+    shutil.copytree(checkpoints["bert"], folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("".join(f"word{number}\n" for number in range(1_000_000)), encoding="utf-8")
+    with pytest.raises(FailedPrecondition, match="the number of its lines is 1000000; the model has"):
+        check_source(inspect(folder))

@@ -13,6 +13,7 @@ from bertscope_service.checkpoints.sources import locate
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.observability.machine import memory_limit
 from onnx import TensorProto, helper, numpy_helper
 
 VOCABULARY, LABELS = 11, 3
@@ -243,3 +244,37 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     assert "can't be found" in refused("~nobody-of-this-name/model.onnx")
     assert "can't be read" in refused(f"/{'x' * 300}.onnx")
     assert "no file" in refused("/nul\0l.onnx")
+
+
+def greedy() -> onnx.ModelProto:
+    """The plain graph; a token of the last entry makes it take ten times the machine's memory."""
+    model = graph()
+    looked = next(node for node in model.graph.node if node.output[0] == "looked")
+    looked.output[0] = "modest"
+    nodes = [
+        helper.make_node("ReduceMax", ["input_ids"], ["largest"], keepdims=0),
+        helper.make_node("Div", ["largest", "last"], ["greed"]),
+        helper.make_node("Mul", ["greed", "numbers"], ["wanted"]),
+        helper.make_node("Reshape", ["wanted", "one"], ["size"]),
+        helper.make_node("ConstantOfShape", ["size"], ["zeros"]),
+        helper.make_node("ReduceSum", ["zeros"], ["nothing"], keepdims=0),
+        helper.make_node("Add", ["modest", "nothing"], ["looked"]),
+    ]
+    place = list(model.graph.node).index(looked) + 1
+    rest = list(model.graph.node)[place:]
+    del model.graph.node[place:]
+    model.graph.node.extend([*nodes, *rest])
+    numbers = {"last": VOCABULARY - 1, "numbers": 10 * memory_limit() // 4}
+    model.graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in numbers.items())
+    return model
+
+
+def test_a_graph_that_wants_more_than_the_machine_has_is_an_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its trial shows nothing: what it takes is computed from the texts. Others run on, and the log names it."""
+    encoder = load(write(tmp_path, greedy()))
+    state = encoder.begin([TokenSequence([3, VOCABULARY - 1], [0, 0])])
+    with pytest.raises(torch.OutOfMemoryError):
+        encoder.advance(state, encoder.shape.layers)
+    assert str(tmp_path) in caplog.text
+    assert "'input_ids': (1, 2)" in caplog.text
+    torch.testing.assert_close(scores(encoder), truth(VOCABULARY, segments=True))

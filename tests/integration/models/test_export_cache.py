@@ -2,8 +2,10 @@
 
 import errno
 import fcntl
+import os
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,7 +20,7 @@ from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, WEIGHTS
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models import export_cache as exporting
-from bertscope_service.models.export_cache import exported
+from bertscope_service.models.export_cache import exported, exports_bytes
 from bertscope_service.models.runtimes import Asked, RuntimeSettings, gradient_encoder, read_encoders
 
 from tests.support.tiny import write_checkpoint
@@ -200,3 +202,23 @@ def test_gradients_are_of_the_same_weights(tmp_path: Path) -> None:
     with pytest.raises(FailedPrecondition) as caught:
         gradient_encoder(source, digest, asked)
     assert caught.value.reason == "SOURCE_UNREADABLE"
+
+
+def test_exports_of_other_versions_go_when_nobody_has_used_them_for_long(
+    bert: Source, exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def export(version: str) -> Path:
+        monkeypatch.setattr(exporting, "__version__", version)
+        return exported(bert, DIGEST, tmp_path)
+
+    old, used = export("0.1"), export("0.2")
+    long_ago = time.time() - exporting.UNUSED_SECONDS - 60
+    for folder in (old, used):
+        os.utime(folder / MANIFEST, (long_ago, long_ago))
+    assert export("0.2") == used
+    assert exporter.calls == 2
+    new = export("0.3")
+    assert (old.exists(), used.exists(), new.exists()) == (False, True, True)
+    sizes = [path.stat().st_size for folder in (used, new) for path in folder.iterdir()]
+    assert exports_bytes(tmp_path) == sum(sizes)
+    assert exports_bytes(tmp_path / "nothing") == 0

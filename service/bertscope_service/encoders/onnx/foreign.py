@@ -79,7 +79,7 @@ class ForeignOnnxEncoder:
         # First optimised and run in another process, where it can do no harm.
         request = {"file": str(file.absolute()), "threads": settings.threads, "optimisation": settings.optimisation}
         found = helper.call("try", request, check=check, seconds=TRIAL_SECONDS + size / TRIAL_BYTES_PER_SECOND)
-        session = Session(file, settings)
+        session = Session(file, settings, bounded=True)
         parameters = sum(math.prod(tensor.dims) for tensor in graph.initializer)
         shape = shape_of(file, config, found, parameters, reads_segments="token_type_ids" in session.inputs)
         return cls(session, shape, settings, size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ import onnxruntime
 import torch
 
 from bertscope_service.errors import FailedPrecondition
+from bertscope_service.observability.machine import memory_limit
+
+logger = logging.getLogger(__name__)
 
 FORMATS: dict[str, tuple[torch.dtype, Any]] = {
     "tensor(float)": (torch.float32, np.float32),
@@ -40,7 +44,7 @@ class SessionSettings:
     optimisation: str = "all"
 
 
-NO_MEMORY = ("Failed to allocate memory", "std::bad_alloc", "bad allocation")
+NO_MEMORY = ("Failed to allocate memory", "std::bad_alloc", "bad allocation", "Available memory of")
 """Phrases in ONNX Runtime's errors when there is not enough memory."""
 
 LEVELS = {
@@ -62,6 +66,10 @@ UNSIGNED_WEIGHTS = "session.x64quantprecision"
 PROBE = 64
 """Rows and columns of the matrix that `adds_bytes_exactly` tries."""
 
+BOUNDED_SHARE = 0.25
+"""The share of the memory that all runs of graphs by other programs may take together. All hosted models take far less for a
+batch; a graph can compute how much it takes from its inputs, so that its trial shows nothing."""
+
 _shrinking: list[None] = []
 """Not empty inside `shrinking`."""
 
@@ -80,6 +88,18 @@ def shrinking() -> Iterator[None]:
 def onnxruntime_version() -> str:
     """Returns the version of the library itself: its package is called onnxruntime or onnxruntime-gpu."""
     return str(onnxruntime.__version__)
+
+
+@cache
+def _bounded_arena() -> int:
+    """Makes the memory that all sessions with a bound share, on the CPU. Returns its size, bytes: BOUNDED_SHARE of the
+    machine's, or of the container's."""
+    size = int(BOUNDED_SHARE * memory_limit())
+    arena = onnxruntime.OrtMemoryInfo(
+        "Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT
+    )
+    onnxruntime.create_and_register_allocator(arena, onnxruntime.OrtArenaCfg({"max_mem": size, "arena_extend_strategy": 1}))
+    return size
 
 
 @cache
@@ -105,8 +125,11 @@ def adds_bytes_exactly() -> bool:
 class Session:
     """A graph, ready to run on a device."""
 
-    def __init__(self, graph: onnx.ModelProto | Path, settings: SessionSettings, *, keeps_memory: bool = True) -> None:
-        """`keeps_memory`: whether it keeps the memory of a run for the next one; on a CPU.
+    def __init__(
+        self, graph: onnx.ModelProto | Path, settings: SessionSettings, *, keeps_memory: bool = True, bounded: bool = False
+    ) -> None:
+        """`keeps_memory`: whether it keeps the memory of a run for the next one; on a CPU. `bounded`: its runs, together with
+        those of all such sessions, take no more than a part of the machine's memory, whatever the graph says.
 
         Raises FailedPrecondition for a graph that can't be run, or a GPU that ONNX Runtime can't use.
         """
@@ -117,6 +140,10 @@ class Session:
         if not adds_bytes_exactly():
             options.add_session_config_entry(UNSIGNED_WEIGHTS, "1")
         options.inter_op_num_threads = 1
+        self._bound = _bounded_arena() if bounded else 0
+        if bounded:
+            options.add_session_config_entry("session.use_env_allocators", "1")
+            options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")  # weights don't count
         options.enable_cpu_mem_arena = keeps_memory
         options.graph_optimization_level = LEVELS[settings.optimisation]
         options.log_severity_level = 4  # errors are raised
@@ -173,6 +200,9 @@ class Session:
             self._session.run_with_iobinding(binding, self._shrink if _shrinking else None)
         except Exception as error:
             if any(words in str(error) for words in NO_MEMORY):
+                bound = f" within the {self._bound} bytes of graphs by other programs" if self._bound else ""
+                shapes = {name: tuple(tensor.shape) for name, tensor in placed.items()}
+                logger.warning("%s found no memory%s, run with inputs of %s", self._source, bound, shapes)
                 raise torch.OutOfMemoryError(f"ONNX Runtime found no memory on {self._device}") from error
             raise unreadable(self._source, error) from error
         if self._device.type == "cuda":
