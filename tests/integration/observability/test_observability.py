@@ -89,7 +89,7 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
         "outcome": {"ready", "failed", "abandoned"},
         "part": {"path", "metadata", "request"},
         "reason": {"queue_full", "deadline_unreachable", "client_limit", "server_limit", "device_busy", "draining"}
-        | {"replies_full", "cancelled", "deadline", "overload"},
+        | {"replies_full", "requests_full", "cancelled", "deadline", "overload"},
         "state": {"loading", "ready", "unloading"},
         "model": {"models/bert", "models/roberta", "models/headless"},
     }
