@@ -38,7 +38,9 @@ MAX_REPLY_BYTES = 2**30
 # Servers disconnect clients that ping more often than every 5 minutes. A quiet stream (a long load) needs a ping now and
 # then, or it would wait for ever on a server that vanished without closing the connection.
 KEEPALIVE_MILLISECONDS = 6 * 60 * 1000
-
+PING_MILLISECONDS = 3 * 60 * 1000
+"""How long a ping may stay unanswered. A server that gets no processor or waits for its memory answers late, and its work is
+lost with the connection; gRPC's own limit is a minute."""
 
 RECONNECT_MILLISECONDS = (100, 1000)
 """The first and the longest pause between attempts to connect to an address. gRPC's own grow to two minutes: a client of two
@@ -78,6 +80,8 @@ def channel_options(
         "grpc.initial_reconnect_backoff_ms": first,
         "grpc.max_reconnect_backoff_ms": longest,
         "grpc.keepalive_time_ms": KEEPALIVE_MILLISECONDS,
+        # Not grpc.keepalive_timeout_ms: that is how long the other machine's kernel may be silent, too.
+        "grpc.http2.ping_timeout_ms": PING_MILLISECONDS,
         "grpc.primary_user_agent": f"bertscope-python/{__version__}",
     }
     if shared:
