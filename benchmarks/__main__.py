@@ -9,6 +9,7 @@ import logging
 import sys
 
 from benchmarks.host import command as host
+from benchmarks.lib.kernels import kernels
 from benchmarks.lib.measure import Claim, machine, print_table
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
@@ -104,7 +105,8 @@ def main() -> int:
             found.append(claim)
             print(f"{claim.what}: {claim.ratio:.2f}", file=sys.stderr)
     if options.json:
-        print(json.dumps({"machine": machine(), "claims": [dataclasses.asdict(claim) for claim in found]}, indent=2))
+        claims = [dataclasses.asdict(claim) for claim in found]
+        print(json.dumps({"machine": machine(), "kernels": kernels(), "claims": claims}, indent=2))
     else:
         print_table(found, options.rounds)
     return 0

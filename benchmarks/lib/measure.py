@@ -16,6 +16,8 @@ from bertscope_service.observability.machine import describe
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.lib.kernels import kernels
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -90,7 +92,7 @@ def machine() -> str:
 
 
 def print_table(claims: list[Claim], rounds: int) -> None:
-    """Prints claims, and the machine that they were measured on."""
+    """Prints claims, the machine that they were measured on, and the kernels that its libraries chose."""
     table = Table(title=f"Medians of {rounds} rounds, both sides in turn in one run; client and server share the machine")
     for heading in ("what", "ours", "theirs", "ratio", "spread", "goal"):
         table.add_column(heading, justify="left" if heading in ("what", "goal") else "right", overflow="fold")
@@ -99,4 +101,5 @@ def print_table(claims: list[Claim], rounds: int) -> None:
         table.add_row(claim.what, claim.ours, claim.theirs, f"{claim.ratio:.2f}", f"{low:.2f} to {high:.2f}", claim.goal)
     console = Console(width=None if sys.stdout.isatty() else 140)
     console.print(table)
-    console.print(machine(), highlight=False)
+    for line in (machine(), *kernels()):
+        console.print(line, highlight=False)

@@ -1,4 +1,5 @@
-"""Quantities of attention from their definitions: transformers in float64, every vector A[i,j] f(x_j) built."""
+"""Quantities of attention from their definitions: transformers in float64, or in float32 to see how much that rounds; every
+vector A[i,j] f(x_j) is built."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -40,9 +41,9 @@ class Captured:
 class Definitions:
     """The quantities of an architecture's checkpoint, one text at a time."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, dtype: torch.dtype = torch.float64) -> None:
         self.reference: Reference = copy.copy(subject.reference)
-        self.reference.model = copy.deepcopy(subject.reference.model).double()
+        self.reference.model = copy.deepcopy(subject.reference.model).to(dtype)
         self.architecture = subject.architecture
         self.layers, self.heads = subject.encoder.shape.layers, subject.encoder.shape.heads
         model = self.reference.model

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForMaskedLM
 
 from tests.support.family import FAMILY
+from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import SENTENCES
 
 Edits = Mapping[tuple[int, int], tuple[float, float]]
@@ -204,7 +205,7 @@ def assert_equal(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]
         assert torch.equal(one, other)
 
 
-def assert_close(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], share: float = 1e-4) -> None:
+def assert_close(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], share: float = BOTH_SIDES) -> None:
     """No value differs by more than `share` of the largest one of its tensor."""
     assert [tensor.shape for tensor in found] == [tensor.shape for tensor in expected]
     for one, other in zip(found, expected, strict=True):

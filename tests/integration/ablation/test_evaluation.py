@@ -33,6 +33,7 @@ from tests.support.hosted import (
     running,
 )
 from tests.support.oracle import Edits, edit
+from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 from tests.support.tiny import ARCHITECTURES
 
@@ -53,7 +54,7 @@ def expected(hosted: Hosted) -> Callable[[Mode], Found]:
     return values
 
 
-def check(found: Found, wanted: Found, tolerance: float = 1e-5) -> None:
+def check(found: Found, wanted: Found, tolerance: float = BOTH_SIDES) -> None:
     """Equal to `tolerance`, beside the size of the losses where they are over 1."""
     assert set(found) == set(wanted)
     for heads, values in wanted.items():

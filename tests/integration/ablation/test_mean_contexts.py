@@ -6,6 +6,7 @@ from bertscope_service.ablation.mean_contexts import mean_contexts
 from bertscope_service.engine.bulk import BulkRunner
 
 from tests.support.hosted import Hosted, running
+from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio
 
@@ -19,7 +20,7 @@ async def test_mean_contexts(hosted: Hosted, batch_tokens: int) -> None:
     wanted = np.concatenate([oracle.contexts(sequence).numpy() for sequence in sequences], axis=2).mean(axis=2)
     assert found.dtype == np.float32
     assert found.shape == wanted.shape == (hosted.encoder.shape.layers, hosted.encoder.shape.heads, wanted.shape[2])
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES)
     of_texts = np.stack([oracle.contexts(sequence).numpy().mean(axis=2) for sequence in sequences]).mean(axis=0)
     assert np.abs(found - of_texts).max() > 1e-3
 
@@ -29,4 +30,4 @@ async def test_one_token(hosted: Hosted) -> None:
     alone = hosted.sequences[-1]
     async with running() as engine:
         found = await mean_contexts(hosted.encoder, [alone], BulkRunner(engine, hosted.encoder, "client", None))
-    np.testing.assert_allclose(found, hosted.oracle.contexts(alone)[:, :, 0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found, hosted.oracle.contexts(alone)[:, :, 0], rtol=0, atol=BOTH_SIDES)

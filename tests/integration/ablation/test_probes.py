@@ -14,6 +14,7 @@ from bertscope_service.engine.rows import Row
 from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, DivergenceObjective, GoldObjective, Hosted, LabelObjective, Run, running
+from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio
 GOLDS = np.array([[50, 61], [60, 70]])
@@ -48,8 +49,8 @@ async def test_scores_are_held_in_parts(
         async with running() as engine:
             found.append(await Run(hosted, kind(hosted.sequences), Mode.ZERO).values(engine, hosted.sets()))  # type: ignore[arg-type]
     for heads, values in found[2].items():
-        np.testing.assert_allclose(found[0][heads], values, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found[1][heads], values, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[0][heads], values, rtol=BOTH_SIDES, atol=BOTH_SIDES)
+        np.testing.assert_allclose(found[1][heads], values, rtol=BOTH_SIDES, atol=BOTH_SIDES)
 
 
 async def test_a_classifier_that_reads_all_positions(classifier: Callable[[str], Hosted], tmp_path: Path) -> None:

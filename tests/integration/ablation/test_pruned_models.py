@@ -13,6 +13,7 @@ from bertscope_service.engine.bulk import BulkRunner
 from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, running
 from tests.support.oracle import Edit, Edits
 from tests.support.pruned import prune
+from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import ARCHITECTURES
 
 pytestmark = pytest.mark.asyncio
@@ -62,8 +63,8 @@ async def test_sweeps(pruned: tuple[Hosted, Hosted], memory: int) -> None:
         found = await run.values(engine, SETS)
     for heads in ((), *SETS):
         wanted = run.objective.expected(whole, {**whole.edits(heads, mode), **ZERO})
-        np.testing.assert_allclose(found[heads], wanted, rtol=1e-5, atol=1e-5, err_msg=str(heads))
-    assert np.abs(found[SETS[3]] - found[()]).max() < 1e-5
+        np.testing.assert_allclose(found[heads], wanted, rtol=BOTH_SIDES, atol=BOTH_SIDES, err_msg=str(heads))
+    assert np.abs(found[SETS[3]] - found[()]).max() < BOTH_SIDES
 
 
 async def test_means_and_ranking(pruned: tuple[Hosted, Hosted]) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tests.support.hosted import SCALE, GoldObjective, Hosted, LabelObjective, running
 from tests.support.oracle import Edits, edit
+from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 
 pytestmark = pytest.mark.asyncio
@@ -51,7 +52,7 @@ async def check(hosted: Hosted, objective: GoldObjective | LabelObjective, *, ba
     wanted = np.abs(signed).mean(axis=0)
     ranking = await rank(hosted, objective, based=based)
     assert ranking.loss == pytest.approx(loss, rel=1e-5)
-    np.testing.assert_allclose(ranking.gradient, wanted, rtol=0, atol=1e-4 * wanted.max())
+    np.testing.assert_allclose(ranking.gradient, wanted, rtol=0, atol=BOTH_SIDES * wanted.max())
     norms = np.sqrt((wanted**2).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(ranking.importance, wanted / norms, rtol=0, atol=2e-3)
     # The absolute value of the sum, which is what a batch without a gate of its own for each text gives, is another number.

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, SCALE, GoldObjective, Hosted, LabelObjective, Run, running
 from tests.support.oracle import Edits, edit
+from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio
 SETS: tuple[HeadSet, ...] = (
@@ -122,7 +123,7 @@ async def test_effects(masked_lm: Callable[[str], Hosted], architecture: str) ->
         after = brute.values((effect.heads,))
         np.testing.assert_allclose([one.score for one in effect.metrics], after.mean(axis=1), rtol=1e-5)
         moved = (after - before).mean(axis=1)
-        np.testing.assert_allclose([one.difference for one in effect.metrics], moved, rtol=0, atol=1e-5)
+        np.testing.assert_allclose([one.difference for one in effect.metrics], moved, rtol=0, atol=BOTH_SIDES)
         loss, accuracy = effect.metrics
         assert loss.low <= loss.difference <= loss.high
         assert (loss.mcnemar_p is None) and (accuracy.mcnemar_p is not None)
@@ -166,7 +167,7 @@ async def test_curves(
         assert removed == union
         np.testing.assert_allclose([one.score for one in point.metrics], brute.values(union).mean(axis=1), rtol=1e-5)
         moved = (brute.values(union) - before).mean(axis=1)
-        np.testing.assert_allclose([one.difference for one in point.metrics], moved, rtol=0, atol=1e-5)
+        np.testing.assert_allclose([one.difference for one in point.metrics], moved, rtol=0, atol=BOTH_SIDES)
         heads = {(layer, head) for one in union for layer, numbers in one for head in numbers}
         assert point.share_removed == pytest.approx(len(heads) / 16)
     assert points[0].added == () and points[0].share_removed == 0

@@ -16,6 +16,7 @@ from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.reference import Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
@@ -122,8 +123,8 @@ def test_maps_are_transformers_own(subject: Subject, layers: list[int], heads: l
         assert plan.shape == (len(layers), len(heads), size, size)
         assert plan.bytes == 4 * np.prod(plan.shape)
         found = assemble(subject, plan)
-        np.testing.assert_allclose(found, expected_maps(subject, plan), rtol=0, atol=1e-5)
-        np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found, expected_maps(subject, plan), rtol=0, atol=BOTH_SIDES)
+        np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=BOTH_SIDES)
 
 
 @on_three
@@ -164,8 +165,8 @@ def test_maps_by_word(subject: Subject) -> None:
         assert plan.shape == (2, 3, len(groups), len(groups))
         expected = by_words(expected_maps(subject, plan), groups)
         found = assemble(subject, plan)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=BOTH_SIDES)
+        np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=BOTH_SIDES)
 
 
 @on_three
@@ -227,7 +228,7 @@ def test_states_go_on_in_a_shared_batch(subject: Subject, monkeypatch: pytest.Mo
         for gathered, step in zip(maps, steps, strict=True):
             gathered.append(step.values[0].astype(np.float32))
     for plan, found in zip(plans, maps, strict=True):
-        np.testing.assert_allclose(np.stack(found), expected_maps(subject, plan), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(np.stack(found), expected_maps(subject, plan), rtol=0, atol=BOTH_SIDES)
 
 
 @on_three
@@ -258,7 +259,7 @@ def test_truncated_text_has_the_maps_of_what_is_left(subject: Subject) -> None:
     plan = TextPlan(query, 0, subject.tokenizer)
     assert plan.truncated == len(subject.tokenizer.encode("cat " * 100)) - 64
     assert plan.shape == (2, 1, 64, 64)
-    np.testing.assert_allclose(assemble(subject, plan), expected_maps(subject, plan), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(assemble(subject, plan), expected_maps(subject, plan), rtol=0, atol=BOTH_SIDES)
 
 
 @on_three

@@ -23,11 +23,12 @@ from tests.support.exports import load_exported
 from tests.support.oracle import Edit, Oracle, gates_of
 from tests.support.pruned import load, prune
 from tests.support.reference import Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
-CLOSE = 1e-5
+CLOSE = BOTH_SIDES
 INPUTS: tuple[tuple[str, str | None], ...] = (
     (SENTENCES[0], None),
     (SENTENCES[1], SENTENCES[3]),
@@ -140,7 +141,7 @@ def test_layers_come_in_the_order_asked_and_no_other_runs(subject: Subject) -> N
     some = described(plan, encoder)
     assert set(ran) == {3}
     for one, sums in some.statistics.items():
-        np.testing.assert_allclose(sums.sums, every.statistics[one].sums[[2, 0]], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(sums.sums, every.statistics[one].sums[[2, 0]], rtol=CLOSE, atol=CLOSE)
 
 
 @on_three
@@ -226,7 +227,7 @@ def test_statistics_of_the_longest_texts() -> None:
     kinds = TokenKinds(np.array(texts, dtype=np.int8), np.array(punctuation))
     numbers = MapReduction([kinds], torch.device("cpu")).numbers(maps)[0]
     for name, value in statistics(maps[0, 0].double().numpy(), texts, punctuation).items():
-        assert numbers[0, Statistic[name]] == pytest.approx(value, rel=2e-6), name
+        assert numbers[0, Statistic[name]] == pytest.approx(value, rel=CLOSE), name
 
 
 @pytest.mark.parametrize("texts", [[-1, 0, 0, -1], [-1, 0, 0, 0, -1, 1, 1, -1], [0, 0, 0], [0], [-1, 0], [0, 0, 1, 1]])

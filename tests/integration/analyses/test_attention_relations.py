@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tests.support.exports import load_exported
 from tests.support.reference import Edits, Reference, Subject
 from tests.support.relations import LINKED, Linked, Scores, added, expected_scores, links
+from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import on_three
 
 RELATIONS = 4
@@ -85,8 +86,10 @@ def check_direction(found: DirectionSums, relation: int, expected: Scores) -> No
         assert sums.texts[relation] == len(values)
         of_texts = np.array(values).reshape(len(values), sums.sums[relation].size)
         scale = max(len(values), 1)
-        np.testing.assert_allclose(sums.sums[relation].ravel() / scale, of_texts.sum(axis=0) / scale, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(sums.squares[relation].ravel() / scale, (of_texts**2).sum(axis=0) / scale, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(sums.sums[relation].ravel() / scale, of_texts.sum(axis=0) / scale, rtol=0, atol=BOTH_SIDES)
+        np.testing.assert_allclose(
+            sums.squares[relation].ravel() / scale, (of_texts**2).sum(axis=0) / scale, rtol=0, atol=BOTH_SIDES
+        )
     assert (np.abs(found.correct[relation].ravel() - expected.correct) <= expected.unsure).all()
     difference = np.abs(found.correct_by_chance[relation].ravel() - expected.by_chance)
     assert (difference <= 1e-9 + np.asarray(expected.unsure_by_chance)).all()
@@ -116,9 +119,9 @@ def test_rows_reduced_in_parts_give_the_same(subject: Subject, monkeypatch: pyte
     whole = run(plan, subject.encoder)
     monkeypatch.setattr(word_pairs, "PART_BYTES", part_bytes)
     for one, other in zip(run(plan, subject.encoder), whole, strict=True):
-        np.testing.assert_allclose(one.weights, other.weights, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(one.weights, other.weights, rtol=0, atol=BOTH_SIDES)
         np.testing.assert_array_equal(one.hits, other.hits)
-        np.testing.assert_allclose(one.offset_weights, other.offset_weights, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(one.offset_weights, other.offset_weights, rtol=0, atol=BOTH_SIDES)
         np.testing.assert_array_equal(one.offset_hits, other.offset_hits)
 
 

@@ -20,10 +20,11 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from tests.support.decoding import Definition
 from tests.support.exports import load_exported
 from tests.support.reference import Edits, Reference, Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.subjects import on_bert_first, on_three
 
-NEAR = 1e-4
+NEAR = BOTH_SIDES
 """Entries whose log-probabilities differ by less may change places."""
 
 WORDS = ("cat", "dog", "city", "the", "a", "garden", "unplayable", "recorded", "Zürich", "old", "house", "7:45")
@@ -232,7 +233,7 @@ def test_a_fact_alone_has_the_numbers_that_it_has_in_any_batch(subject: Subject)
     for fact, answers in zip(FACTS, together, strict=True):
         (alone,) = ask(subject, query(subject, [fact], prior=True, vocabulary=asked.vocabulary), batch=1).answers
         assert [(each.rank, each.object) for each in alone] == [(each.rank, each.object) for each in answers]
-        assert [each.log for each in alone] == pytest.approx([each.log for each in answers], abs=1e-5)
+        assert [each.log for each in alone] == pytest.approx([each.log for each in answers], abs=BOTH_SIDES)
 
 
 @on_bert_first

@@ -22,6 +22,7 @@ from bertscope_service.probing.tuned_lens_run import head_of
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
 
@@ -235,7 +236,7 @@ def test_a_text_is_read_in_parts(subject: Subject, monkeypatch: pytest.MonkeyPat
     for text, one, other in zip(plan.texts, whole, read(subject.encoder, plan, batch=1), strict=True):
         assert one.asked_ranks.shape == (len(text.positions), subject.encoder.shape.layers + 1, 1 + len(CANDIDATES))
         for field in fields(LensScores):
-            np.testing.assert_allclose(getattr(other, field.name), getattr(one, field.name), atol=1e-5)
+            np.testing.assert_allclose(getattr(other, field.name), getattr(one, field.name), atol=BOTH_SIDES)
 
 
 @on_three

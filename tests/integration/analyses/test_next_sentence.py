@@ -18,6 +18,7 @@ from transformers import AutoModelForNextSentencePrediction, AutoModelForPreTrai
 from tests.support.compressed import made
 from tests.support.exports import load_exported, made_once
 from tests.support.reference import EDITS, Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES, write_checkpoint
 
@@ -56,7 +57,7 @@ def test_probabilities_are_those_of_transformers(related: Subject, export_cache:
     alone = AutoModelForNextSentencePrediction.from_pretrained(related.folder, attn_implementation="eager").eval()
     both = AutoModelForPreTraining.from_pretrained(related.folder, attn_implementation="eager").eval()
     wanted = expected(related, alone, "logits")
-    assert expected(related, both, "seq_relationship_logits") == pytest.approx(wanted, abs=1e-6)
+    assert expected(related, both, "seq_relationship_logits") == pytest.approx(wanted, abs=BOTH_SIDES)
     assert max(wanted) - min(wanted) > 0.01
     packed, exported = related.load(pack=True), load_exported(related.folder, export_cache)
     for encoder in (related.encoder, packed, exported):

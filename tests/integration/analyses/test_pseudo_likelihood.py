@@ -14,6 +14,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoTokenizer
 
 from tests.support.reference import EDITS, Edits, Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.subjects import on_bert_first, on_three
 from tests.support.tiny import SENTENCES
@@ -86,8 +87,8 @@ def test_scores_equal_those_of_a_loop_in_transformers(subject: Subject, scoring:
     loop, made = Loop(subject), plan(subject, [given(*entry) for entry in INPUTS], scoring)
     for (text, pair), score in zip(INPUTS, scores(subject, made), strict=True):
         expected = loop.logs(text, pair, scoring)
-        assert score.logs == pytest.approx(expected, abs=1e-4)
-        assert score.log_likelihood == pytest.approx(sum(expected), abs=1e-4 * len(expected))
+        assert score.logs == pytest.approx(expected, abs=BOTH_SIDES)
+        assert score.log_likelihood == pytest.approx(sum(expected), abs=BOTH_SIDES * len(expected))
         assert score.log_likelihood == pytest.approx(score.logs.sum(), abs=1e-9)
 
 
@@ -97,7 +98,7 @@ def test_interventions(subject: Subject, name: str) -> None:
     loop, edits = Loop(subject), EDITS[name]
     text, pair = PAIR
     (score,) = scores(subject, plan(subject, [given(text, pair)]), subject.gates(edits))
-    assert score.logs == pytest.approx(loop.logs(text, pair, Scoring.WITHIN_WORD, edits), abs=1e-4)
+    assert score.logs == pytest.approx(loop.logs(text, pair, Scoring.WITHIN_WORD, edits), abs=BOTH_SIDES)
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from tests.support.exports import load_exported
 from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
 from tests.support.reference import EDITS, Edits, Subject
+from tests.support.rounding import BOTH_SIDES, assert_like_float32
 from tests.support.subjects import on_bert_first, on_three
 from tests.support.tiny import SENTENCES
 
@@ -32,7 +33,6 @@ INPUTS: tuple[tuple[str, str | None], ...] = (
     ("The unplayable song was recorded.", SENTENCES[1]),
 )
 NONE: Edits = {}
-CLOSE = 1e-5
 BEYOND = [quantity for quantity in Quantity if quantity is not Quantity.WEIGHTS]
 FROM_MAPS = [quantity for quantity in BEYOND if quantity.rolls_out]
 
@@ -40,6 +40,11 @@ FROM_MAPS = [quantity for quantity in BEYOND if quantity.rolls_out]
 @pytest.fixture(scope="module")
 def definitions(subject: Subject) -> Definitions:
     return Definitions(subject)
+
+
+@pytest.fixture(scope="module")
+def in_float32(subject: Subject) -> Definitions:
+    return Definitions(subject, torch.float32)
 
 
 @pytest.fixture(scope="module")
@@ -85,27 +90,27 @@ def expected(definitions: Definitions, quantity: Quantity, plan: TextPlan, edits
     return define(plan.sequence, edits)
 
 
-def assert_quantity(found: NDArray[np.float32], wanted: NDArray[np.float64], quantity: Quantity, close: float = CLOSE) -> None:
-    """To 1e-5; norms to 1e-5 of the largest one, as they have no bound."""
-    scale = 1.0 if "norms" not in quantity.value else max(1.0, float(wanted.max()))
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=close * scale)
+def assert_quantity(found: NDArray[np.float32], wanted: NDArray[np.float64], quantity: Quantity) -> None:
+    """Compares two computations in float32: norms beside the largest one, as they have no bound."""
+    scale = float(wanted.max()) if "norms" in quantity.value else 1.0
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES * max(1.0, scale))
 
 
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
-def test_quantities_are_what_they_are_defined_as(subject: Subject, definitions: Definitions, quantity: Quantity) -> None:
+def test_quantities_are_what_they_are_defined_as(
+    subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity
+) -> None:
     if refusal(quantity, subject.encoder) is not None:
         assert (subject.architecture, quantity) in [
             ("mobilebert", Quantity.LAYER_OUTPUT_NORMS),
             ("modernbert", Quantity.LAYER_OUTPUT_NORMS),
         ]
         return
-    # MobileBERT normalises nothing, so that rounding to float32 grows from layer to layer.
-    close = 3e-5 if subject.architecture == "mobilebert" else CLOSE
     plans = plans_of(subject, quantity)
     together = extract(subject.encoder, plans)
     for plan, found in zip(plans, together, strict=True):
         assert found.shape == plan.shape
-        assert_quantity(found, expected(definitions, quantity, plan), quantity, close)
+        assert_like_float32(found, expected(definitions, quantity, plan), expected(in_float32, quantity, plan))
         (alone,) = extract(subject.encoder, [plan])
         assert_quantity(alone, found.astype(np.float64), quantity)
 
@@ -113,13 +118,16 @@ def test_quantities_are_what_they_are_defined_as(subject: Subject, definitions: 
 @on_three
 @pytest.mark.parametrize("kind", ["mixed", "negative", "zero-layer", "uniform-layer"])
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
-def test_quantities_under_interventions(subject: Subject, definitions: Definitions, quantity: Quantity, kind: str) -> None:
+def test_quantities_under_interventions(
+    subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity, kind: str
+) -> None:
     """The gated contribution keep * A + uniform / L counts; rollouts are of the maps themselves."""
     if refusal(quantity, subject.encoder) is not None:
         return
     plans, edits = plans_of(subject, quantity), EDITS[kind]
     for plan, found in zip(plans, extract(subject.encoder, plans, subject.gates(edits)), strict=True):
-        assert_quantity(found, expected(definitions, quantity, plan, edits), quantity)
+        wanted, reference = (expected(one, quantity, plan, edits) for one in (definitions, in_float32))
+        assert_like_float32(found, wanted, reference)
 
 
 @on_three
@@ -134,7 +142,7 @@ def test_mean_ablation_belongs_to_no_token(subject: Subject) -> None:
     ablated = replace(gates, constant={1: constant})
     plans = plans_of(subject, Quantity.NORMS)
     for zeroed, meant in zip(extract(subject.encoder, plans, gates), extract(subject.encoder, plans, ablated), strict=True):
-        np.testing.assert_allclose(meant[:2], zeroed[:2], rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(meant[:2], zeroed[:2], rtol=0, atol=BOTH_SIDES)
         assert not meant[1, 2].any()
         assert np.abs(meant[2] - zeroed[2]).max() > 1e-3
 
@@ -153,7 +161,7 @@ def test_contributions_add_up_to_the_output_of_attention(subject: Subject, defin
 @pytest.mark.parametrize("words", [False, True])
 def test_rows_sum_to_1(subject: Subject, quantity: Quantity, words: bool) -> None:
     for found in extract(subject.encoder, plans_of(subject, quantity, words=words)):
-        np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=BOTH_SIDES)
         assert found.min() >= 0
 
 
@@ -188,19 +196,21 @@ def test_a_rollout_needs_the_layers_below(subject: Subject) -> None:
     state = subject.encoder.begin([plan.sequence])
     run_quantity(Quantity.ROLLOUT, subject.encoder, state, last + 1, None, {last}, lambda _, maps: seen.append(maps.clone()))
     (only,) = seen
-    np.testing.assert_allclose(only[0].numpy(), whole[last], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(only[0].numpy(), whole[last], rtol=0, atol=BOTH_SIDES)
 
 
 @pytest.mark.slow
 @on_bert_first
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
-def test_graphs_give_the_same(subject: Subject, definitions: Definitions, onnx: OnnxEncoder, quantity: Quantity) -> None:
+def test_graphs_give_the_same(
+    subject: Subject, definitions: Definitions, in_float32: Definitions, onnx: OnnxEncoder, quantity: Quantity
+) -> None:
     assert (refusal(quantity, onnx) is None) == (refusal(quantity, subject.encoder) is None)
     if refusal(quantity, onnx) is not None:
         return
     plans = plans_of(subject, quantity)
     for plan, found in zip(plans, extract(onnx, plans), strict=True):
-        assert_quantity(found, expected(definitions, quantity, plan), quantity)
+        assert_like_float32(found, expected(definitions, quantity, plan), expected(in_float32, quantity, plan))
         (alone,) = extract(onnx, [plan])
         assert_quantity(alone, found.astype(np.float64), quantity)
 
@@ -250,7 +260,7 @@ def test_removed_heads_contribute_nothing(
             heads = 4 - len(PRUNED.get(layer, ()))
             mixed = maps[layer].astype(np.float64).sum(axis=0) / heads if heads else np.eye(len(product))
             product = (mixed + np.eye(len(product))) / 2 @ product
-            np.testing.assert_allclose(rolled, product, rtol=0, atol=CLOSE)
+            np.testing.assert_allclose(rolled, product, rtol=0, atol=BOTH_SIDES)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -282,7 +292,7 @@ def test_integers_have_the_norms_of_their_values(checkpoint: Callable[[str], Pat
         np.testing.assert_allclose(found, expected, rtol=0.05)
     for plan, found in zip(plans, together, strict=True):
         (alone,) = extract(encoder, [plan])
-        np.testing.assert_allclose(alone, found, rtol=0, atol=CLOSE * float(found.max()))
+        np.testing.assert_allclose(alone, found, rtol=0, atol=BOTH_SIDES * float(found.max()))
 
 
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)

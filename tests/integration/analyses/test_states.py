@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tests.support.compressed import made
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject
+from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import on_bert_first, on_three
 from tests.support.tiny import SENTENCES
 
@@ -35,7 +36,7 @@ INPUTS = (
     StatesInput("The unplayable song was recorded.", SENTENCES[1]),
     StatesInput(SENTENCES[-1]),
 )
-CLOSE = 1e-4
+CLOSE = BOTH_SIDES
 """Tolerance, as a share of the largest number, of packed weights and of ONNX Runtime."""
 
 

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host, Maps, read_maps
+from tests.support.rounding import BOTH_SIDES
 
 Intervention = common_pb2.HeadIntervention
-CLOSE = 2e-5
+CLOSE = BOTH_SIDES
 """Maps of different heads and layers differ by more than a hundredfold of this."""
 TEXTS = (
     "The cat sat.",

@@ -17,10 +17,11 @@ from transformers import AutoModel, AutoTokenizer
 
 from tests.support.compressed import made
 from tests.support.harness import CALL_SECONDS, Host, Maps, read_maps, refused
+from tests.support.rounding import BOTH_SIDES
 from tests.support.sweeps import text_input
 
 Intervention = common_pb2.HeadIntervention
-CLOSE = 1e-4
+CLOSE = BOTH_SIDES
 TEXTS = ("The cat sat.", "The nurse told the doctor that her patient had been waiting since 7:45 a.m.", "The café in Zürich.")
 PAIR = ("The unhappy player sat.", "The children replayed the song, unrecognizably.")
 

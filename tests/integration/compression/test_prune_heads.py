@@ -8,11 +8,12 @@ from safetensors.torch import load_file
 
 from tests.support.pruned import HEADS, SETS, Heads, Whole, gates, load, prune, run, weights
 from tests.support.reference import assert_close
+from tests.support.rounding import BOTH_SIDES
 
 on_three = pytest.mark.parametrize(
     "whole", [("bert", 0), ("mobilebert", 0), ("modernbert", 3)], ids=lambda it: f"{it[0]}-{it[1]}", indirect=True
 )
-SHARE = 1e-5
+SHARE = BOTH_SIDES
 """How far values may be apart, as a share of the largest: sums of fewer products are rounded differently."""
 
 

@@ -7,6 +7,8 @@ from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.bilstm import Bilstm, BilstmEncoder, random_bilstm
 from bertscope_service.errors import Unsupported
 
+from tests.support.rounding import BOTH_SIDES
+
 CPU = torch.device("cpu")
 LENGTHS = (7, 1, 12, 3)
 
@@ -41,8 +43,8 @@ def test_a_padded_row_gives_what_it_gives_alone(encoder: Encoder) -> None:
     assert scores.dtype == torch.float32 and scores.shape == (4, 3)
     for row, length in enumerate(LENGTHS):
         alone = run(encoder, length)
-        torch.testing.assert_close(scores[row], encoder.classify(alone)[0], rtol=0, atol=1e-6)
-        torch.testing.assert_close(together.row(row).hidden, alone.hidden, rtol=0, atol=1e-6)
+        torch.testing.assert_close(scores[row], encoder.classify(alone)[0], rtol=0, atol=BOTH_SIDES)
+        torch.testing.assert_close(together.row(row).hidden, alone.hidden, rtol=0, atol=BOTH_SIDES)
     assert (scores[0] - scores[2]).abs().max() > 1e-2
 
 
@@ -50,7 +52,7 @@ def test_it_is_the_network_of_the_paper(encoder: Encoder, module: Bilstm) -> Non
     ids = torch.tensor([sequence(7).ids])
     _, (last, _) = module.lstm(module.words(ids))
     expected = module.outer(torch.relu(module.inner(torch.cat([last[0], last[1]], dim=1))))
-    torch.testing.assert_close(encoder.classify(run(encoder, 7)), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(encoder.classify(run(encoder, 7)), expected, rtol=0, atol=BOTH_SIDES)
     # Two directions with four gates each, over 12 inputs, 5 units and two biases; then two linear layers.
     inner = 2 * 4 * (12 * 5 + 5 * 5 + 2 * 5) + (10 * 9 + 9) + (9 * 3 + 3)
     assert encoder.shape.parameters == inner + 50 * 12

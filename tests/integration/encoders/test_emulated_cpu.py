@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.capped import ROOT
 from tests.unit.encoders.test_integer_products import digest
+from tools.capped_tests import ROOT
 
 CPU = "Haswell"
 SECONDS = 500

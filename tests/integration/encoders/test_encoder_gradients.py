@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from tests.support.hosted import GoldObjective, Hosted, LabelObjective
 from tests.support.oracle import Edit, Edits, gates_of
+from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 from tests.support.tiny import ARCHITECTURES, write_checkpoint
 
 Found = list[tuple[float, NDArray[np.float32]]]
-TOLERANCE = 1e-4
+TOLERANCE = BOTH_SIDES
 """Share of a row's largest derivative. The encoder computes in fp32, whose rounding is 6e-8 of each of some hundred numbers
 that are added up in each of the 16 to 50 products on the way there and back."""
 

@@ -20,7 +20,8 @@ from bertscope_service.encoders.torch.integer_products import (
 )
 from bertscope_service.encoders.torch.quantization import LARGEST, IntegerMatrix
 
-from tests.support.capped import LIMITS, capped
+from tests.support.capped import capped
+from tools.capped_tests import LIMITS
 
 CPU = torch.device("cpu")
 ALSO = {WholeProduct: [HalvesProduct, FloatProduct], HalvesProduct: [FloatProduct], FloatProduct: list[type[IntegerProduct]]()}

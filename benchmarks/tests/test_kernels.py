@@ -1,0 +1,29 @@
+"""What a run says of the kernels that its libraries chose."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+import torch
+from bertscope_service.encoders.torch.integer_products import X86
+
+from benchmarks.lib.kernels import kernels
+from tests.support.capped import capped
+from tools.capped_tests import LIMITS
+
+
+def test_each_library_has_a_line() -> None:
+    of_torch, of_onnx, of_numpy = kernels()
+    assert f"{torch.backends.cpu.get_cpu_capability()} kernels" in of_torch and "; int8: " in of_torch
+    assert of_onnx.startswith("ONNX Runtime 1.") and of_numpy.startswith("numpy: ")
+
+
+@pytest.mark.skipif(platform.machine() not in X86, reason="these limits are of x86 CPUs")
+def test_limits_are_seen() -> None:
+    of_torch, _, of_numpy = capped(
+        "from benchmarks.lib.kernels import kernels\nprint(*kernels(), sep='\\n')", LIMITS["AVX2"]
+    ).splitlines()
+    assert "AVX2 kernels" in of_torch and "instructions Intel AVX2," in of_torch
+    assert "no VNNI" in of_torch and "packed for oneDNN in fp32;" in of_torch
+    assert "openblas" not in of_numpy or "Haswell" in of_numpy
