@@ -372,6 +372,15 @@ class FakeServer(
                 yield attention_pb2.ExtractAttentionResponse(chunk=chunk)
 
 
+class Waiting(FakeServer):
+    """A server that loads a model until the caller leaves."""
+
+    def LoadModel(self, request: Any, context: Any) -> Iterator[Any]:
+        context.add_callback(self.ended.set)
+        yield model_pb2.LoadModelResponse(progress=model_pb2.LoadProgress(detail="waiting"))
+        self.ended.wait(60)
+
+
 def start(fake: FakeServer) -> grpc.Server:
     """Serves on a free port."""
     host = grpc.server(futures.ThreadPoolExecutor(8))

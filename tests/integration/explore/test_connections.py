@@ -5,8 +5,7 @@ import socket
 import pytest
 from bertscope.explore.connections import BoundedConnection
 
-from tests.integration.explore.test_page import Waiting
-from tests.support.fake_server import start
+from tests.support.fake_server import Waiting, start
 from tests.support.page import KEY, Page
 
 HEAD = "POST /api/server HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: application/json\r\n"

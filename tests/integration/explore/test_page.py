@@ -6,10 +6,9 @@ import re
 import bertscope
 import pytest
 from bertscope.explore.plain import plain
-from bertscope.v1 import model_pb2
 
 from tests.support.bearers import ADMIN, READER, line
-from tests.support.fake_server import FakeServer, start
+from tests.support.fake_server import Waiting, start
 from tests.support.page import Page
 
 
@@ -109,15 +108,6 @@ def test_each_role_sees_what_it_may_do(launch, tmp_path):
             text = reply.read().decode()
             assert json.loads(text)["may_manage"] is expected
             assert token not in text + str(reply.headers)
-
-
-class Waiting(FakeServer):
-    """A server that loads a model until the caller leaves."""
-
-    def LoadModel(self, request, context):
-        context.add_callback(self.ended.set)
-        yield model_pb2.LoadModelResponse(progress=model_pb2.LoadProgress(detail="waiting"))
-        self.ended.wait(60)
 
 
 def test_a_browser_that_goes_away_ends_the_call():
