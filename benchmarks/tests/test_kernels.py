@@ -9,7 +9,7 @@ import torch
 from bertscope_service.encoders.torch.integer_products import X86
 
 from benchmarks.lib.kernels import kernels
-from tests.support.capped import capped
+from tools.capped import capped
 from tools.capped_tests import LIMITS
 
 

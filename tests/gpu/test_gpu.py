@@ -17,10 +17,10 @@ from bertscope_service.encoders.torch.integer_products import integer_product
 from numpy.typing import NDArray
 
 from tests.support.compressed import make
+from tests.support.integer_products import drawn
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
 from tests.support.reference import Subject, assert_close, assert_equal
 from tests.support.tiny import ARCHITECTURES, SENTENCES
-from tests.unit.encoders.test_integer_products import drawn
 
 pytestmark = [
     pytest.mark.gpu,

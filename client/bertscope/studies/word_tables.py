@@ -12,7 +12,7 @@ from bertscope.studies.inquiry import head_name, percent
 from bertscope.studies.report import Table
 
 SAME = "; heads are chosen on the sentences that they are scored on"
-"""What a caption says of heads that are the highest of all."""
+"""The words of a caption about heads that are the highest of all."""
 SHOWN_RELATIONS = 15
 """The relations of a table; those with most pairs."""
 

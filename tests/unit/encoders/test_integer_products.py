@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 
 import numpy as np
@@ -18,37 +17,15 @@ from bertscope_service.encoders.torch.integer_products import (
     exact_parts,
     integer_product,
 )
-from bertscope_service.encoders.torch.quantization import LARGEST, IntegerMatrix
+from bertscope_service.encoders.torch.quantization import LARGEST
 
-from tests.support.capped import capped
+from tests.support.integer_products import CPU, SHAPES, digest, drawn
+from tools.capped import capped
 from tools.capped_tests import LIMITS
 
-CPU = torch.device("cpu")
 ALSO = {WholeProduct: [HalvesProduct, FloatProduct], HalvesProduct: [FloatProduct], FloatProduct: list[type[IntegerProduct]]()}
 HERE = [integer_product(CPU), *ALSO[integer_product(CPU)]]
 """The product of this CPU, and those of CPUs with fewer instructions, which run here, too."""
-
-SHAPES = [(1, 1, 1), (1, 384, 384), (9, 768, 30), (33, 3072, 64), (2, 5000, 3), (130, 17, 5), (4, 96, 1000)]
-
-
-def drawn(rows: int, width: int, out: int) -> tuple[torch.Tensor, IntegerMatrix]:
-    """Activations between -127 and 127, and a matrix; both have the largest numbers in some rows."""
-    rng = np.random.default_rng(rows * width + out)
-    steps = rng.uniform(-LARGEST, LARGEST, (rows, width)).astype(np.float32)
-    values = rng.integers(-LARGEST, LARGEST + 1, (out, width)).astype(np.int8)
-    steps[::3], values[::3] = LARGEST, LARGEST
-    steps[1::3], values[1::4] = -LARGEST, -LARGEST
-    scales = rng.uniform(1e-3, 1e-1, out).astype(np.float32)
-    return torch.from_numpy(steps), IntegerMatrix(torch.from_numpy(values), torch.from_numpy(scales))
-
-
-def digest() -> str:
-    """The digest of this machine's products, where -0 counts as 0."""
-    made = hashlib.sha256()
-    for shape in SHAPES:
-        steps, matrix = drawn(*shape)
-        made.update((integer_product(CPU)(matrix)(steps) + 0.0).numpy().tobytes())
-    return made.hexdigest()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -74,7 +51,7 @@ def test_a_row_that_is_no_number_changes_no_other(kind: type[IntegerProduct]) ->
 def test_cpus_with_fewer_instructions_give_the_same_numbers(limits: str) -> None:
     """Products of bytes overflow there, which no list of the CPU's features says: oneDNN is told not to use them."""
     program = """
-from tests.unit.encoders.test_integer_products import digest, integer_product, CPU
+from tests.support.integer_products import digest, integer_product, CPU
 print(integer_product(CPU).__name__, digest())
 """
     name, found = capped(program, LIMITS[limits]).split()

@@ -1,4 +1,4 @@
-"""What the reading of one file may take, where the system has such limits: Windows has none of them."""
+"""Limits what the reading of one file may take, where the system has such limits: Windows has none of them."""
 
 from __future__ import annotations
 

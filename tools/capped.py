@@ -13,10 +13,11 @@ SECONDS = 100
 
 
 def capped(program: str, limits: dict[str, str]) -> str:
-    """The output of a Python program in a process of its own with these limits."""
+    """Returns the output of a Python program in a process of its own with these limits. Raises RuntimeError if it fails."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", **limits}
     ran = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=SECONDS, cwd=ROOT
     )
-    assert ran.returncode == 0, ran.stderr
+    if ran.returncode:
+        raise RuntimeError(ran.stderr)
     return ran.stdout
