@@ -301,18 +301,22 @@ async def test_a_single_item_tells_nothing() -> None:
     assert (summary.helped, summary.hurt) == (0, 0)
 
 
+class Pool:
+    """Runs computations in a thread, and counts them."""
+
+    works = 0
+
+    async def compute(self, work: Callable[[], Any]) -> Any:
+        self.works += 1
+        return await asyncio.to_thread(work)
+
+
 @pytest.mark.parametrize("greedy", [None, Greedy(Order.EFFECT, 1, 4, None)])
 async def test_large_resamples_leave_the_loop_free(monkeypatch: pytest.MonkeyPatch, greedy: Greedy | None) -> None:
     """Beyond a bound they run in a thread, and give the same; the first point of a curve needs none."""
     inline = await run(Table(weighted(WEIGHTS)), greedy)
     monkeypatch.setattr(sweep_module, "INLINE_DRAWS", 10)
-    threaded: list[Any] = []
-    to_thread = asyncio.to_thread
-
-    async def counted(*arguments: Any) -> Any:
-        threaded.append(arguments)
-        return await to_thread(*arguments)
-
-    monkeypatch.setattr(asyncio, "to_thread", counted)
-    assert (await run(Table(weighted(WEIGHTS)), greedy))[1:-1] == inline[1:-1]
-    assert len(threaded) == (4 if greedy else 5)
+    table, pool = Table(weighted(WEIGHTS)), Pool()
+    table.bulk = pool  # type: ignore[assignment]
+    assert (await run(table, greedy))[1:-1] == inline[1:-1]
+    assert pool.works == (4 if greedy else 5)
