@@ -6,7 +6,7 @@ from bertscope_service.api.reply_memory import HeldMemory
 from bertscope_service.errors import Overloaded
 from bertscope_service.observability.metrics import Metrics
 
-PLAN_BYTES = 12
+PLAN_BYTES = 24
 """Memory that the plan of a request takes for each of its bytes, approximately: a labelled span of 9 bytes becomes some objects
 of Python."""
 
