@@ -58,6 +58,9 @@ class ComputePool:
         DeadlineExceeded, Unavailable after `close`, and the errors of the work.
         """
         await self._turn(client)
+        if self._closed:  # meanwhile: its turn came just before
+            self._release(client)
+            raise stopping()
         limits = Cancellation(deadline)
         self._work.add(limits)
         context = contextvars.copy_context()

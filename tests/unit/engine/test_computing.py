@@ -160,3 +160,21 @@ def test_errors_reach_the_caller_and_checks_outside_do_nothing() -> None:
         pool.close()
 
     asyncio.run(run())
+
+
+def test_a_turn_that_comes_as_the_pool_closes_is_refused() -> None:
+    async def run() -> None:
+        pool, gate = ComputePool("test", threads=1), Gate()
+        first = asyncio.create_task(pool.run(gate, client="a", deadline=None))
+        await until(gate.began.is_set)
+        second = asyncio.create_task(pool.run(lambda: "late", client="b", deadline=None))
+        await asyncio.sleep(0)
+        pool._release("a")  # as when the first has ended, before the second runs on
+        pool.close()
+        with pytest.raises(Unavailable):
+            await second
+        pool._running["a"] += 1
+        gate.open.set()
+        assert await first == "done"
+
+    asyncio.run(run())
