@@ -8,8 +8,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import bertscope
 import pytest
 
 from tests.support.installations import node_project
@@ -41,6 +43,17 @@ SECURED = ROOT / "docs" / "security.md"
 PROGRAMS = [(page, number, code) for page in PAGES if page != SECURED for number, code in enumerate(blocks(page, "python"))]
 SCRIPTS = [(page, number, code) for page in PAGES for number, code in enumerate(blocks(page, "js"))]
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_the_models_of_examples(target: str) -> Iterator[None]:
+    """Unloads the models that the examples made: other tests share the server and expect the embedded model alone."""
+    yield
+    with bertscope.Client(target) as client:
+        first, *others = client.list_models()
+        assert first.name == "models/bertscope-mini"
+        for model in others:
+            client.unload_model(model)
 
 
 @pytest.mark.parametrize(("page", "number", "code"), PROGRAMS, ids=lambda value: getattr(value, "stem", str(value)[:20]))
