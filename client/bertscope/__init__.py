@@ -187,7 +187,8 @@ from bertscope.representations.lens import EntryScore, LayerReading, LensInput, 
 from bertscope.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
 from bertscope.representations.probe_application import UnlabelledText
 from bertscope.representations.probe_files import SpanTexts, read_probe_texts, read_span_texts
-from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
+from bertscope.representations.probe_texts import ProbeText
+from bertscope.representations.probe_treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
 from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
 from bertscope.representations.retrieval import RetrievedSentences
 from bertscope.representations.state_files import WrittenStates, write_states

@@ -7,6 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
 from typing import SupportsIndex, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -22,6 +23,8 @@ Heads = SupportsIndex | Iterable[SupportsIndex] | None
 """One head, many, or None for all heads of a layer."""
 TextOrPair = str | tuple[str, str]
 """A text, or a pair of texts that the model reads together."""
+File = str | PathLike[str]
+"""The path of a file."""
 
 
 def text(field: str, value: object) -> str:

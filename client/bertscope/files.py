@@ -15,19 +15,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Generic, SupportsIndex, TypeVar
 
 from bertscope import _validation
 from bertscope._display import short_repr
-from bertscope._validation import TextOrPair
+from bertscope._validation import File, TextOrPair
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.squad import SUFFIX, AskedQuestion, squad_questions
 from bertscope.table_rows import Broken, Cell, Line, Row, bad_line, raised, read_lines
 
 T = TypeVar("T")
-File = str | PathLike[str]
 Columns = Mapping[str, str] | None
 
 ANSWER_SEPARATOR = "|"

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._validation import TextOrPair
-from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import Items
+from bertscope.errors import invalid_argument
 from bertscope.spans import Span, parts, span
-
-T = TypeVar("T")
-
-
-class MarkedItems(Items[T]):
-    """The texts read from a file, of which some could not be."""
-
-    problems: list[InvalidArgument]
-    """The texts that were left out: each error names the file and the line."""
 
 
 class WordPair(NamedTuple):

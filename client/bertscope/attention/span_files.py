@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
 from bertscope import _validation
-from bertscope._validation import TextOrPair
-from bertscope.attention.marked_texts import FeatureText, MarkedItems, RelationText
+from bertscope._validation import File, TextOrPair
+from bertscope.attention.marked_items import MarkedItems
+from bertscope.attention.marked_texts import FeatureText, RelationText
 from bertscope.conllu import BOM, BadLine, decoded
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File
 from bertscope.table_rows import Row, json_object
 
 T = TypeVar("T")

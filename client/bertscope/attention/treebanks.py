@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import SupportsIndex, TypeVar
 
 from bertscope import _validation
-from bertscope.attention.marked_texts import FeatureText, Mark, MarkedItems, RelationText, WordPair
+from bertscope._validation import File
+from bertscope.attention.marked_items import MarkedItems
+from bertscope.attention.marked_texts import FeatureText, Mark, RelationText, WordPair
 from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File
 
 T = TypeVar("T")
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
 from bertscope import _validation
+from bertscope._validation import File
 from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate
-from bertscope.files import ANSWER_SEPARATOR, Columns, File, Items, no_line, read_items
+from bertscope.files import ANSWER_SEPARATOR, Columns, Items, no_line, read_items
 from bertscope.table_rows import Broken, bad_line, json_object, raised, text_lines
 
 T = TypeVar("T")

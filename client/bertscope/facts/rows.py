@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bertscope._validation import File
 from bertscope.errors import invalid_argument
 from bertscope.facts.answers import ANSWER_FIELDS, FactAnswer, FactPrediction, FactResult
 from bertscope.facts.knowledge import FactAnswers, joined
 from bertscope.facts.questions import Fact, FactRelation, Relations, relations_by_name
-from bertscope.files import File
 from bertscope.items.formats import Row
 from bertscope.items.reading import read_rows, row_provenance, value
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from bertscope._display import short_repr
+from bertscope._validation import File
 from bertscope._version import __version__
 from bertscope.errors import (
     CLIENT_SIDE,
@@ -29,7 +30,6 @@ from bertscope.errors import (
     Unavailable,
     invalid_argument,
 )
-from bertscope.files import File
 from bertscope.items.identity import (
     NAMES,
     REMEDIES,

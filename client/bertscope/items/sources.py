@@ -9,8 +9,9 @@ from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_check
 
 from bertscope import files
 from bertscope._display import short_repr
+from bertscope._validation import File
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import Columns, File, ItemKind
+from bertscope.files import Columns, ItemKind
 from bertscope.table_rows import Broken, Line
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from bertscope import _validation
 from bertscope._display import short_repr
+from bertscope._validation import File
 from bertscope._version import __version__
 from bertscope.errors import invalid_argument
-from bertscope.files import File
 from bertscope.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.representations.probe_requests import POOLINGS
 from bertscope.representations.probes import ProbeResult

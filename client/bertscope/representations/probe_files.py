@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from bertscope import _validation
+from bertscope._validation import File
 from bertscope.conllu import BadLine, blocks, decoded
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File, Items
+from bertscope.files import Items
 from bertscope.representations.probe_application import UnlabelledText
-from bertscope.representations.probe_texts import ConlluLabel, ProbeText, ProbeTexts, read_probe_conllu
+from bertscope.representations.probe_texts import ProbeText
+from bertscope.representations.probe_treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
 from bertscope.table_rows import bad_line, json_object, text_lines
 
 CONLLU, COLUMNS, JSON_LINES = ".conllu", ".tsv", (".jsonl", ".ndjson")

@@ -1,24 +1,16 @@
-"""Describes texts with labelled spans for probes, and reads them from CoNLL-U."""
+"""Describes texts with labelled spans for probes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, NamedTuple, SupportsIndex
+from typing import NamedTuple
 
 from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._validation import TextOrPair
-from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
-from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File, Items
+from bertscope.errors import invalid_argument
 from bertscope.spans import Span, parts, span
-
-ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth", "arc"]
-"""A label of words that a CoNLL-U file has: universal or language-specific part of speech, relation to the head, place of the
-head relative to the word ("-2", "+1", "root"), and number of steps from the word to the root ("0", "1"); or the
-relation of a pair, each word and its head."""
 
 
 class Label(NamedTuple):
@@ -59,42 +51,6 @@ class ProbeText:
         object.__setattr__(self, "labels", tuple(_label(f"labels[{index}]", value) for index, value in enumerate(given)))
 
 
-class ProbeTexts(Items[ProbeText]):
-    """The sentences read from a file, of which some could not be."""
-
-    problems: list[InvalidArgument]
-    """The sentences that were left out: each error names the file and the line."""
-
-
-def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> ProbeTexts:
-    """Reads the words of a CoNLL-U file with their labels, for `train_probe`.
-
-    "arc" pairs each word with its head, but for the root. Words without a label ("_") are left out, and so is all but the first
-    of several words that are written as one. A sentence with a line that can't be read is left out and reported in `problems`;
-    the others are read. `limit` reads that many. Raises OSError for a file that can't be read, and InvalidArgument if no
-    sentence of it can be.
-    """
-    path, label_of = Path(path), _validation.choice("label", label, LABELS)
-    most = None if limit is None else _validation.positive("limit", limit)
-    found = ProbeTexts()
-    found.lines, found.problems = [], []
-    with path.open("rb") as file:
-        for first, lines in blocks(file):
-            try:
-                sentence = parse_sentence(lines)
-                if sentence is None:
-                    continue
-                found.append(_text(sentence, label_of))
-                found.lines.append(first)
-            except BadLine as error:
-                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
-            if len(found) == most:
-                break
-    if not found:
-        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
-    return found
-
-
 def _label(field: str, value: object) -> Label:
     name, *place = parts(field, value, (3, 4, 5), "(label, start, end), (label, start, end, segment) or (label, part, part)")
     other = place.pop() if len(place) == 4 else None
@@ -105,50 +61,6 @@ def _label(field: str, value: object) -> Label:
         raise invalid_argument(f"{field}'s label", "is empty; name it")
     start, end, segment = span(field, tuple(place))
     return Label(name, start, end, segment, None if other is None else span(f"{field}'s second part", other))
-
-
-def _text(sentence: Sentence, label_of: Callable[[Sentence, int], str]) -> ProbeText:
-    labels: dict[int, Label] = {}
-    for number in sentence.rows:
-        name, place = label_of(sentence, number), sentence.places[number]
-        if not name:
-            raise BadLine(sentence.lines[number], 'has no label; write "_" for none')
-        if name == "_":
-            continue
-        other = _head_place(sentence, number) if label_of is LABELS["arc"] else None
-        if label_of is not LABELS["arc"] or other not in (None, place):
-            labels.setdefault(place, Label(name, *sentence.spans[place], None if other is None else sentence.spans[other]))
-    return ProbeText(sentence.text, tuple(labels.values()))
-
-
-def _head(sentence: Sentence, number: int) -> str:
-    head = sentence.rows[number][6]
-    return head if head == "_" else "root" if head == "0" else f"{int(head) - number:+d}"
-
-
-def _head_place(sentence: Sentence, number: int) -> int | None:
-    """Returns the index of the head's place; None for the root and a word without a head."""
-    head = sentence.rows[number][6]
-    return None if head in ("0", "_") else sentence.places[int(head)]
-
-
-def _depth(sentence: Sentence, number: int) -> str:
-    steps, head = 0, sentence.rows[number][6]
-    while head not in ("0", "_"):
-        steps, head = steps + 1, sentence.rows[int(head)][6]
-        if steps > len(sentence.rows):
-            raise BadLine(sentence.lines[number], "is below itself: its heads go round in a circle")
-    return head if head == "_" else str(steps)
-
-
-LABELS: dict[str, Callable[[Sentence, int], str]] = {
-    "upos": lambda sentence, number: sentence.rows[number][3],
-    "xpos": lambda sentence, number: sentence.rows[number][4],
-    "deprel": lambda sentence, number: sentence.rows[number][7],
-    "arc": lambda sentence, number: sentence.rows[number][7],
-    "head": _head,
-    "depth": _depth,
-}
 
 
 def names_of(texts: Iterable[ProbeText]) -> list[str]:

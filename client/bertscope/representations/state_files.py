@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bertscope._display import short_repr
+from bertscope._validation import File
 from bertscope._version import __version__
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File
 from bertscope.items.identity import options_text, provenance_columns
 from bertscope.items.part_files import PartFiles
 from bertscope.items.run import OnItemRejected, named

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import SupportsIndex
 
 from bertscope import _validation
+from bertscope._validation import File
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import TRANSLATIONS, Columns, File, Items, no_line, read_items
+from bertscope.files import TRANSLATIONS, Columns, Items, no_line, read_items
 from bertscope.representations.alignment import GoldAlignment
 from bertscope.table_rows import bad_line, text_lines
 

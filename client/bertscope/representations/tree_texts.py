@@ -9,10 +9,10 @@ from typing import NamedTuple, SupportsIndex
 
 from bertscope import _validation
 from bertscope._display import short_repr
-from bertscope._validation import TextOrPair
+from bertscope._validation import File, TextOrPair
 from bertscope.conllu import HEAD, BadLine, Sentence, blocks, parse_sentence
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import File, Items
+from bertscope.files import Items
 from bertscope.spans import Span, parts
 
 UPOS = 3

@@ -15,11 +15,10 @@ from bertscope import _messages as wire
 from bertscope import _validation
 from bertscope._display import data_frame, short_repr, table_html
 from bertscope._messages import Interventions, Numbers
-from bertscope._validation import TextOrPair
+from bertscope._validation import File, TextOrPair
 from bertscope._version import __version__
 from bertscope.choices import LensNormalisation
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.files import File
 from bertscope.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.models import Model, model_name
 from bertscope.representations.lens import NORMALISATIONS, PREFIX

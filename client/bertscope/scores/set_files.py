@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import SupportsIndex
 
 from bertscope import _validation
+from bertscope._validation import File
 from bertscope.errors import invalid_argument
-from bertscope.files import PAIRS, Columns, File, Items, read_items
+from bertscope.files import PAIRS, Columns, Items, read_items
 from bertscope.scores.sets import TextSet
 from bertscope.table_rows import READERS, Row
 

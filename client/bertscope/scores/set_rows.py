@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from bertscope._validation import File
 from bertscope.choices import Scoring
 from bertscope.errors import invalid_argument
-from bertscope.files import Columns, File
+from bertscope.files import Columns
 from bertscope.items.reading import read_rows, row_provenance, value
 from bertscope.scores.comparison import ComparedSet, TextComparison
 from bertscope.scores.inputs import ScoredInput

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bertscope._display import short_repr
+from bertscope._validation import File
 from bertscope.client import Client
 from bertscope.errors import invalid_argument
-from bertscope.files import File
 from bertscope.models import Model, short_name
 from bertscope.studies.asking import Outcome, ask_pairs, ask_words
 from bertscope.studies.asking_facts import ask_facts

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from bertscope._display import short_repr
 from bertscope.errors import invalid_argument
-from bertscope.representations.probe_texts import ConlluLabel, ProbeText, read_probe_conllu
+from bertscope.representations.probe_texts import ProbeText
+from bertscope.representations.probe_treebanks import ConlluLabel, read_probe_conllu
 
 PARTS = ("train", "dev", "test")
 EVERY = 10

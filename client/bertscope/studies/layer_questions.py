@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertscope.representations.probe_texts import ConlluLabel
+from bertscope.representations.probe_treebanks import ConlluLabel
 from bertscope.studies.report import Question
 
 GEOMETRY = Question(

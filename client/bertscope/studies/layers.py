@@ -17,7 +17,8 @@ from bertscope.plots.probes import plot_probe
 from bertscope.plots.representation_comparison import plot_representations
 from bertscope.representations.geometry import GeometryDescription, frequent_words
 from bertscope.representations.lens import LensText
-from bertscope.representations.probe_texts import ConlluLabel, Label, ProbeText
+from bertscope.representations.probe_texts import Label, ProbeText
+from bertscope.representations.probe_treebanks import ConlluLabel
 from bertscope.representations.probes import ProbeProgress, ProbeResult
 from bertscope.studies.dark_secrets import answered, model_facts
 from bertscope.studies.data import StudyData

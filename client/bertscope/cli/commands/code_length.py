@@ -20,7 +20,7 @@ from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.code_length import save_code_length
 from bertscope.representations.code_length import CodeLengthProgress, code_columns
 from bertscope.representations.probe_files import read_probe_texts
-from bertscope.representations.probe_texts import ProbeTexts
+from bertscope.representations.probe_treebanks import ProbeTexts
 
 
 @grouped

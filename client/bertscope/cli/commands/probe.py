@@ -20,7 +20,7 @@ from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.probes import save_probe
 from bertscope.representations.kept_probes import KeptProbe
 from bertscope.representations.probe_files import read_probe_texts
-from bertscope.representations.probe_texts import ProbeTexts
+from bertscope.representations.probe_treebanks import ProbeTexts
 from bertscope.representations.probes import ProbeProgress, ProbeResult, probe_columns
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from rich.console import Console
 
-from bertscope.attention.marked_texts import MarkedItems
+from bertscope.attention.marked_items import MarkedItems
 from bertscope.cli.views.output import Failure, plural, printable
 from bertscope.cli.views.wording import in_options
 from bertscope.errors import CLIENT_SIDE, BertscopeError, InvalidArgument

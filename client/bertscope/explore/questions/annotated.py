@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bertscope.aio import AsyncClient
-from bertscope.attention.marked_texts import MarkedItems, RelationText
+from bertscope.attention.marked_items import MarkedItems
+from bertscope.attention.marked_texts import RelationText
 from bertscope.attention.relation_scores import RelationScore, RelationScores
 from bertscope.attention.treebanks import read_conllu
 from bertscope.errors import InvalidArgument, invalid_argument
