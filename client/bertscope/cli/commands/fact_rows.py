@@ -69,7 +69,7 @@ def answered_in_rows(
     options: Mapping[str, Any],
 ) -> tuple[FactAnswers, WrittenItems]:
     """Writes a row for each fact, and returns the answers that the file has then."""
-    assert rows.file is not None  # noqa: S101  # the command has seen to it
+    assert rows.rows is not None  # noqa: S101  # the command has seen to it
     ask = partial(client.query_facts_stream, model=model)
     asked = {"relations": relations, **options}
     items: ItemStream[Fact] = ItemStream(source.items)
@@ -77,4 +77,4 @@ def answered_in_rows(
         written = write_known_rows(items, source.place, source.left_out, rows, ask, asked, "asking")
     except InvalidArgument as error:
         raise source.named(error) from None
-    return read_fact_rows(rows.file, relations), written
+    return read_fact_rows(rows.rows, relations), written

@@ -125,7 +125,6 @@ def facts(
     """
     output_files.require_plot(plot)
     require_table(output)
-    rows.require()
     names = specifications.columns("--columns", columns)
     source = FactSource()
     for path in files:
@@ -143,7 +142,7 @@ def facts(
     }
     written: WrittenItems | None = None
     with server.connect(timeout) as client:
-        if rows.file is not None:
+        if rows.rows is not None:
             found, written = answered_in_rows(client, source, [*relations.values()], rows, model, asked)
         else:
             with answering("asking") as show:

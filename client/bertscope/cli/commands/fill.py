@@ -1,9 +1,9 @@
 """`bertscope fill`: cloze queries."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, tee
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
@@ -11,35 +11,39 @@ import typer
 from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.choices import Decoding
-from bertscope.cli import options
-from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
-from bertscope.cli.options.interventions import InterventionOptions
-from bertscope.cli.options.items import ItemOptions, ItemSource, check_file, write_rows
-from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.options.texts import answer_texts, read_texts
+from bertscope.cli.options import TextCallOptions, specifications
+from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered, PairArguments
+from bertscope.cli.options.groups import Helps, grouped
 from bertscope.cli.views.cloze import document, print_answer
-from bertscope.cli.views.output import UsageError, console
+from bertscope.cli.views.output import UsageError
 from bertscope.client import Client
 from bertscope.cloze.answers import FilledText
 from bertscope.errors import invalid_argument
-from bertscope.files import ItemKind
 
 DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_args(Decoding)}
 
 
+@dataclass(frozen=True)
+class _WithCandidates:
+    """Texts of the command line or of stdin that end with their own candidates."""
+
+    given: PairArguments
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+    def items(self) -> Numbered:
+        """Yields the texts, or the pair, each with its candidates."""
+        for line, item in self.given.items():
+            text, words = _split(item if self.given.pair is None else item[0])
+            yield line, (text if self.given.pair is None else (text, self.given.pair), words)
+
+
 @grouped
 def fill(
-    server: ServerOptions,
-    base: InterventionOptions,
-    out: ItemOptions,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help='Texts with "[MASK]"; "-" or none reads lines from stdin.'),
-    ] = None,
-    pair: Annotated[
-        str | None, typer.Option("--pair", "--text-pair", metavar="TEXT", help="A second text, read with the one TEXT.")
-    ] = None,
+    *,
+    to: AskingOptions,
+    given: Annotated[PairArguments, Helps(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.')],
     next_sentence: Annotated[
         bool, typer.Option("--next-sentence", help="Also say how likely the second text follows; needs no mask.")
     ] = False,
@@ -75,55 +79,38 @@ def fill(
         int | None,
         typer.Option("--max-pieces", min=1, help="A mask stands for 1 to so many pieces; by a beam unless --decoding is set."),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Fill the masks of a file: column "text", maybe "text_pair", or .txt.'),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None,
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    file: Annotated[ItemFileOptions, Helps(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
+    call: TextCallOptions,
 ) -> None:
     """Fill the masks of texts: "Paris is the capital of [MASK]."
 
     Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
     a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
     """
-    out.require()
-    if pair is not None and (len(texts or []) != 1 or texts == ["-"]):
-        raise UsageError("--pair goes with exactly one TEXT")
-    if next_sentence and pair is None and file is None:
+    if next_sentence and given.pair is None and file.file is None:
         raise UsageError("--next-sentence goes with --pair TEXT, or --texts FILE with a column text_pair")
     words = [] if candidates is None else specifications.words("--candidates", candidates)
-    asked: dict[str, Any] = {
-        "top_k": top_k,
-        "candidates": [*words, *(candidate or [])] or None,
-        "interventions": base.interventions(),
-        "reference_texts": base.reference_texts(),
-        "truncate": truncate,
-        "decoding": None if decoding is None else DECODINGS[decoding],
-        "beam_width": beam_width,
-        "max_pieces": max_pieces,
-        "piece_ids": piece_id or None,
-        "logits": logits,
-        "next_sentence": next_sentence,
-    }
-    given = {"--columns": columns, "--limit": limit}
-    check_file(file, out, given, texts=texts, json=json)
-    kind: ItemKind[Any] = files.CANDIDATES if candidates_per_text else files.INPUTS
-    source = None if file is None else ItemSource(file, kind, columns, limit)
-    with server.connect(timeout) as client:
-        asked["candidates_per_text"] = candidates_per_text
-        if source is not None and out.output is not None:
-            write_rows(source, out, partial(fill_mask, client, model=model), asked, "filling")
-            return
-        read: Iterable[tuple[int | None, Any]] = _given(texts, pair, candidates_per_text) if source is None else source.texts()
-        ask = partial(fill_mask, client, model=model, **asked)
-        answer_texts(read, ask, show=partial(print_answer, console()), document=document if json else None)
+    asked = (
+        AskedItems(to, _WithCandidates(given), file, call, files.CANDIDATES)
+        if candidates_per_text
+        else AskedItems(to, given, file, call)
+    )
+    asked.answer(
+        "filling",
+        lambda client: partial(fill_mask, client),
+        print_answer,
+        document,
+        top_k=top_k,
+        candidates=[*words, *(candidate or [])] or None,
+        truncate=call.truncate,
+        decoding=None if decoding is None else DECODINGS[decoding],
+        beam_width=beam_width,
+        max_pieces=max_pieces,
+        piece_ids=piece_id or None,
+        logits=logits,
+        next_sentence=next_sentence,
+        candidates_per_text=candidates_per_text,
+    )
 
 
 def fill_mask(
@@ -146,14 +133,6 @@ def fill_mask(
     lists = (words for _, _, words in every[-1]) if candidates_per_text else None
     texts = (text for text, _, _ in every[0])
     yield from client.fill_mask_stream(texts, text_pairs=pairs, candidates_per_text=lists, **asked)
-
-
-def _given(texts: list[str] | None, pair: str | None, candidates_per_text: bool) -> Iterator[tuple[int | None, Any]]:
-    """Yields the texts, or pairs, of the command or of stdin, with their lines, and with the candidates that they end with."""
-    for line, given in read_texts(texts or []):
-        text, words = _split(given) if candidates_per_text else (given, [])
-        item = text if pair is None else (text, pair)
-        yield line, (item, words) if candidates_per_text else item
 
 
 def _split(line: str) -> tuple[str, list[str]]:

@@ -135,7 +135,6 @@ def score(
     --resume goes on with a file that was cut short.
     """
     out.require()
-    rows.require()
     pairs.check()
     arguments: dict[str, Any] = {
         "model": model,
@@ -150,7 +149,7 @@ def score(
         written = SubstitutionFiles(out.plot, out.dark, out.output, out.json)
         score_substitutions(server, protein.sequence, written, timeout=timeout, **arguments)
         return
-    if rows.file is not None:
+    if rows.rows is not None:
         out.check_unused()
         more = {"conditional": given.conditional, "pieces": given.level != "text", "timeout": timeout, **arguments}
         score_rows(server, given.file, pairs, rows, (given.columns, given.limit), **more)

@@ -56,9 +56,9 @@ def score_rows(
 
 def _print_accuracy(rows: RowOptions, groups: list[str] | None, columns: str | None, scoring: Scoring) -> None:
     """Prints the accuracies by group of all rows of a file, those of earlier runs too."""
-    assert rows.file is not None  # noqa: S101  # the command has seen to it
+    assert rows.rows is not None  # noqa: S101  # the command has seen to it
     named = specifications.columns("--columns", columns)
-    found = read_pair_rows(rows.file, groups, columns=named, scoring=scoring)
+    found = read_pair_rows(rows.rows, groups, columns=named, scoring=scoring)
     if found.sets:
         print_comparison(console(), found, None)
 

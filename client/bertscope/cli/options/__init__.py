@@ -1,5 +1,6 @@
 """Options that several commands take."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -26,3 +27,36 @@ Mean = Annotated[
 Scale = Annotated[list[str] | None, typer.Option("--scale", metavar="L[:H,H]=F", help="Heads that count F times. Repeatable.")]
 
 TIMEOUT = DEFAULT_TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """The model to ask, how long to wait, and how to print."""
+
+    model: ModelName = None
+    timeout: Timeout = TIMEOUT
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class LongCallOptions:
+    """The same of calls that may take as long as they do."""
+
+    model: ModelName = None
+    timeout: LongTimeout = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class _TruncateOption:
+    truncate: Truncate = False
+
+
+@dataclass(frozen=True)
+class TextCallOptions(CallOptions, _TruncateOption):
+    """The same of calls about texts, which may be cut."""
+
+
+@dataclass(frozen=True)
+class LongTextCallOptions(LongCallOptions, _TruncateOption):
+    """Both."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,3 +36,7 @@ class InterventionOptions:
             return []
         with readable(self.reference):
             return files.read_texts(self.reference)
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns both as arguments of a call."""
+        return {"interventions": self.interventions(), "reference_texts": self.reference_texts()}

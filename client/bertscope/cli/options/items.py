@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NoReturn, TypeVar
 
 import typer
 
@@ -32,103 +32,50 @@ Place = Callable[[Item[Any]], str]
 """Names an item's place: "FILE, line 3"."""
 GOES_ON = "the same command with --resume goes on"
 
-Resume = Annotated[bool, typer.Option("--resume", help="Go on where the file of rows ends; begin if there is none.")]
 SkipBroken = Annotated[
     bool, typer.Option("--skip-broken", help="Name and leave out lines that can't be read, or that the server rejects.")
 ]
-Patience = Annotated[
-    float | None,
-    typer.Option(
-        "--patience",
-        min=0,
-        metavar="SECONDS",
-        help=f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
-    ),
-]
-
-
-class RowsTo(Protocol):
-    """The file with a row for each item, and how to deal with what is in its way."""
-
-    @property
-    def file(self) -> Path | None:
-        """The file of rows."""
-
-    @property
-    def resume(self) -> bool:
-        """True to go on with the file."""
-
-    @property
-    def skip_broken(self) -> bool:
-        """True to leave items out that can't be read or answered."""
-
-    @property
-    def patience(self) -> float | None:
-        """How long a server that is away is waited for, seconds; None for the usual time."""
-
-
-@dataclass(frozen=True)
-class ItemOptions:
-    """The options of a command whose --output is the file of rows."""
-
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each: .csv, .jsonl or .parquet.")
-    ] = None
-    resume: Resume = False
-    skip_broken: SkipBroken = False
-    patience: Patience = None
-
-    @property
-    def file(self) -> Path | None:
-        """The file of rows."""
-        return self.output
-
-    def require(self) -> None:
-        """Rejects, before any call, options without a file, and files that could not be written after it."""
-        _require(self, "--output")
 
 
 @dataclass(frozen=True)
 class RowOptions:
-    """The options of a command whose --output is a table of its own."""
+    """The file with a row for each item, and how to deal with what is in its way."""
+
+    flag: ClassVar[str] = "--rows"
 
     rows: Annotated[
         Path | None, typer.Option("--rows", metavar="FILE", help="Write a row for each as it comes: .csv, .jsonl or .parquet.")
     ] = None
-    resume: Resume = False
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of rows ends; begin if there is none.")] = False
     skip_broken: SkipBroken = False
-    patience: Patience = None
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            "--patience",
+            min=0,
+            metavar="SECONDS",
+            help=f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
+        ),
+    ] = None
 
-    @property
-    def file(self) -> Path | None:
-        """The file of rows."""
-        return self.rows
-
-    def require(self) -> None:
+    def __post_init__(self) -> None:
         """Rejects, before any call, options without a file, and files that could not be written after it."""
-        _require(self, "--rows")
+        options = {"--resume": self.resume, "--skip-broken": self.skip_broken, "--patience": self.patience is not None}
+        for option, given in options.items():
+            if given and self.rows is None:
+                raise UsageError(f"{option} goes with {self.flag} FILE")
+        require_output(self.rows, ROW_FORMATS, self.flag)
 
 
-def check_file(
-    file: Path | None, out: ItemOptions, given: Mapping[str, object], *, texts: list[str] | None, json: bool
-) -> None:
-    """Rejects options that mean nothing without --texts FILE, and what does not go with it, or with --output."""
-    if file is None:
-        for option, value in {**given, "--output": out.output}.items():
-            if value is not None:
-                raise UsageError(f"{option} goes with --texts FILE")
-    elif texts:
-        raise UsageError("--texts reads the texts from a file, and takes no TEXT")
-    if json and out.output is not None:
-        raise UsageError("--json prints the answers, and --output writes them; leave one of them out")
+@dataclass(frozen=True)
+class ItemOptions(RowOptions):
+    """The same of commands that write nothing else."""
 
+    flag: ClassVar[str] = "--output"
 
-def _require(out: RowsTo, flag: str) -> None:
-    options = {"--resume": out.resume, "--skip-broken": out.skip_broken, "--patience": out.patience is not None}
-    for option, given in options.items():
-        if given and out.file is None:
-            raise UsageError(f"{option} goes with {flag} FILE")
-    require_output(out.file, ROW_FORMATS, flag)
+    rows: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each: .csv, .jsonl or .parquet.")
+    ] = None
 
 
 class LeftOut:
@@ -185,7 +132,7 @@ class ItemSource(Generic[T]):
 
 def write_rows(
     source: ItemSource[T],
-    out: RowsTo,
+    out: RowOptions,
     ask: Callable[..., Generator[Answer, None, None]],
     options: Mapping[str, Any],
     doing: str,
@@ -204,13 +151,13 @@ def write_known_rows(
     items: Items[T],
     place: Place,
     left_out: LeftOut,
-    out: RowsTo,
+    out: RowOptions,
     ask: Callable[..., Generator[Answer, None, None]],
     options: Mapping[str, Any],
     doing: str,
 ) -> WrittenItems:
     """Does the same for items that were read before, and says nothing; `left_out` has those that could not be read."""
-    assert out.file is not None  # noqa: S101  # the command has seen to it
+    assert out.rows is not None  # noqa: S101  # the command has seen to it
     rejected = left_out.rejected(place) if out.skip_broken else None
     counted = _Counted()
 
@@ -218,16 +165,16 @@ def write_known_rows(
         if counted.rows is None:
             return ""
         of = "" if items.total is None else f" of {items.total}"
-        return f"; {out.file} has {counted.rows}{of} {'row' if items.total == 1 else 'rows'}: {GOES_ON}"
+        return f"; {out.rows} has {counted.rows}{of} {'row' if items.total == 1 else 'rows'}: {GOES_ON}"
 
-    with stopped_in_one_line(out.file, how), answering(doing) as show:
+    with stopped_in_one_line(out.rows, how), answering(doing) as show:
 
         def progress(event: RowsProgress) -> None:
             counted.rows = event.rows
             show(event)
 
         return write_items(
-            out.file,
+            out.rows,
             items,
             ask,
             options=options,
