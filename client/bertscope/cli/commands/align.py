@@ -4,15 +4,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
 
 from bertscope.cli import options
-from bertscope.cli.commands.probe import readable
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
+from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.translations import TranslationOptions
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.alignment import document, print_alignments, print_scores
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.files import reading
+from bertscope.cli.views.output import Failure, UsageError
 from bertscope.cli.views.progress import waiting
 from bertscope.cli.views.table_files import TABLE_FORMATS, require_table, write_table
 from bertscope.plots.alignment import save_alignment
@@ -24,6 +26,7 @@ PHARAOH = ".txt"
 
 @grouped
 def align(
+    *,
     server: ServerOptions,
     file: TranslationOptions,
     layer: Annotated[
@@ -48,9 +51,7 @@ def align(
             "--output", metavar="FILE", help='A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).'
         ),
     ] = None,
-    model: options.ModelName = None,
-    timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Link the words of sentences and their translations by the cosine of their states; words are what blanks separate.
 
@@ -65,14 +66,17 @@ def align(
     if plot is None and (dark or pair is not None):
         raise UsageError("--dark and --pair go with --plot")
     source = file.source()
-    people = None if gold is None else readable(gold, lambda: read_gold_alignments(gold, limit=file.limit))
+    people = None
+    if gold is not None:
+        with reading(gold):
+            people = read_gold_alignments(gold, limit=file.limit)
     if people is not None and len(people) != len(source.items):
         raise Failure(f"{gold} has {len(people)} lines for {len(source.items)} pairs; write one for each, blank if it has none")
     if (pair or 0) >= len(source.items):
         raise UsageError(f"--pair {pair}: there are {len(source.items)} pairs, from 0")
-    with server.connect(timeout) as client, waiting("aligning"):
+    with server.connect(call.timeout) as client, waiting("aligning"):
         found = client.align_words(
-            source.items, layer=layer, model=model, method=method, on_rejected=source.reject, timeout=timeout
+            source.items, layer=layer, model=call.model, method=method, on_rejected=source.reject, timeout=call.timeout
         )
     if not found:
         raise Failure(f"every pair was left out; {source.rejected}")
@@ -81,17 +85,13 @@ def align(
         _write(found, output, len(source.items))
     if plot is not None:
         _draw(found, people, plot, pair or 0, dark=dark)
-    if json:
-        print_json(document(found, scores) | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    print_alignments(screen, found)
-    if scores is not None:
-        print_scores(screen, scores)
-    for path in (output, plot):
-        if path is not None:
-            screen.print(f"wrote {path}", soft_wrap=True)
+
+    def show(screen: Console, found: AlignedWords) -> None:
+        print_alignments(screen, found)
+        if scores is not None:
+            print_scores(screen, scores)
+
+    print_result(found, lambda found: document(found, scores), show, json=call.json, written=[output, plot], source=source)
 
 
 def _write(found: AlignedWords, output: Path, pairs: int) -> None:

@@ -10,7 +10,7 @@ import typer
 from bertscope import files
 from bertscope.cli.options import CallOptions
 from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered
-from bertscope.cli.options.groups import Helps, grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.views.answers import document, print_answer
 from bertscope.cli.views.output import Failure, UsageError
 
@@ -55,7 +55,7 @@ def answer(
     *,
     to: AskingOptions,
     given: QuestionArguments,
-    file: Annotated[QuestionFileOptions, Helps(columns="What the file calls them: passage=context.")],
+    file: Annotated[QuestionFileOptions, Offered(columns="What the file calls them: passage=context.")],
     best: Annotated[
         int | None, typer.Option("--best", min=1, metavar="N", help="Spans for each question; 3 unless set.")
     ] = None,
@@ -66,7 +66,7 @@ def answer(
         int | None,
         typer.Option("--stride", min=1, metavar="N", help="Tokens between the windows of a long passage; 128 unless set."),
     ] = None,
-    call: CallOptions,
+    call: Annotated[CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Find the spans of a passage that answer questions best, and say how well no answer fits.
 

@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 import typer
 
 from bertscope.cli import options
-from bertscope.cli.commands.probe import readable
 from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source
 from bertscope.cli.views.apply_probe import document, print_applied
-from bertscope.cli.views.output import console, print_json
+from bertscope.cli.views.files import reading
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_table
+from bertscope.cli.views.table_files import write_table
 from bertscope.representations.applied_probes import COLUMNS
 from bertscope.representations.kept_probes import load_probe
 from bertscope.representations.probe_files import read_span_texts
@@ -23,6 +23,7 @@ from bertscope.representations.probe_files import read_span_texts
 
 @grouped
 def apply_probe(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     probe: Annotated[Path, typer.Argument(metavar="PROBE", help="The file that `bertscope probe --keep` wrote.")],
@@ -39,42 +40,28 @@ def apply_probe(
         bool, typer.Option("--any-weights", help="Apply it to a model with other weights, whose states mean something else.")
     ] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="FILE", help="Write a row for each layer and span: .csv, .tsv, .jsonl or .parquet."),
-    ] = None,
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    out: Annotated[
+        OutputOptions, Offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl or .parquet.")
+    ],
+    call: options.CallOptions,
 ) -> None:
     """Classify words by a probe that was trained before, and show how often it is right."""
-    require_table(output)
-    kept = readable(probe, lambda: load_probe(probe))
-    read = readable(texts, lambda: read_span_texts(texts, label, limit=limit))
-    places = [f"{texts}, line {line}" for line in read.lines]
-    source = Source(read, places, [str(problem) for problem in read.problems])
-    with server.connect(timeout) as client, source.some_left(), answering("classifying") as show:
+    with reading(probe):
+        kept = load_probe(probe)
+    with reading(texts):
+        read = read_span_texts(texts, label, limit=limit)
+    source = Source(read, [f"{texts}, line {line}" for line in read.lines], [str(problem) for problem in read.problems])
+    with server.connect(call.timeout) as client, source.some_left(), answering("classifying") as show:
         found = client.apply_probe(
             kept,
             source.items,
-            model=model,
-            layers=None if layer is None else specifications.numbers("--layer", layer),
+            layers=specifications.numbers("--layer", layer),
             any_weights=any_weights,
-            truncate=truncate,
-            interventions=base.interventions(),
-            reference_texts=base.reference_texts(),
             on_progress=show,
             on_rejected=source.reject,
-            timeout=timeout,
+            **base.arguments(),
+            **call.arguments(),
         )
-    if output is not None:
-        write_table(COLUMNS, found.rows(), output)
-    if json:
-        print_json(document(found) | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    print_applied(screen, found)
-    if output is not None:
-        screen.print(f"wrote {output}", soft_wrap=True)
+    if out.output is not None:
+        write_table(COLUMNS, found.rows(), out.output)
+    print_result(found, document, print_applied, json=call.json, written=[out.output], source=source)

@@ -12,12 +12,13 @@ from bertscope.cli.commands.compare_attention import compare_texts
 from bertscope.cli.commands.describe import describe_texts
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import DescribeOptions
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.attention import document, print_maps
-from bertscope.cli.views.output import UsageError, console, print_json
+from bertscope.cli.views.output import UsageError
 from bertscope.plots.attention import PAGE_FORMAT, save_attention
 
 QUANTITIES: dict[str, Quantity] = {name.replace("_", "-"): name for name in get_args(Quantity)}
@@ -25,13 +26,10 @@ QUANTITIES: dict[str, Quantity] = {name.replace("_", "-"): name for name in get_
 
 @grouped
 def attention(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
-    describing: DescribeOptions,
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="The text; or texts, or lines of stdin."),
-    ] = None,
+    describing: Annotated[DescribeOptions, Offered(text="The text; or texts, or lines of stdin.")],
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
     layer: Annotated[list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0; all unless set.")] = None,
     head: Annotated[list[str] | None, typer.Option("--head", metavar="H[,H]", help="Heads, from 0; all unless set.")] = None,
@@ -52,14 +50,11 @@ def attention(
     fixed_scale: Annotated[
         bool, typer.Option("--fixed-scale", help="With --plot: colours from 0 to 1, and not to the largest weight.")
     ] = False,
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    call: options.CallOptions,
 ) -> None:
     """Show what the heads of a model attend to in a text or, with --describe, over many texts; --compare two models."""
     layers = specifications.numbers("--layer", layer)
-    interventions, reference_texts = base.interventions(), base.reference_texts()
+    changes = base.arguments()
     if describing.describe or describing.compare is not None:
         mode = "--describe" if describing.compare is None else "--compare"
         unused = [("--head", head), ("--words", words), ("--fp16", fp16)]
@@ -68,18 +63,12 @@ def attention(
         for option, given in unused if describing.compare is None else compared:
             if given:
                 raise UsageError(f"{option} does not go with {mode}")
-        arguments = {
-            "model": model,
-            "interventions": interventions,
-            "reference_texts": reference_texts,
-            "truncate": truncate,
-        }
-        source = describing.source(text or [], pair)
+        source = describing.source(pair)
         if describing.compare is None:
             chosen = QUANTITIES[quantity]
-            describe_texts(server, describing, source, plot, timeout, json=json, layers=layers, quantity=chosen, **arguments)
+            describe_texts(server, describing, source, plot, call, layers=layers, quantity=chosen, **changes)
         else:
-            compare_texts(server, describing, source, plot, timeout, json=json, **arguments)
+            compare_texts(server, describing, source, plot, call, **changes)
         return
     describing.require_describe()
     pictured = {"--dark": describing.dark, "--hide-special": hide_special, "--fixed-scale": fixed_scale}
@@ -88,32 +77,25 @@ def attention(
             raise UsageError(f"{option} goes with --plot")
     if fixed_scale and quantity != "weights":
         raise UsageError("--fixed-scale goes with --quantity weights")
-    if len(text or []) != 1:
+    text = describing.text or []
+    if len(text) != 1:
         raise UsageError("give one TEXT, or many with --describe or --compare")
     output_files.require_plot(plot, pages=() if describing.dark or fixed_scale else (PAGE_FORMAT,))  # Pages follow the browser.
-    (only,) = text or []
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         (maps,) = client.extract_attention(
-            only if pair is None else (only, pair),
-            model=model,
+            text[0] if pair is None else (text[0], pair),
             layers=layers,
             heads=specifications.numbers("--head", head),
             words=words,
             quantity=QUANTITIES[quantity],
             dtype="float16" if fp16 else "float32",
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            timeout=timeout,
+            **changes,
+            **call.arguments(),
         )
     if plot is not None:
         _draw(maps, plot, hide_special=hide_special, fixed_scale=fixed_scale, dark=describing.dark)
-    if json:
-        print_json(document(maps) | ({"plot": str(plot)} if plot else {}))
-        return
-    print_maps(console(), maps)
-    if plot is not None:
-        console().print(f"wrote {plot}", soft_wrap=True)
+    pictured_in = {"plot": str(plot)} if plot else {}
+    print_result(maps, lambda maps: document(maps) | pictured_in, print_maps, json=call.json, written=[plot])
 
 
 def _draw(maps: AttentionMaps, plot: Path, *, hide_special: bool, fixed_scale: bool, dark: bool) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from bertscope.cli.options import TextCallOptions
+from bertscope.cli.options import CallOptions
 from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
-from bertscope.cli.options.groups import Helps, grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.views.classification import document, print_answer
 
 
@@ -12,8 +12,8 @@ from bertscope.cli.views.classification import document, print_answer
 def classify(
     to: AskingOptions,
     given: PairArguments,
-    file: Annotated[ItemFileOptions, Helps(file='Classify a file: column "text", maybe "text_pair", or .txt.')],
-    call: TextCallOptions,
+    file: Annotated[ItemFileOptions, Offered(file='Classify a file: column "text", maybe "text_pair", or .txt.')],
+    call: CallOptions,
 ) -> None:
     """Say which label a fine-tuned model gives to texts, and how likely each is.
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,12 @@ from rich.text import Text
 
 from bertscope.cli import options
 from bertscope.cli.options import steps as step_grammar
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
+from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import progress
 from bertscope.cli.views.models import document, print_models
-from bertscope.cli.views.output import Failure, console, print_json, printable
+from bertscope.cli.views.output import Failure, printable
 from bertscope.errors import BertscopeError
 from bertscope.models import Model
 
@@ -26,6 +28,7 @@ STEP = re.compile(r"\bsteps\[(\d+)\](?:\.\w+)?(?:\.(\w+(?:\[\d+\])?))?")
 
 @grouped
 def compress(
+    *,
     server: ServerOptions,
     steps: Annotated[
         list[str],
@@ -37,9 +40,7 @@ def compress(
         typer.Option("--texts", metavar="FILE", help='Texts to rank on, for steps by importance: .txt, or column "text".'),
     ] = None,
     folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
-    model: options.ModelName = None,
-    timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Compress a model; what comes out is a new model, and the old one stays.
 
@@ -71,12 +72,9 @@ def compress(
     """
     written = step_grammar.split(steps)
     asked = step_grammar.parse(written, texts)
-    with steps_named(written), server.connect(timeout) as client, progress.steps("compressing") as show:
-        found = client.compress_model(name, asked, model=model, folder=folder, on_progress=show, timeout=timeout)
-    if json:
-        print_json(document(found))
-    else:
-        print_compressed(console(), found, folder)
+    with steps_named(written), server.connect(call.timeout) as client, progress.steps("compressing") as show:
+        found = client.compress_model(name, asked, model=call.model, folder=folder, on_progress=show, timeout=call.timeout)
+    print_result(found, document, partial(print_compressed, folder=folder), json=call.json)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`bertscope contacts`: which heads of a protein model attend to residues that touch."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -7,16 +8,16 @@ import typer
 
 from bertscope.attention.contacts import DISTANCE, MIN_SEPARATION, THRESHOLD, read_contacts
 from bertscope.cli import options
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import contacts as view
-from bertscope.cli.views.output import console, print_json
-from bertscope.cli.views.table_files import write_table
 
 
 @grouped
 def contacts(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     sequence: Annotated[str, typer.Argument(metavar="SEQUENCE", help="A protein in one-letter codes.")],
@@ -33,34 +34,21 @@ def contacts(
         int, typer.Option("--min-separation", min=1, metavar="N", help="Leave out pairs nearer in the sequence.")
     ] = MIN_SEPARATION,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Heads to print.")] = 10,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each head: .csv, .tsv, .jsonl, .parquet.")
-    ] = None,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet.")],
+    call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Find the heads of a protein model that attend to contacts: residues apart in the sequence that touch in the structure.
 
     The share of a head is that of the pairs with attention over the threshold that are in contact (Vig et al. 2021).
     """
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         found = client.score_contacts(
             sequence,
             read_contacts(file, distance=distance),
             threshold=threshold,
             min_separation=min_separation,
-            model=model,
-            interventions=base.interventions(),
-            reference_texts=base.reference_texts(),
+            model=call.model,
+            **base.arguments(),
         )
-    if output is not None:
-        columns = found.columns()
-        write_table([*columns], zip(*columns.values(), strict=True), output)
-    if json:
-        print_json(view.document(found))
-        return
-    screen = console()
-    view.print_contacts(screen, found, top)
-    if output is not None:
-        screen.print(f"wrote {output}", soft_wrap=True)
+    written = out.write(found.columns())
+    print_result(found, view.document, partial(view.print_contacts, top=top), json=call.json, written=written)

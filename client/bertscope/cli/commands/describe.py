@@ -5,14 +5,13 @@ from typing import Any
 
 from bertscope._validation import TextOrPair
 from bertscope.attention.description import description_columns, document
+from bertscope.cli.options import CallOptions
 from bertscope.cli.options.describing import DescribeOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source
-from bertscope.cli.views import files as output_files
 from bertscope.cli.views.description import print_description
-from bertscope.cli.views.output import console, print_json
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.plots.attention_statistics import save_description
 
 
@@ -21,33 +20,21 @@ def describe_texts(
     asked: DescribeOptions,
     source: Source[TextOrPair],
     plot: Path | None,
-    timeout: float,
-    *,
-    json: bool,
+    call: CallOptions,
     **arguments: Any,
 ) -> None:
     """Describes heads over texts, prints the description, and writes the requested files."""
-    output_files.require_plot(plot)
-    require_table(asked.output)
+    out = OutputOptions(plot, asked.dark, asked.output)
     picture = asked.picture or "patterns"
-    with server.connect(timeout) as client, source.some_left(), answering("describing") as show:
+    with server.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
         found = client.describe_attention(
             source.items,
             punctuation=asked.punctuation or None,
             head_distances=asked.head_distances or picture == "clusters",
             on_progress=show,
             on_rejected=source.reject,
-            timeout=timeout,
+            **call.arguments(),
             **arguments,
         )
-    written = write_files(
-        description_columns(found), asked.output, plot, lambda path: save_description(found, path, picture, dark=asked.dark)
-    )
-    if json:
-        print_json(document(found) | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    print_description(screen, found)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+    written = out.write(description_columns(found), lambda path, dark: save_description(found, path, picture, dark=dark))
+    print_result(found, document, print_description, json=call.json, written=written, source=source)

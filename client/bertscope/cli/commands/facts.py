@@ -2,26 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from bertscope.choices import ObjectScoring, TemplateChoice
 from bertscope.cli import options
 from bertscope.cli.commands.fact_rows import FactSource, answered_in_rows
 from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import RowOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import facts as view
-from bertscope.cli.views import files as output_files
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.files import read_file
+from bertscope.cli.views.output import Failure, UsageError
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_table
 from bertscope.facts.fact_files import read_templates, read_words
-from bertscope.facts.knowledge import ANSWER_COLUMNS
+from bertscope.facts.knowledge import ANSWER_COLUMNS, FactAnswers
 from bertscope.facts.questions import Fact, FactRelation, FactTemplate, templates_of
 from bertscope.items.run import WrittenItems
 from bertscope.plots.facts import save_facts
@@ -78,6 +80,7 @@ class QuestionOptions:
 
 @grouped
 def facts(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     questions: QuestionOptions,
@@ -108,14 +111,10 @@ def facts(
     prior: Annotated[bool, typer.Option("--prior", help="Also ask with a mask in place of the subject.")] = False,
     uhn: Annotated[bool, typer.Option("--uhn", help="Leave out what the subject's name gives away (LAMA-UHN).")] = False,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=0, max=100, help="Predictions kept of each answer.")] = 1,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write every answer: .csv, .tsv, .jsonl or .parquet.")
-    ] = None,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    out: Annotated[
+        OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl or .parquet.")
+    ],
+    call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Show what a model knows: how often it gives the right object of a fact ("The capital of [X] is [Y].").
 
@@ -123,55 +122,41 @@ def facts(
     --prior what is likely without the subject, and several templates the consistency over paraphrases. With --rows, a row for
     each fact is written as its answers come, and --resume goes on with a file that was cut short.
     """
-    output_files.require_plot(plot)
-    require_table(output)
     names = specifications.columns("--columns", columns)
     source = FactSource()
     for path in files:
         read_file(path, lambda path: source.add(path, relation, names, limit, skip_broken=rows.skip_broken))
     relations = questions.relations(source.facts)
     vocabulary = [] if questions.vocabulary is None else read_file(questions.vocabulary, read_words)
-    reading: dict[str, Any] = {"interventions": base.interventions(), "reference_texts": base.reference_texts()}
+    changes = base.arguments()
     asked: dict[str, Any] = {
         "vocabulary": vocabulary,
         "scoring": scoring or "single_entry",
         "max_pieces": max_pieces,
         "top_k": top_k,
         "prior": prior,
-        **reading,
+        **changes,
     }
     written: WrittenItems | None = None
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         if rows.rows is not None:
-            found, written = answered_in_rows(client, source, [*relations.values()], rows, model, asked)
+            found, written = answered_in_rows(client, source, [*relations.values()], rows, call.model, asked)
         else:
             with answering("asking") as show:
-                found = client.query_facts(source.facts, relations.values(), model=model, on_progress=show, **asked)
+                found = client.query_facts(source.facts, relations.values(), model=call.model, on_progress=show, **asked)
         easy = None
         if uhn:
             with answering("asking about names") as show:
                 facts = [result.fact for result in found]
-                by_name = client.guess_by_name(facts, model=model, on_progress=show, **reading)
+                by_name = client.guess_by_name(facts, model=call.model, on_progress=show, **changes)
             easy = view.LeftOut(len(found.objects_in_subjects), len(by_name - found.objects_in_subjects))
             found = found.without(found.objects_in_subjects | by_name)
     scores = found.scores(by)
-    if output is not None:
-        write_table(ANSWER_COLUMNS, found.rows(), output)
-    if plot is not None:
-        output_files.draw(lambda path: save_facts(scores, path, dark=dark), plot)
-    if json:
-        print_json(view.document(found, scores, easy))
-        return
-    view.print_scores(console(), found, scores, easy)
-    if written is not None:
-        source.report(written)
-    for path in filter(None, (output, plot)):
-        console().print(f"wrote {path}", soft_wrap=True)
+    files_written = out.write(ANSWER_COLUMNS, partial(save_facts, scores), rows=found.rows())
 
+    def show_scores(screen: Console, found: FactAnswers) -> None:
+        view.print_scores(screen, found, scores, easy)
+        if written is not None:
+            source.report(written)
 
-def read_file(path: Path, read: Any) -> Any:
-    """Reads a file; one that can't be opened becomes a line."""
-    try:
-        return read(path)
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from error
+    print_result(found, lambda found: view.document(found, scores, easy), show_scores, json=call.json, written=files_written)

@@ -11,9 +11,9 @@ import typer
 from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.choices import Decoding
-from bertscope.cli.options import TextCallOptions, specifications
+from bertscope.cli.options import CallOptions, specifications
 from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered, PairArguments
-from bertscope.cli.options.groups import Helps, grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import UsageError
 from bertscope.client import Client
@@ -43,7 +43,7 @@ class _WithCandidates:
 def fill(
     *,
     to: AskingOptions,
-    given: Annotated[PairArguments, Helps(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.')],
+    given: Annotated[PairArguments, Offered(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.')],
     next_sentence: Annotated[
         bool, typer.Option("--next-sentence", help="Also say how likely the second text follows; needs no mask.")
     ] = False,
@@ -79,8 +79,8 @@ def fill(
         int | None,
         typer.Option("--max-pieces", min=1, help="A mask stands for 1 to so many pieces; by a beam unless --decoding is set."),
     ] = None,
-    file: Annotated[ItemFileOptions, Helps(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
-    call: TextCallOptions,
+    file: Annotated[ItemFileOptions, Offered(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
+    call: CallOptions,
 ) -> None:
     """Fill the masks of texts: "Paris is the capital of [MASK]."
 

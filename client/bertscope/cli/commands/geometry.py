@@ -1,38 +1,38 @@
 """`bertscope geometry`: where the hidden states of each layer lie, over many texts."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from bertscope.cli import options
 from bertscope.cli.commands.neighbours import NeighbourOptions, find_neighbours
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import TextFileOptions
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.views import files as output_files
 from bertscope.cli.views.geometry import print_geometry
 from bertscope.cli.views.neighbours import print_variance
-from bertscope.cli.views.output import UsageError, console, print_json
+from bertscope.cli.views.output import UsageError
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.cli.views.table_files import require_table
 from bertscope.plots.geometry import save_geometry
-from bertscope.representations.geometry import document, frequent_words, geometry_columns, word_columns
+from bertscope.representations.geometry import GeometryDescription, document, frequent_words, geometry_columns, word_columns
 from bertscope.representations.variances import variance_document
 
 
 @grouped
 def geometry(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     file: TextFileOptions,
     around: NeighbourOptions,
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None,
-    layer: Annotated[
-        list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set.")
-    ] = None,
+    layer: options.Layers = None,
     pieces: Annotated[bool, typer.Option("--pieces", help="A vector for each piece, and not for each word.")] = False,
     special: Annotated[bool, typer.Option("--special", help="Special tokens have vectors too.")] = False,
     word: Annotated[
@@ -45,48 +45,35 @@ def geometry(
     variance: Annotated[
         bool, typer.Option("--variance", help="Also how well one vector could stand for each word of --word and --frequent.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="FILE", help="Write each layer's numbers: .csv, .tsv, .jsonl or .parquet."),
-    ] = None,
+    out: Annotated[OutputOptions, Offered(output="Write each layer's numbers: .csv, .tsv, .jsonl or .parquet.")],
     word_output: Annotated[
         Path | None, typer.Option("--word-output", metavar="FILE", help="Write a row for each word and layer, likewise.")
     ] = None,
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    call: options.CallOptions,
 ) -> None:
     """Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts."""
-    output_files.require_plot(plot)
-    require_table(output)
     require_table(word_output)
-    if dark and plot is None:
-        raise UsageError("--dark goes with --plot")
     words = {"--word": word, "--frequent": frequent}
     vectors = {"--pieces": pieces, "--special": special, "--rank": rank, "--variance": variance}
-    around.require_alone({**words, **vectors, "--plot": plot, "--word-output": word_output})
+    around.require_alone({**words, **vectors, "--plot": out.plot, "--word-output": word_output})
     for option, value in {"--word-output": word_output, "--variance": variance}.items():
         if value and not any(words.values()):
             raise UsageError(f"{option} goes with --word or --frequent")
     if variance and (pieces or special):
         raise UsageError("--variance does not go with --pieces or --special")
-    source = file.source(text or [])
+    source = file.source()
     arguments: dict[str, Any] = {
-        "model": model,
         "layers": specifications.numbers("--layer", layer),
-        "interventions": base.interventions(),
-        "reference_texts": base.reference_texts(),
-        "truncate": truncate,
+        "model": call.model,
+        "truncate": call.truncate,
+        **base.arguments(),
     }
     if around.neighbours:
-        find_neighbours(server, around, source, output, timeout, json=json, **arguments)
+        find_neighbours(server, around, source, out, call, **arguments)
         return
     named = [*(word or []), *(frequent_words(source.items, frequent) if frequent else [])]
     named = list({name.casefold(): name for name in named}.values())
-    with server.connect(timeout) as client, source.some_left(), answering("describing") as show:
+    with server.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
         found = client.describe_geometry(
             source.items,
             pieces=pieces,
@@ -95,7 +82,7 @@ def geometry(
             second_moments=rank,
             on_progress=show,
             on_rejected=source.reject,
-            timeout=timeout,
+            timeout=call.timeout,
             **arguments,
         )
         # Texts that were rejected before are rejected again, and told about once.
@@ -104,17 +91,14 @@ def geometry(
             if variance
             else None
         )
-    written = write_files(geometry_columns(found), output, plot, lambda path: save_geometry(found, path, dark=dark))
+    written = out.write(geometry_columns(found), partial(save_geometry, found))
     if word_output is not None:
-        written += write_files(word_columns(found), word_output, None, lambda _: None)
-    if json:
-        added = {} if variances is None else {"explainable_variance": variance_document(variances)}
-        print_json(document(found) | added | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    print_geometry(screen, found)
-    if variances is not None:
-        print_variance(screen, variances)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+        written += OutputOptions(output=word_output).write(word_columns(found))
+    added = {} if variances is None else {"explainable_variance": variance_document(variances)}
+
+    def show_all(screen: Console, found: GeometryDescription) -> None:
+        print_geometry(screen, found)
+        if variances is not None:
+            print_variance(screen, variances)
+
+    print_result(found, lambda found: document(found) | added, show_all, json=call.json, written=written, source=source)

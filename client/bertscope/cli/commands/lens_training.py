@@ -1,6 +1,5 @@
 """Defines the options of `bertscope lens` that train or take a tuned lens, and trains one."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,18 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from bertscope._validation import TextOrPair
-from bertscope.choices import LensNormalisation
-from bertscope.cli.commands.probe import readable
+from bertscope.cli.options import LongCallOptions
 from bertscope.cli.options.describing import TextFileOptions
+from bertscope.cli.options.groups import refuse
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.options.sources import Source
-from bertscope.cli.views.files import require_output
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
-from bertscope.cli.views.progress import studying
-from bertscope.cli.views.table_files import require_table, write_table
+from bertscope.cli.views.files import kept, reading, require_output
+from bertscope.cli.views.progress import training
 from bertscope.cli.views.tuned_lens import document, print_tuned_lens
-from bertscope.representations.tuned_lens import COLUMNS, TrainLensProgress, TunedLens, load_lens
+from bertscope.representations.tuned_lens import COLUMNS, TunedLens, load_lens
 
 
 @dataclass(frozen=True)
@@ -52,83 +49,48 @@ class TunedLensOptions:
         int | None, typer.Option("--seed", min=0, help="With --train: draws masks and the order of pieces; 0 unless set.")
     ] = None
 
-    def require_train(self) -> None:
-        """Raises UsageError for options of training without --train."""
-        own = {
-            "--dev": self.dev,
-            "--keep": self.keep,
-            "--mask-rate": self.mask_rate,
-            "--epochs": self.epochs,
-            "--seed": self.seed,
-        }
-        for option, value in own.items():
-            if value is not None:
-                raise UsageError(f"{option} goes with --train")
+    def __post_init__(self) -> None:
+        own = {"--dev": self.dev, "--keep": self.keep, "--mask-rate": self.mask_rate}
+        if self.train is None:
+            refuse({**own, "--epochs": self.epochs, "--seed": self.seed}, "goes with --train")
 
     def loaded(self) -> TunedLens | None:
         """Returns the lens of --lens. Raises Failure for a file that can't be read."""
         path = self.lens
-        return None if path is None else readable(path, lambda: load_lens(path))
+        if path is None:
+            return None
+        with reading(path):
+            return load_lens(path)
 
 
 def train_lens(
     server: ServerOptions,
     asked: TunedLensOptions,
     base: InterventionOptions,
-    layers: list[int] | None,
-    normalisation: LensNormalisation | None,
-    output: Path | None,
-    given: Mapping[str, Any],
-    *,
-    json: bool,
+    out: OutputOptions,
+    call: LongCallOptions,
+    **arguments: Any,
 ) -> None:
-    """Trains a lens, prints how well it reads each layer, and writes the requested files. `given`: arguments of the call."""
-    require_table(output)
+    """Trains a lens, prints how well it reads each layer, and writes the requested files."""
     require_output(asked.keep, (".npz",), "--keep")
     train, dev = _texts(asked.train), _texts(asked.dev)
-    with server.connect(given["timeout"]) as client, studying() as show:
-
-        def on_progress(event: TrainLensProgress) -> None:
-            show("running the texts" if event.stage == "states" else "training", event.done, event.total)
-
+    with server.connect(call.timeout) as client, training() as show:
         found = client.train_lens(
             train,
             dev=dev,
-            layers=layers,
-            normalisation=normalisation,
             mask_rate=asked.mask_rate,
             max_epochs=asked.epochs,
             seed=asked.seed or 0,
-            interventions=base.interventions(),
-            reference_texts=base.reference_texts(),
-            on_progress=on_progress,
-            **given,
+            **base.arguments(),
+            on_progress=show,
+            **call.arguments(),
+            **arguments,
         )
-    written = []
-    if output is not None:
-        write_table(COLUMNS, found.rows(), output)
-        written.append(output)
+    written = out.write(COLUMNS, rows=found.rows())
     if asked.keep is not None:
-        written.append(_keep(found, asked.keep))
-    if json:
-        print_json(document(found))
-        return
-    screen = console()
-    print_tuned_lens(screen, found)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+        written.append(kept(found.save, asked.keep))
+    print_result(found, document, print_tuned_lens, json=call.json, written=written)
 
 
 def _texts(path: Path | None) -> list[TextOrPair]:
-    if path is None:
-        return []
-    source: Source[TextOrPair] = TextFileOptions(path).source([])
-    return list(source.items)
-
-
-def _keep(found: TunedLens, path: Path) -> Path:
-    try:
-        found.save(path)
-    except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror}") from error
-    return path
+    return [] if path is None else list(TextFileOptions(texts=path).source().items)

@@ -8,10 +8,10 @@ import typer
 from bertscope.choices import Precision
 from bertscope.cli import options
 from bertscope.cli.options.commands import Commands
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
+from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views.models import document, model_table, print_models
-from bertscope.cli.views.output import console, print_json
 from bertscope.cli.views.progress import loading
 
 app = Commands(help="List, show, load and unload the models of a server.")
@@ -26,36 +26,31 @@ def models(context: typer.Context) -> None:
 
 @app.command("list")
 @grouped
-def list_models(server: ServerOptions, timeout: options.Timeout = options.TIMEOUT, json: options.Json = False) -> None:
+def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offered("timeout", "json")]) -> None:
     """List the loaded models, the default model first."""
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         found = client.list_models()
-    if json:
-        print_json({"models": [document(model) for model in found]})
-    else:
-        print_models(console(), found)
+    print_result(found, lambda models: {"models": [*map(document, models)]}, print_models, json=call.json)
 
 
 @app.command("show")
 @grouped
 def show(
+    *,
     server: ServerOptions,
     model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model; the default model unless given.")] = None,
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    call: Annotated[options.CallOptions, Offered("timeout", "json")],
 ) -> None:
     """Show all that is known of one model, its labels and pruned heads among it."""
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         found = client.get_model(model)
-    if json:
-        print_json(document(found))
-    else:
-        console().print(model_table(found))
+    print_result(found, document, lambda screen, found: screen.print(model_table(found)), json=call.json)
 
 
 @app.command("load")
 @grouped
 def load(
+    *,
     server: ServerOptions,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder or .onnx file on the server.")],
     name: Annotated[
@@ -71,13 +66,10 @@ def load(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put it in the place of a model of that name, which answers until then.")
     ] = False,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long the load may take.")
-    ] = None,
-    json: options.Json = False,
+    call: Annotated[options.LongCallOptions, Offered("timeout", "json", timeout="How long the load may take.")],
 ) -> None:
     """Load a model, and wait until it is ready."""
-    with server.connect(timeout) as client, loading() as show:
+    with server.connect(call.timeout) as client, loading() as show:
         model = client.load_model(
             name,
             source=source,
@@ -87,26 +79,25 @@ def load(
             runtime=runtime,
             replace=replace,
             on_progress=show,
-            timeout=timeout,
+            timeout=call.timeout,
         )
-    if json:
-        print_json(document(model))
-    else:
-        print_models(console(), [model])
+    print_result(model, document, lambda screen, model: print_models(screen, [model]), json=call.json)
 
 
 @app.command("unload")
 @grouped
 def unload(
+    *,
     server: ServerOptions,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
-    timeout: options.Timeout = options.TIMEOUT,
-    json: options.Json = False,
+    call: Annotated[options.CallOptions, Offered("timeout", "json")],
 ) -> None:
     """Unload a model; what already runs on it finishes."""
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         client.unload_model(model)
-    if json:
-        print_json({"unloaded": model if model.startswith("models/") else f"models/{model}"})
-    else:
-        console().print(f"unloaded {model}")
+    print_result(
+        model if model.startswith("models/") else f"models/{model}",
+        lambda name: {"unloaded": name},
+        lambda screen, _: screen.print(f"unloaded {model}"),
+        json=call.json,
+    )

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from bertscope._validation import TextOrPair
+from bertscope.cli.options import CallOptions
+from bertscope.cli.options.groups import refuse
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source
 from bertscope.cli.views.neighbours import neighbours_document, print_neighbours
-from bertscope.cli.views.output import UsageError, console, print_json
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.representations.neighbours import neighbour_columns
 
 
@@ -37,28 +38,21 @@ class NeighbourOptions:
         """Raises UsageError for an option of neighbours without a word, and for any of the others that are `given` with one."""
         if not self.neighbours:
             own = {"--nearest": self.nearest, "--occurrences": self.occurrences, "--other-words": self.other_words}
-            for option, value in own.items():
-                if value:
-                    raise UsageError(f"{option} goes with --neighbours")
-            return
-        for option, value in given.items():
-            if value:
-                raise UsageError(f"{option} does not go with --neighbours")
+            refuse(own, "goes with --neighbours")
+        else:
+            refuse(given, "does not go with --neighbours")
 
 
 def find_neighbours(
     server: ServerOptions,
     asked: NeighbourOptions,
     source: Source[TextOrPair],
-    output: Path | None,
-    timeout: float,
-    *,
-    json: bool,
+    out: OutputOptions,
+    call: CallOptions,
     **arguments: Any,
 ) -> None:
     """Finds the neighbours of the words, prints them, and writes the requested file."""
-    require_table(output)
-    with server.connect(timeout) as client, source.some_left(), answering("searching") as show:
+    with server.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
         found = client.nearest_neighbours(
             source.items,
             asked.neighbours or [],
@@ -69,12 +63,11 @@ def find_neighbours(
             on_rejected=source.reject,
             **arguments,
         )
-    written = write_files(neighbour_columns(found), output, None, lambda _: None)
-    if json:
-        print_json(neighbours_document(found) | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    print_neighbours(screen, found, source.items)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+    print_result(
+        found,
+        neighbours_document,
+        partial(print_neighbours, texts=source.items),
+        json=call.json,
+        written=out.write(neighbour_columns(found)),
+        source=source,
+    )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bertscope.cli.options import TextCallOptions
+from bertscope.cli.options import CallOptions
 from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.views.output import UsageError, console, print_json
@@ -20,7 +20,7 @@ def predict(
         str | None, typer.Option("--query", metavar="TEXT", help="Read each TEXT as a candidate for this query, and rank them.")
     ] = None,
     file: ItemFileOptions,
-    call: TextCallOptions,
+    call: CallOptions,
 ) -> None:
     """Give texts or pairs the value that a fine-tuned model predicts: a rating, the similarity of a pair, a relevance.
 

@@ -1,6 +1,5 @@
 """`bertscope probe`: what can be read out of each layer of a model."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -9,25 +8,25 @@ import typer
 
 from bertscope.cli import options
 from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
-from bertscope.cli.views import files as output_files
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.files import kept, reading
 from bertscope.cli.views.probe import document, print_probe
-from bertscope.cli.views.progress import studying
-from bertscope.cli.views.table_files import require_table, write_files
+from bertscope.cli.views.progress import training
 from bertscope.plots.probes import save_probe
 from bertscope.representations.kept_probes import KeptProbe
 from bertscope.representations.probe_files import read_probe_texts
-from bertscope.representations.probe_treebanks import ProbeTexts
-from bertscope.representations.probes import ProbeProgress, ProbeResult, probe_columns
+from bertscope.representations.probe_treebanks import ConlluLabel, ProbeTexts
+from bertscope.representations.probes import probe_columns
 
 T = TypeVar("T")
 
 
 @grouped
 def probe(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences to train on: .conllu, .tsv or .jsonl.")],
@@ -43,13 +42,8 @@ def probe(
             "--label", help="The column to predict; the head's place; the depth in the tree; or arc, deprel of word and head."
         ),
     ] = "upos",
-    layer: Annotated[
-        list[str] | None,
-        typer.Option("--layer", "--layers", metavar="L[,L]", help="0 the embeddings, k after layer k - 1; all unless set."),
-    ] = None,
-    pooling: Annotated[
-        Literal["mean", "first", "last"], typer.Option("--pooling", help="How a word's pieces become one vector.")
-    ] = "mean",
+    layer: options.StateLayers = None,
+    pooling: options.WordPooling = "mean",
     l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty of weights, 1 / C; 1 unless set.")] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Most passes over TRAIN; 40 unless set.")] = None,
     ending: Annotated[
@@ -64,40 +58,24 @@ def probe(
     ] = False,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Probes of each layer that differ in their seed.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 0,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
+    limit: options.LimitOfEach = None,
+    out: Annotated[
+        OutputOptions,
+        Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet."),
+    ],
     keep: Annotated[
         Path | None, typer.Option("--keep", metavar="FILE", help="Keep the probes for `bertscope apply-probe`: a file, .npz.")
     ] = None,
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    call: options.LongCallOptions,
 ) -> None:
     """Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
-    if dark and plot is None:
-        raise UsageError("--dark goes with --plot")
-    output_files.require_plot(plot)
-    require_table(output)
-    parts = [
-        ProbeTexts() if path is None else readable(path, partial(read_probe_texts, path, label, limit=limit))
-        for path in (file, dev, test)
-    ]
-    with server.connect(timeout) as client, studying() as show:
-
-        def on_progress(event: ProbeProgress) -> None:
-            show("running the texts" if event.stage == "states" else "training", event.done, event.total)
-
+    parts = [read_probe_part(path, label, limit) for path in (file, dev, test)]
+    with server.connect(call.timeout) as client, training() as show:
         found = client.train_probe(
             parts[0],
             dev=parts[1],
             test=parts[2],
-            model=model,
-            layers=None if layer is None else specifications.numbers("--layer", layer),
+            layers=specifications.numbers("--layer", layer),
             pooling=pooling,
             l2=l2,
             max_epochs=epochs,
@@ -107,35 +85,20 @@ def probe(
             seeds=seeds,
             seed=seed,
             weights=keep is not None,
-            truncate=truncate,
-            interventions=base.interventions(),
-            reference_texts=base.reference_texts(),
-            on_progress=on_progress,
-            timeout=timeout,
+            **base.arguments(),
+            on_progress=show,
+            **call.arguments(),
         )
-    written = write_files(probe_columns(found), output, plot, lambda path: save_probe(found, path, dark=dark))
+    written = out.write(probe_columns(found), partial(save_probe, found))
     if keep is not None:
-        written.append(_keep(found, keep))
-    if json:
-        print_json(document(found))
-        return
-    screen = console()
-    print_probe(screen, found, [problem for part in parts if part for problem in part.problems])
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+        written.append(kept(KeptProbe.of(found).save, keep))
+    problems = [problem for part in parts if part for problem in part.problems]
+    print_result(found, document, partial(print_probe, problems=problems), json=call.json, written=written)
 
 
-def readable(path: Path, read: Callable[[], T]) -> T:
-    """Returns what `read` reads from a file. Raises Failure for a file that can't be read."""
-    try:
-        return read()
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from error
-
-
-def _keep(found: ProbeResult, path: Path) -> Path:
-    try:
-        KeptProbe.of(found).save(path)
-    except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror}") from error
-    return path
+def read_probe_part(path: Path | None, label: ConlluLabel, limit: int | None) -> ProbeTexts:
+    """Returns the texts of a file, none without one. Raises Failure for a file that can't be read."""
+    if path is None:
+        return ProbeTexts()
+    with reading(path):
+        return read_probe_texts(path, label, limit=limit)

@@ -6,16 +6,18 @@ import typer
 
 from bertscope.cli import options
 from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.objectives import ObjectiveOptions
+from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views.models import document, print_models
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.output import Failure, UsageError
 from bertscope.cli.views.progress import waiting
 
 
 @grouped
 def prune(
+    *,
     server: ServerOptions,
     objective: ObjectiveOptions,
     name: Annotated[str, typer.Option("--name", metavar="NEW", help="The id that the new model gets.")],
@@ -27,9 +29,7 @@ def prune(
         typer.Option("--least", min=0, max=1, metavar="SHARE", help="Remove this share, the least important by a FILE."),
     ] = None,
     folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
-    model: options.ModelName = None,
-    timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Remove heads from a model's weights; what is left is a new model, and the old one stays.
 
@@ -39,15 +39,12 @@ def prune(
         raise UsageError("say which heads: --heads, or --least with a file to rank them on")
     if heads is not None and objective.given:
         raise UsageError("a file to rank heads on goes with --least, not with --heads")
-    with objective.lines_named(), server.connect(timeout) as client, waiting("pruning"):
+    with objective.lines_named(), server.connect(call.timeout) as client, waiting("pruning"):
         if least is None:
             chosen = specifications.all_heads("--heads", heads or [])
         else:
-            chosen = dict(client.rank_heads(objective.objective(), model=model, timeout=timeout).least(share=least))
+            chosen = dict(client.rank_heads(objective.objective(), model=call.model, timeout=call.timeout).least(share=least))
             if not chosen:
                 raise Failure(f"--least {least:g} is less than one head; say more")
-        pruned = client.prune_heads(name, chosen, model=model, folder=folder, timeout=timeout)
-    if json:
-        print_json(document(pruned))
-    else:
-        print_models(console(), [pruned])
+        pruned = client.prune_heads(name, chosen, model=call.model, folder=folder, timeout=call.timeout)
+    print_result(pruned, document, lambda screen, model: print_models(screen, [model]), json=call.json)

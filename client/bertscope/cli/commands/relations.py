@@ -1,8 +1,8 @@
 """`bertscope relations`: how heads attend between linked words of a treebank, or to words with a feature."""
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,51 +15,32 @@ from bertscope.attention.feature_scores import feature_columns
 from bertscope.attention.marked_texts import FeatureText, RelationText
 from bertscope.attention.relation_scores import RelationScores, relation_columns
 from bertscope.attention.selection import Direction
-from bertscope.attention.trees import tree_columns
+from bertscope.attention.trees import TreeScores, tree_columns
 from bertscope.cli import options
 from bertscope.cli.options.control import Control, untrained_copy
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
+from bertscope.cli.options.results import PrintedOutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source, source_of
-from bertscope.cli.views import files as output_files
 from bertscope.cli.views import relations as view
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.output import Failure, UsageError, console
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.client import Client
 from bertscope.errors import BertscopeError
 from bertscope.plots.relations import save_features, save_relations
 from bertscope.plots.trees import save_trees
 
 
-@dataclass(frozen=True)
-class OutputOptions:
-    """The files to write, and how to print."""
-
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="FILE", help="Write every head's scores: .csv, .tsv, .jsonl or .parquet."),
-    ] = None
-    json: options.Json = False
-
-    def require(self) -> None:
-        """Rejects, before any call, files that could not be written after it."""
-        output_files.require_plot(self.plot)
-        require_table(self.output)
-
-    def write(self, columns: dict[str, Any], save: Callable[[Path], None], *, partial: bool = False) -> list[Path]:
-        """Writes the table and the figure, under names that say so if they are `partial`. Returns their paths."""
-        return write_files(columns, self.output, self.plot, save, partial=partial)
-
-
 @grouped
 def relations(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
-    out: OutputOptions,
+    out: Annotated[
+        PrintedOutputOptions,
+        Offered(dark="Draw on a dark page.", output="Write every head's scores: .csv, .tsv, .jsonl or .parquet."),
+    ],
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A treebank (.conllu), or texts with the places of words (.jsonl).")
     ],
@@ -85,16 +66,10 @@ def relations(
     control: Control = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Relations to show, those with most pairs.")] = 30,
-    model: options.ModelName = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            min=0.001,
-            metavar="SECONDS",
-            help="How long an answer may take, 60 unless set; with --tree, the whole.",
-        ),
-    ] = None,
+    call: Annotated[
+        options.LongCallOptions,
+        Offered("model", "timeout", timeout="How long an answer may take, 60 unless set; with --tree, the whole."),
+    ],
 ) -> None:
     """Show which heads attend between linked words (a verb and its subject), beside what fixed distances and chance find.
 
@@ -117,13 +92,7 @@ def relations(
     for option, given in choices.items():
         if given and option in UNUSED[kind]:
             raise UsageError(f"{option} does not go with {kind}" if kind else f"{option} goes with --tree")
-    out.require()
-    arguments: dict[str, Any] = {
-        "model": model,
-        "interventions": base.interventions(),
-        "reference_texts": base.reference_texts(),
-        "timeout": timeout,
-    }
+    arguments = base.arguments() | {"model": call.model, "timeout": call.timeout}
     if tree:
         score_trees(server, out, relation_source(file, limit), by_head=by_head, **arguments)
     elif features:
@@ -145,7 +114,7 @@ UNUSED: Mapping[str, tuple[str, ...]] = {
 
 def score_relations(
     server: ServerOptions,
-    out: OutputOptions,
+    out: PrintedOutputOptions,
     source: Source[RelationText],
     others: Source[RelationText] | None,
     only: list[str] | None,
@@ -172,17 +141,21 @@ def score_relations(
                 untrained = scores_of(client, source, only, lambda *_: None, **arguments | {"model": copy})
     written = out.write(
         relation_columns(found),
-        lambda path: save_relations(found, path, direction, select=select, dark=out.dark),
+        lambda path, dark: save_relations(found, path, direction, select=select, dark=dark),
         partial=stopped is not None,
     )
-    if out.json:
-        left_out = source.left_out + (others.left_out if others else [])
-        print_json(view.document(found, direction, select, untrained) | {"left_out": left_out})
-    else:
-        if others is not None:
+    if others is not None:
+        if not out.json:
             others.print_left_out(console())
-        view.print_relations(shown(source), found, direction, top, select, untrained)
-        print_written(written)
+        source.left_out += others.left_out if out.json else []
+    print_result(
+        found,
+        lambda found: view.document(found, direction, select, untrained),
+        lambda screen, found: view.print_relations(screen, found, direction, top, select, untrained),
+        json=out.json,
+        written=written,
+        source=source,
+    )
     if stopped is not None:
         print_stopped(stopped, len(source.items))
         raise stopped
@@ -203,21 +176,17 @@ def scores_of(
 
 
 def score_features(
-    server: ServerOptions, out: OutputOptions, source: Source[FeatureText], only: list[str] | None, **arguments: Any
+    server: ServerOptions, out: PrintedOutputOptions, source: Source[FeatureText], only: list[str] | None, **arguments: Any
 ) -> None:
     """Scores features, and shows the heads that attend most to them."""
     with server.connect(arguments["timeout"]) as client, source.some_left(), answering("scoring") as show:
         found = client.score_features(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
-    written = out.write(feature_columns(found), lambda path: save_features(found, path, dark=out.dark))
-    if out.json:
-        print_json(view.features_document(found) | {"left_out": source.left_out})
-    else:
-        view.print_features(shown(source), found)
-        print_written(written)
+    written = out.write(feature_columns(found), partial(save_features, found))
+    print_result(found, view.features_document, view.print_features, json=out.json, written=written, source=source)
 
 
 def score_trees(
-    server: ServerOptions, out: OutputOptions, source: Source[RelationText], *, by_head: bool, **arguments: Any
+    server: ServerOptions, out: PrintedOutputOptions, source: Source[RelationText], *, by_head: bool, **arguments: Any
 ) -> None:
     """Scores the trees of maps, and shows the best beside trees that branch to one side, and the best heads of relations."""
     if importlib.util.find_spec("networkx") is None:
@@ -227,33 +196,26 @@ def score_trees(
             found = client.score_trees(source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
         # The texts that it rejects are those that are named already.
         heads = client.score_relations(source.items, on_rejected=lambda *_: None, **arguments)
-    written = out.write(tree_columns(found), lambda path: save_trees(found, path, dark=out.dark))
-    if out.json:
-        combined = {"best_heads": view.combined_document(heads), "left_out": source.left_out}
-        print_json(view.trees_document(found) | combined)
-    else:
-        screen = shown(source)
+    written = out.write(tree_columns(found), partial(save_trees, found))
+    combined = {"best_heads": view.combined_document(heads)}
+
+    def show_all(screen: Console, found: TreeScores) -> None:
         view.print_trees(screen, found)
         view.print_combined(screen, heads)
-        print_written(written)
 
-
-def shown(source: Source[Any]) -> Console:
-    """Prints the texts that were left out. Returns the screen."""
-    screen = console()
-    source.print_left_out(screen)
-    return screen
+    print_result(
+        found,
+        lambda found: view.trees_document(found) | combined,
+        show_all,
+        json=out.json,
+        written=written,
+        source=source,
+    )
 
 
 def print_stopped(error: BertscopeError, texts: int) -> None:
     """Prints how many texts the numbers are of, if an error ended the calls before all were answered."""
     console(stderr=True).print(f"cut short: the numbers are of the first {error.answered} of {texts} texts", style="yellow")
-
-
-def print_written(paths: Sequence[Path]) -> None:
-    """Prints the files that were written."""
-    for path in paths:
-        console().print(f"wrote {path}", soft_wrap=True)
 
 
 def relation_source(path: Path, limit: int | None, *, propbank: bool = False, subtypes: bool = True) -> Source[RelationText]:

@@ -1,58 +1,36 @@
 """`bertscope score`: scores of texts by pseudo-log-likelihood."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.cli import options
 from bertscope.cli.commands.score_pairs import PairOptions, compare_pairs
 from bertscope.cli.commands.score_rows import score_rows
-from bertscope.cli.commands.substitutions import SubstitutionFiles, SubstitutionOptions, score_substitutions
+from bertscope.cli.commands.substitutions import SubstitutionOptions, score_substitutions
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped, refuse
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import RowOptions
+from bertscope.cli.options.results import PrintedOutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source, source_of
 from bertscope.cli.options.texts import read_texts
-from bertscope.cli.views import files as output_files
 from bertscope.cli.views import scores as view
-from bertscope.cli.views.output import Failure, UsageError, console, print_json
+from bertscope.cli.views.output import Failure, UsageError
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import require_table, write_files
 from bertscope.errors import InvalidArgument
 from bertscope.plots.scores import save_surprisal
 from bertscope.results import TextsProgress
 from bertscope.scores.inputs import ScoredInput, ToScore
 from bertscope.scores.texts import Level, ScoredTexts, score_columns
-
-
-@dataclass(frozen=True)
-class OutputOptions:
-    """The files to write, and how to print."""
-
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a table: .csv, .tsv, .jsonl or .parquet.")
-    ] = None
-    json: options.Json = False
-
-    def require(self) -> None:
-        """Rejects, before any call, files that could not be written after it."""
-        output_files.require_plot(self.plot)
-        require_table(self.output)
-
-    def check_unused(self) -> None:
-        """Rejects options that mean nothing with --rows."""
-        for option, value in {"--plot": self.plot, "--output": self.output, "--json": self.json}.items():
-            if value:
-                raise UsageError(f"{option} does not go with --rows")
 
 
 @dataclass(frozen=True)
@@ -87,9 +65,7 @@ class TextOptions:
     def check_unused(self, other: str) -> None:
         """Rejects options that mean nothing with another one."""
         flags = {"--texts": self.file, "--conditional": self.conditional, "--words": self.words, "--pieces": self.pieces}
-        for option, value in {"TEXT": self.texts, **flags}.items():
-            if value:
-                raise UsageError(f"{option} does not go with {other}")
+        refuse({"TEXT": self.texts, **flags}, f"does not go with {other}")
 
     def source(self) -> Source[ToScore]:
         """Returns the texts, with their places."""
@@ -112,19 +88,18 @@ class TextOptions:
 
 @grouped
 def score(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     given: TextOptions,
     pairs: PairOptions,
     protein: SubstitutionOptions,
-    out: OutputOptions,
+    out: Annotated[PrintedOutputOptions, Offered(dark="Draw on a dark page.")],
     rows: RowOptions,
     scoring: Annotated[
         scorings.Name, typer.Option("--scoring", help="What is masked with each piece: later ones of its word, none, or all.")
     ] = "within-word",
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.Timeout = options.TIMEOUT,
+    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
 ) -> None:
     """Score texts: how likely a masked language model finds them, their words and their pieces.
 
@@ -134,55 +109,44 @@ def score(
     Texts of a file that the model can't read are named and left out. With --rows, a row for each is written as it comes, and
     --resume goes on with a file that was cut short.
     """
-    out.require()
-    pairs.check()
     arguments: dict[str, Any] = {
-        "model": model,
+        "model": call.model,
         "scoring": scorings.scoring_of(scoring),
-        "interventions": base.interventions(),
-        "reference_texts": base.reference_texts(),
-        "truncate": truncate,
+        **base.arguments(),
+        "truncate": call.truncate,
     }
     if protein.sequence is not None:
         given.check_unused("--substitutions")
         del arguments["scoring"]
-        written = SubstitutionFiles(out.plot, out.dark, out.output, out.json)
-        score_substitutions(server, protein.sequence, written, timeout=timeout, **arguments)
+        score_substitutions(server, protein.sequence, out, timeout=call.timeout, **arguments)
         return
     if rows.rows is not None:
-        out.check_unused()
-        more = {"conditional": given.conditional, "pieces": given.level != "text", "timeout": timeout, **arguments}
+        refuse({"--plot": out.plot, "--output": out.output, "--json": out.json}, "does not go with --rows")
+        more = {"conditional": given.conditional, "pieces": given.level != "text", "timeout": call.timeout, **arguments}
         score_rows(server, given.file, pairs, rows, (given.columns, given.limit), **more)
         return
     if pairs.pairs is not None:
         given.check_unused("--pairs")
-        compare_pairs(server, pairs, pairs.source(given.columns, given.limit), out, timeout=timeout, **arguments)
+        compare_pairs(server, pairs, pairs.source(given.columns, given.limit), out, timeout=call.timeout, **arguments)
         return
     level, source = given.level, given.source()
     arguments["pieces"] = bool(level != "text" or out.plot or out.json)
     arguments["on_rejected"] = source.reject if given.file is not None else None
-    with server.connect(timeout) as client, source.named(), answering("scoring") as show:
+    with server.connect(call.timeout) as client, source.named(), answering("scoring") as show:
         found = []
         for scored in client.score_texts_stream(source.items, **arguments):
             found.append(scored)
             show(TextsProgress(len(found), len(source.items)))
-    _report(source, ScoredTexts(found), level, out)
-
-
-def _report(source: Source[ToScore], found: ScoredTexts, level: Level, out: OutputOptions) -> None:
     if not found:
         raise Failure(f"every text was left out; {source.left_out[0]}")
-    columns = score_columns(found, level)
-    written = write_files(columns, out.output, out.plot, lambda path: save_surprisal(found, path, dark=out.dark))
-    if out.json:
-        print_json(view.document(found) | {"left_out": source.left_out})
-        return
-    screen = console()
-    source.print_left_out(screen)
-    if out.output is None:
-        view.print_scores(screen, found, level)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+    scores = ScoredTexts(found)
+    written = out.write(score_columns(scores, level), partial(save_surprisal, scores))
+
+    def show_scores(screen: Console, scores: ScoredTexts) -> None:
+        if out.output is None:
+            view.print_scores(screen, scores, level)
+
+    print_result(scores, view.document, show_scores, json=out.json, written=written, source=source)
 
 
 def _from_bars(text: ToScore, place: str) -> ScoredInput:

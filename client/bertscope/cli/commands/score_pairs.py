@@ -8,12 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from bertscope.cli.options import specifications
+from bertscope.cli.options.groups import refuse
+from bertscope.cli.options.results import PrintedOutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source
 from bertscope.cli.views import text_sets as view
-from bertscope.cli.views.output import Failure, UsageError, console, plural, print_json
+from bertscope.cli.views.files import reading
+from bertscope.cli.views.output import Failure, console, plural
 from bertscope.cli.views.progress import answering
-from bertscope.cli.views.table_files import write_files
 from bertscope.client import Client
 from bertscope.errors import BertscopeError, InvalidArgument
 from bertscope.plots.text_sets import save_accuracy
@@ -46,25 +48,23 @@ class PairOptions:
         str | None, typer.Option("--baseline", metavar="MODEL", help="With --pairs: compare with this model, pair by pair.")
     ] = None
 
-    def check(self) -> None:
-        """Rejects options that mean nothing without a file of pairs."""
+    def __post_init__(self) -> None:
         given = {"--group": self.group, "--critical-region": self.critical_region, "--baseline": self.baseline}
-        for option, value in given.items():
-            if value and self.pairs is None:
-                raise UsageError(f"{option} goes with --pairs")
+        if self.pairs is None:
+            refuse(given, "goes with --pairs")
 
     def source(self, columns: str | None, limit: int | None) -> Source[TextSet]:
         """Returns the pairs, with their places."""
         if self.pairs is None:
             raise ValueError("no file of pairs")
-        try:
+        with reading(self.pairs):
             found = read_sets(self.pairs, self.group, columns=specifications.columns("--columns", columns), limit=limit)
-        except OSError as error:
-            raise Failure(f"cannot read {self.pairs}: {error.strerror}") from error
         return Source(found, [f"{path}, line {line}" for path, line in zip(found.paths, found.lines, strict=True)])
 
 
-def compare_pairs(server: ServerOptions, options: PairOptions, source: Source[TextSet], out: Any, **arguments: Any) -> None:
+def compare_pairs(
+    server: ServerOptions, options: PairOptions, source: Source[TextSet], out: PrintedOutputOptions, **arguments: Any
+) -> None:
     """Compares the pairs by one model or two, and shows the accuracies by group. Pairs that one can't read are left out."""
     model, timeout = arguments.pop("model"), arguments.pop("timeout")
     asked = {"critical_region": options.critical_region, **arguments}
@@ -76,21 +76,19 @@ def compare_pairs(server: ServerOptions, options: PairOptions, source: Source[Te
             theirs, stopped = _compared(client, source, [*ours], what, model=options.baseline, **asked)
     found = TextComparison(tuple(ours[number] for number in theirs))
     baseline = TextComparison(tuple(theirs.values())) if both else None
-    written = write_files(
+    written = out.write(
         view.columns(found, baseline),
-        out.output,
-        out.plot,
-        lambda path: save_accuracy(found, path, baseline, dark=out.dark),
+        lambda path, dark: save_accuracy(found, path, baseline, dark=dark),
         partial=stopped is not None,
     )
-    if out.json:
-        print_json(view.document(found, baseline) | {"left_out": source.left_out})
-    else:
-        screen = console()
-        source.print_left_out(screen)
-        view.print_comparison(screen, found, baseline)
-        for path in written:
-            screen.print(f"wrote {path}", soft_wrap=True)
+    print_result(
+        found,
+        lambda found: view.document(found, baseline),
+        lambda screen, found: view.print_comparison(screen, found, baseline),
+        json=out.json,
+        written=written,
+        source=source,
+    )
     if stopped is not None:
         counts = f"{len(found.sets)} of {plural(len(source.items), 'pair')}"
         console(stderr=True).print(f"cut short: the numbers are of {counts}", style="yellow")

@@ -1,7 +1,6 @@
 """`bertscope states`: the hidden states of texts, shown or written to files of any size."""
 
 import json as json_format
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +12,14 @@ from bertscope.attention.treebanks import read_conllu
 from bertscope.choices import DataType, StatePooling, StateQuantity, StateUnit
 from bertscope.cli import options
 from bertscope.cli.options import specifications
+from bertscope.cli.options.answering import ItemFileOptions, PairArguments
 from bertscope.cli.options.describing import TREEBANK
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import ItemSource, LeftOut, Place, SkipBroken, stopped_in_one_line
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import source_of
-from bertscope.cli.options.texts import answer_texts, read_texts
+from bertscope.cli.options.texts import answer_texts
 from bertscope.cli.views.files import require_output
 from bertscope.cli.views.output import UsageError, console
 from bertscope.cli.views.progress import answering
@@ -54,18 +54,17 @@ MARKED = ItemKind(("text", "spans"), ("text_pair",), _marked)
 
 @grouped
 def states(
+    *,
     server: ServerOptions,
     base: InterventionOptions,
     text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None,
     pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with the one TEXT.")] = None,
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='.txt, .conllu, or columns "text", maybe "text_pair", of a table.'),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
+    file: Annotated[
+        ItemFileOptions,
+        Offered(
+            file='.txt, .conllu, or columns "text", maybe "text_pair", of a table.', limit="Take the file's first N texts."
+        ),
+    ],
     layer: Annotated[
         list[str] | None,
         typer.Option("--layer", "--layers", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set."),
@@ -93,10 +92,7 @@ def states(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put the file in the place of one that exists.")] = False,
     skip_broken: SkipBroken = False,
-    truncate: options.Truncate = False,
-    model: options.ModelName = None,
-    timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    call: options.LongCallOptions,
 ) -> None:
     """Show the hidden states of texts: how many, how long. With --output, write them, of as many texts as there are.
 
@@ -106,66 +102,51 @@ def states(
         raise UsageError("--replace and --skip-broken go with --output FILE")
     if output is not None and quantity != "hidden":
         raise UsageError("--output takes hidden states alone; leave --quantity out, or print the values with --json")
-    if output is not None and json:
+    if output is not None and call.json:
         raise UsageError("--json prints the states, and --output writes them; leave one of them out")
-    if unit == "span" and (texts is None or texts.suffix.lower() == TREEBANK):
+    if unit == "span" and (file.file is None or file.file.suffix.lower() == TREEBANK):
         raise UsageError('--unit span goes with --texts FILE, a table with a column "spans"')
     require_output(output, STATE_FORMATS)
     if output is not None:
         format_of(output)
     left_out = LeftOut()
-    items, place = _items(texts, columns, limit, text or [], pair, spans=unit == "span", left_out=left_out, skip=skip_broken)
+    items, place = _items(file, text or [], pair, left_out, spans=unit == "span", skip=skip_broken)
     asked: dict[str, Any] = {
         "layers": specifications.numbers("--layer", layer),
         "unit": unit,
         "pooling": pooling,
         "dtype": dtype,
-        "interventions": base.interventions(),
-        "reference_texts": base.reference_texts(),
-        "truncate": truncate,
+        **base.arguments(),
+        **call.arguments(),
     }
-    with server.connect(timeout) as client:
+    with server.connect(call.timeout) as client:
         if output is not None:
-            _write(client, output, items, place, left_out, replace, skip_broken, model=model, timeout=timeout, **asked)
+            _write(client, output, items, place, left_out, replace, skip_broken, **asked)
             return
-        ask = partial(client.extract_hidden_states, quantity=quantity, model=model, timeout=timeout, **asked)
+        ask = partial(client.extract_hidden_states, quantity=quantity, **asked)
         given = ((item.number, item.value) for item in items)
-        answer_texts(given, ask, show=partial(print_states, console()), document=document if json else None)
+        answer_texts(given, ask, show=partial(print_states, console()), document=document if call.json else None)
 
 
 def _items(
-    path: Path | None,
-    columns: str | None,
-    limit: int | None,
-    texts: list[str],
-    pair: str | None,
-    *,
-    spans: bool,
-    left_out: LeftOut,
-    skip: bool,
+    file: ItemFileOptions, texts: list[str], pair: str | None, left_out: LeftOut, *, spans: bool, skip: bool
 ) -> tuple[Items[Any], Place]:
     """Returns the texts of a file, of the arguments or of the lines of stdin, and the function that names their places."""
+    path = file.file
     if path is None:
-        if columns or limit:
+        if file.columns or file.limit:
             raise UsageError("--columns and --limit go with --texts")
-        if pair is not None and (len(texts) != 1 or texts == ["-"]):
-            raise UsageError("--pair goes with exactly one TEXT")
-        return ItemStream(_given(texts, pair)), lambda item: f"text {item.number}"
+        return ItemStream(item for _, item in PairArguments(texts, pair).items()), lambda item: f"text {item.number}"
     if texts or pair is not None:
         raise UsageError("give either TEXT or --texts FILE")
     if path.suffix.lower() == TREEBANK:
-        sentences = source_of(path, lambda: read_conllu(path, limit=limit))
+        sentences = source_of(path, lambda: read_conllu(path, limit=file.limit))
         for line in sentences.left_out:
             left_out.broken(invalid_argument(str(path), line))
         return ItemStream([each.text for each in sentences.items]), lambda item: sentences.places[item.number - 1]
     kind: ItemKind[Any] = MARKED if spans else files.INPUTS
-    source = ItemSource(path, kind, columns, limit).read(left_out.broken if skip else None)
-    return source, lambda item: f"{path}, line {item.number}"
-
-
-def _given(texts: list[str], pair: str | None) -> Iterator[Any]:
-    for _, text in read_texts(texts):
-        yield text if pair is None else (text, pair)
+    source = ItemSource(path, kind, file.columns, file.limit)
+    return source.read(left_out.broken if skip else None), lambda item: f"{path}, line {item.number}"
 
 
 def _write(

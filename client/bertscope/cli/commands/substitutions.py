@@ -1,15 +1,17 @@
 """`bertscope score --substitutions`: every substitution of a protein."""
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
+from bertscope.cli.options.results import PrintedOutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import substitutions as view
-from bertscope.cli.views.output import UsageError, console, print_json
-from bertscope.cli.views.table_files import write_files
+from bertscope.cli.views.output import UsageError
+from bertscope.cloze.substitutions import Substitutions
 from bertscope.plots.substitutions import save_substitutions
 
 
@@ -23,32 +25,18 @@ class SubstitutionOptions:
     ] = None
 
 
-@dataclass(frozen=True)
-class SubstitutionFiles:
-    """The files to write, and how to print."""
-
-    plot: Path | None
-    dark: bool
-    output: Path | None
-    json: bool
-
-
 def score_substitutions(
-    server: ServerOptions, sequence: str, files: SubstitutionFiles, *, timeout: float, truncate: bool, **arguments: Any
+    server: ServerOptions, sequence: str, out: PrintedOutputOptions, *, timeout: float, truncate: bool, **arguments: Any
 ) -> None:
     """Scores, writes files, and prints the likeliest and the unlikeliest substitutions."""
     if truncate:
         raise UsageError("--truncate does not go with --substitutions: a protein is scored whole")
     with server.connect(timeout) as client:
         found = client.score_substitutions(sequence, **arguments)
-    written = write_files(
-        found.columns(), files.output, files.plot, lambda path: save_substitutions(found, path, dark=files.dark)
-    )
-    if files.json:
-        print_json(view.document(found))
-        return
-    screen = console()
-    if files.output is None:
-        view.print_substitutions(screen, found)
-    for path in written:
-        screen.print(f"wrote {path}", soft_wrap=True)
+    written = out.write(found.columns(), partial(save_substitutions, found))
+
+    def show(screen: Console, found: Substitutions) -> None:
+        if out.output is None:
+            view.print_substitutions(screen, found)
+
+    print_result(found, view.document, show, json=out.json, written=written)

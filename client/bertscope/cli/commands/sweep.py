@@ -12,9 +12,10 @@ from bertscope.ablation.sweeps import SweepTable, document
 from bertscope.choices import Metric, Order
 from bertscope.cli import options
 from bertscope.cli.options import specifications
-from bertscope.cli.options.groups import grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.objectives import ObjectiveOptions
+from bertscope.cli.options.results import OutputOptions, print_written
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views import sweep as sweep_view
@@ -30,6 +31,7 @@ ORDERS: dict[str, Order] = {name.replace("_", "-"): name for name in get_args(Or
 
 @grouped
 def sweep(
+    *,
     server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
@@ -72,17 +74,14 @@ def sweep(
         str | None, typer.Option("--memory", metavar="SIZE", help="Most that the server may keep to share work: 256MiB.")
     ] = None,
     top: Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows to show: what helps and what hurts most.")] = 14,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
+    drawn: Annotated[OutputOptions, Offered("plot", "dark")],
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write every effect: .tsv, .csv, .jsonl, or all as .json.")
     ] = None,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="FILE", help="Go on from a sweep that was cut short: its .json.")
     ] = None,
-    model: options.ModelName = None,
-    timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     """Change heads (or layers, or sets of heads) one after another, and see what each is worth.
 
@@ -93,7 +92,6 @@ def sweep(
         raise UsageError("--set and --scope exclude each other")
     if greedy is None and (step or max_removed):
         raise UsageError("--step and --max-removed go with --greedy")
-    output_files.require_plot(plot)
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     name = None if metric is None else METRICS[metric]
     curve = None if greedy is None else Greedy(ORDERS[greedy], step=step or 1, max_removed=max_removed, metric=name)
@@ -102,23 +100,22 @@ def sweep(
     with (
         objective.lines_named(),
         resumption_named(),
-        server.connect(timeout) as client,
+        server.connect(call.timeout) as client,
         client.sweep_heads(
             objective.objective(),
-            model=model,
+            model=call.model,
             mode=mode,
             factor=factor,
             scope=scope,
             sets=[specifications.head_set("--set", value) for value in sets] if sets else None,
-            reference_texts=base.reference_texts(),
-            interventions=base.interventions(),
+            **base.arguments(),
             resamples=resamples,
             seed=objective.seed,
             confidence=confidence,
             memory_bytes=None if memory is None else specifications.byte_count("--memory", memory),
             greedy=curve,
             start_from=earlier,
-            timeout=timeout,
+            timeout=call.timeout,
         ) as running,
     ):
         with waiting("measuring the baseline"):
@@ -131,16 +128,16 @@ def sweep(
             found, stopped = running.partial(str(error) or "interrupted"), error
             if found.count == (earlier.count if earlier else 0):
                 raise
-    if json:
+    if call.json:
         print_json(document(found))
     else:
         sweep_view.print_sweep(console(), found, found.metric(name), top)
-    write(found, name, output, plot, dark=dark, quiet=json)
+    write(found, name, output, drawn, quiet=call.json)
     if stopped is not None:
         raise stopped
 
 
-def write(found: SweepTable, metric: str | None, output: Path | None, plot: Path | None, *, dark: bool, quiet: bool) -> None:
+def write(found: SweepTable, metric: str | None, output: Path | None, drawn: OutputOptions, *, quiet: bool) -> None:
     """Writes the requested files, or for a sweep that was cut short the file from which another one can resume."""
     written: list[Path] = []
     rest: Path | None = None
@@ -149,14 +146,10 @@ def write(found: SweepTable, metric: str | None, output: Path | None, plot: Path
     elif output is not None:
         sweep_files.write_effects(found, output)
         written = [output]
-    if plot is not None:
-        drawn = plot if found.complete else output_files.partial_name(plot)
-        output_files.draw(lambda path: save_sweep(found, path, metric, dark=dark), drawn)
-        written.append(drawn)
+    written += drawn.write((), lambda path, dark: save_sweep(found, path, metric, dark=dark), partial=not found.complete)
     screen = console(stderr=quiet)
     if not (quiet and found.complete):
-        for path in written:
-            screen.print(f"wrote {path}", soft_wrap=True)
+        print_written(screen, written)
     if rest is not None:
         screen.print(f"the rest: the same command with --resume {rest}", soft_wrap=True)
 

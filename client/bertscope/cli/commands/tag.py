@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bertscope.cli.options import TextCallOptions
+from bertscope.cli.options import CallOptions
 from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileOptions, TextArguments
-from bertscope.cli.options.groups import Helps, grouped
+from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.views.tagging import document, print_tagged
 
 
@@ -16,12 +16,12 @@ def tag(
     *,
     to: AskingOptions,
     given: TextArguments,
-    file: Annotated[ItemFileOptions, Helps(file='Tag the texts of a file: column "text", maybe "text_pair", or .txt.')],
+    file: Annotated[ItemFileOptions, Offered(file='Tag the texts of a file: column "text", maybe "text_pair", or .txt.')],
     words: Annotated[bool, typer.Option("--words", help="Print each word with its label, also outside mentions.")] = False,
     top_k: Annotated[
         int, typer.Option("--top-k", min=1, metavar="N", help="Labels of each word; more than 1 prints each word.")
     ] = 1,
-    call: TextCallOptions,
+    call: CallOptions,
 ) -> None:
     """Label the words of texts by a fine-tuned model: named entities, chunks, parts of speech.
 

@@ -1,7 +1,7 @@
 """Options that several commands take."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,20 @@ LongTimeout = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are longer than the model reads.")]
+Layers = Annotated[
+    list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set.")
+]
+StateLayers = Annotated[
+    list[str] | None,
+    typer.Option("--layer", "--layers", metavar="L[,L]", help="0 the embeddings, k after layer k - 1; all unless set."),
+]
+WordPooling = Annotated[
+    Literal["mean", "first", "last"], typer.Option("--pooling", help="How a word's pieces become one vector.")
+]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
+]
+LimitOfEach = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N.")]
 Zero = Annotated[list[str] | None, typer.Option("--zero", metavar="L[:H,H]", help="Heads that add nothing. Repeatable.")]
 Uniform = Annotated[
     list[str] | None, typer.Option("--uniform", metavar="L[:H,H]", help="Heads that attend to all alike. Repeatable.")
@@ -30,33 +44,21 @@ TIMEOUT = DEFAULT_TIMEOUT_SECONDS
 
 
 @dataclass(frozen=True)
-class CallOptions:
-    """The model to ask, how long to wait, and how to print."""
-
-    model: ModelName = None
-    timeout: Timeout = TIMEOUT
-    json: Json = False
-
-
-@dataclass(frozen=True)
 class LongCallOptions:
-    """The same of calls that may take as long as they do."""
+    """How to ask, and how to print: of calls that may take as long as they do."""
 
+    truncate: Truncate = False
     model: ModelName = None
     timeout: LongTimeout = None
     json: Json = False
 
-
-@dataclass(frozen=True)
-class _TruncateOption:
-    truncate: Truncate = False
-
-
-@dataclass(frozen=True)
-class TextCallOptions(CallOptions, _TruncateOption):
-    """The same of calls about texts, which may be cut."""
+    def arguments(self) -> dict[str, Any]:
+        """Returns all but `json` as arguments of a call."""
+        return {"truncate": self.truncate, "model": self.model, "timeout": self.timeout}
 
 
 @dataclass(frozen=True)
-class LongTextCallOptions(LongCallOptions, _TruncateOption):
-    """Both."""
+class CallOptions(LongCallOptions):
+    """The same of calls that are given up in time."""
+
+    timeout: Timeout = TIMEOUT

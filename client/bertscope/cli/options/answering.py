@@ -83,9 +83,7 @@ class ItemFileOptions:
         Path | None,
         typer.Option("--texts", metavar="FILE", help='Read a file: column "text", maybe "text_pair", or .txt.'),
     ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None
+    columns: options.Columns = None
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None
 
     def check(self, given: Arguments, output: Path | None, *, json: bool) -> None:

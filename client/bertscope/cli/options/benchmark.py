@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from bertscope import files
-from bertscope.cli.options.objectives import readable
+from bertscope.cli.views.files import reading
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.errors import InvalidArgument
 
@@ -145,7 +145,7 @@ class StudyOptions:
 
 def texts(path: Path) -> list[str]:
     """Returns the texts of a file."""
-    with readable(path):
+    with reading(path):
         return files.read_texts(path)
 
 

@@ -1,16 +1,17 @@
 """Defines the options of texts to describe, in a file or not, and those of `bertscope attention --describe`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.attention.treebanks import read_conllu
+from bertscope.cli import options
 from bertscope.cli.options import specifications
+from bertscope.cli.options.groups import refuse
 from bertscope.cli.options.sources import Source, source_of
 from bertscope.cli.options.texts import read_texts
 from bertscope.cli.views.output import UsageError
@@ -22,17 +23,17 @@ TREEBANK = ".conllu"
 class TextFileOptions:
     """A file of texts or pairs."""
 
+    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None
     texts: Annotated[
         Path | None,
         typer.Option("--texts", metavar="FILE", help='.txt, .conllu, or columns "text", maybe "text_pair" of a table.'),
     ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None
+    columns: options.Columns = None
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts of the file.")] = None
 
-    def source(self, texts: list[str], pair: str | None = None) -> Source[TextOrPair]:
+    def source(self, pair: str | None = None) -> Source[TextOrPair]:
         """Returns the texts or pairs: of arguments, of the file, or of the lines of stdin."""
+        texts = self.text or []
         if self.texts is None:
             if self.columns or self.limit:
                 raise UsageError("--columns and --limit go with --texts")
@@ -80,22 +81,20 @@ class DescribeOptions(TextFileOptions):
 
     def require_describe(self) -> None:
         """Raises UsageError for an option that means nothing without --describe."""
-        given: Mapping[str, Any] = {
-            "--texts": self.texts,
-            "--columns": self.columns,
-            "--limit": self.limit,
-            "--punctuation": self.punctuation,
-            "--distances": self.head_distances,
-            "--picture": self.picture,
-            "--output": self.output,
-        }
-        for option, value in given.items():
-            if value:
-                raise UsageError(f"{option} goes with --describe or --compare")
+        refuse(
+            {
+                "--texts": self.texts,
+                "--columns": self.columns,
+                "--limit": self.limit,
+                "--punctuation": self.punctuation,
+                "--distances": self.head_distances,
+                "--picture": self.picture,
+                "--output": self.output,
+            },
+            "goes with --describe or --compare",
+        )
 
     def require_compare(self) -> None:
         """Raises UsageError for an option that means nothing with --compare."""
         given = {"--describe": self.describe, "--distances": self.head_distances, "--picture": self.picture}
-        for option, value in given.items():
-            if value:
-                raise UsageError(f"{option} does not go with --compare")
+        refuse(given, "does not go with --compare")

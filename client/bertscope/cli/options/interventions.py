@@ -9,7 +9,7 @@ import typer
 from bertscope import files
 from bertscope.cli import options
 from bertscope.cli.options import specifications
-from bertscope.cli.options.objectives import readable
+from bertscope.cli.views.files import reading
 from bertscope.interventions import HeadIntervention
 
 
@@ -34,7 +34,7 @@ class InterventionOptions:
         """Returns the texts of the file, none if there is none."""
         if self.reference is None:
             return []
-        with readable(self.reference):
+        with reading(self.reference):
             return files.read_texts(self.reference)
 
     def arguments(self) -> dict[str, Any]:

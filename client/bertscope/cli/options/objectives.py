@@ -15,6 +15,7 @@ from bertscope.ablation.task_objectives import LabelledQuestions, LabelledTexts,
 from bertscope.cli import options
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
+from bertscope.cli.views.files import reading
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.errors import InvalidArgument
 from bertscope.representations.probe_files import read_probe_texts
@@ -93,9 +94,7 @@ class ObjectiveOptions:
             "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
         ),
     ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None
+    columns: options.Columns = None
     limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")] = 0
     mask_share: Annotated[
@@ -146,7 +145,7 @@ class ObjectiveOptions:
     def items(self, source: str, limit: int | None = None) -> files.Items[Any]:
         """Returns the items of a file, the first `limit` or as many as requested."""
         path, columns = getattr(self, source), specifications.columns("--columns", self.columns)
-        with readable(path):
+        with reading(path):
             return READERS[source](path, columns=columns, limit=limit or self.limit)
 
     @contextmanager
@@ -211,12 +210,3 @@ class ScoreOptions(ObjectiveOptions):
         float | None,
         typer.Option("--mask-share", metavar="SHARE", help="With --loss: share of words to mask; 0.15 unless set."),
     ] = None
-
-
-@contextmanager
-def readable(path: Path | None) -> Iterator[None]:
-    """Turns errors of reading a file into one line."""
-    try:
-        yield
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from error

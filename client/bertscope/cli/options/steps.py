@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 
 from bertscope import compression, files
-from bertscope.cli.options.objectives import readable
+from bertscope.cli.views.files import reading
 from bertscope.compression.steps import CRITERIA, Step
 from bertscope.errors import InvalidArgument
 
@@ -41,7 +41,7 @@ class Texts:
         self.asked = True
         if self._path is None:
             step.fail("needs texts to rank on; give them with --texts FILE")
-        with readable(self._path):
+        with reading(self._path):
             return files.read_texts(self._path)
 
 
@@ -133,7 +133,7 @@ def _vocabulary(step: _Writing) -> Step:
     file = Path(path if counted else step.argument)
     if not file.name:
         step.fail("write vocabulary=FILE, a file of texts")
-    with readable(file):
+    with reading(file):
         corpus = files.read_texts(file)
     return compression.reduce_vocabulary(corpus, int(count) if counted else 1)
 

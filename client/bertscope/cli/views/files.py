@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 import typer
 
 from bertscope.cli.views.output import Failure, console
 from bertscope.cli.views.progress import waiting
 from bertscope.plots.figures import BOXES, FIGURE_FORMATS, require_format
+
+T = TypeVar("T")
 
 
 def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
@@ -41,6 +43,30 @@ def draw(save: Callable[[Path], None], path: Path) -> None:
         raise Failure(str(error)) from error
     if any(str(warning.message) == BOXES for warning in heard):
         console(stderr=True).print(BOXES, style="yellow", soft_wrap=True)
+
+
+@contextmanager
+def reading(path: Path | None) -> Iterator[None]:
+    """Turns a failure to read a file into a line."""
+    try:
+        yield
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_file(path: Path, read: Callable[[Path], T]) -> T:
+    """Returns what `read` reads from a file; a failure to read becomes a line."""
+    with reading(path):
+        return read(path)
+
+
+def kept(save: Callable[[Path], None], path: Path) -> Path:
+    """Writes a file. Returns its path; a failure to write becomes a line."""
+    try:
+        save(path)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}") from error
+    return path
 
 
 @contextmanager

@@ -1,9 +1,12 @@
 """Shows the progress of long work on stderr: as it goes on a terminal, elsewhere in a line now and then."""
 
+from __future__ import annotations
+
 import datetime
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -22,13 +25,15 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from bertscope.ablation.sweeps import SweepTable
-from bertscope.benchmark.reports import BenchmarkProgress
 from bertscope.cli.views.output import console, printable
-from bertscope.client.ablation import HeadSweep
-from bertscope.compression.messages import CompressionProgress
-from bertscope.models import LoadProgress
-from bertscope.results import TextsProgress
+
+if TYPE_CHECKING:
+    from bertscope.ablation.sweeps import SweepTable
+    from bertscope.benchmark.reports import BenchmarkProgress
+    from bertscope.client.ablation import HeadSweep
+    from bertscope.compression.messages import CompressionProgress
+    from bertscope.models import LoadProgress
+    from bertscope.results import TextsProgress
 
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 LINE_SECONDS = 30.0
@@ -118,6 +123,13 @@ def studying() -> Iterator[Callable[[str, int, int | None], None]]:
             progress.update(current[stage], completed=done, total=total)
 
         yield show
+
+
+@contextmanager
+def training() -> Iterator[Callable[[Any], None]]:
+    """Shows the stages of training on the states of texts, and how much of each is done."""
+    with studying() as show:
+        yield lambda event: show("running the texts" if event.stage == "states" else "training", event.done, event.total)
 
 
 @contextmanager
