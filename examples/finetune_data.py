@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import bertscope
 from bertscope_service.analyses.objectives.answered import AnsweredQuery, LabelledQuestion
-from bertscope_service.analyses.passages import Asked
+from bertscope_service.analyses.passages import PassageQuestion
 
 SEPARATOR = "|"
 """Stands between the labels of a text that has several."""
@@ -129,7 +129,7 @@ def read_answers(path: Path) -> AnsweredQuery:
     for (question, passage, answers), line in zip(items, items.lines, strict=True):
         name = f"{path} line {line}"
         spans = tuple(place_of(answer, passage) if isinstance(answer, str) else answer for answer in answers)
-        questions.append(LabelledQuestion(Asked(question, passage, name), spans, name))
+        questions.append(LabelledQuestion(PassageQuestion(question, passage, name), spans, name))
     # A file with questions that have no answer is one like SQuAD 2.0.
     threshold = 0.0 if any(not question.answers for question in questions) else None
     return AnsweredQuery(tuple(questions), max_answer_tokens=30, stride=None, no_answer_threshold=threshold)

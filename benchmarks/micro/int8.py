@@ -20,7 +20,7 @@ from bertscope_service.compression.onnx.linear import Weights, finish, products
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx.values import FAST
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, Pair, per_second, seconds
 from benchmarks.lib.texts import write_bert_base
@@ -78,7 +78,7 @@ def build(whole: Path, root: Path) -> dict[str, Encoder]:
     digest = source.digest(lambda _: None)
 
     def load(name: str, runtime: str, folder: Path) -> None:
-        (encoders[name],) = read_encoders(inspect(folder), digest, Asked(runtime, "fp32", cpu), RuntimeSettings(root))
+        (encoders[name],) = read_encoders(inspect(folder), digest, RuntimeRequest(runtime, "fp32", cpu), RuntimeSettings(root))
 
     for name, (runtime, steps) in MADE.items():
         folder = root / name if steps else whole

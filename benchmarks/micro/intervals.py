@@ -1,18 +1,21 @@
-"""Measures the coverage of the service's intervals against alternatives, by simulation.
+"""Measures the coverage of intervals against alternatives, by simulation.
 
-`python -m benchmarks intervals` prints the tables of docs/statistics.md: of means, then of ratios.
+`python -m benchmarks intervals` prints the tables of docs/statistics.md: of means, of ratios, then of shares over texts.
 The truth is known, since the items are drawn from distributions. A method holds if 95 % of its intervals do.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
+from bertscope.bootstrap import studentized
+from bertscope.intervals import share_interval, wilson_interval
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.analyses.intervals import adjusted_wald, hybrid_wilson, studentized, studentized_ratio
+from bertscope_service.analyses.intervals import adjusted_wald, hybrid_wilson, studentized_ratio
 from bertscope_service.analyses.statistics import Resamples
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
@@ -214,6 +217,29 @@ def ratio_table(sets: int) -> Iterator[str]:
             yield _row(items, name, methods, ratio_coverage(name, items, sets))
 
 
+TEXTS = ((10, 1, 3), (20, 1, 3), (40, 1, 3), (100, 1, 3), (50, 5, 35))
+"""The number of texts, and the fewest and the most places of a text."""
+
+
+def share_table(sets: int) -> Iterator[str]:
+    """Yields lines of a Markdown table: how often the client's intervals of shares over texts hold, and Wilson's over places,
+    where the chances of the places of a text are correlated."""
+    yield "| texts | places of a text | share | correlation | the client | Wilson, of places |"
+    yield "|---|---|---|---|---|---|"
+    for texts, fewest, most in TEXTS:
+        for share, alike in itertools.product((0.8, 0.95), (0.02, 0.2)):
+            generator, held = np.random.default_rng([texts, most]), np.zeros(2)
+            for _ in range(sets):
+                places = generator.integers(fewest, most + 1, texts)
+                skill = generator.beta(share * (1 / alike - 1), (1 - share) * (1 / alike - 1), texts)
+                found = generator.binomial(places, skill)
+                ours = share_interval(found.astype(float), places.astype(float))
+                plain = wilson_interval(int(found.sum()), int(places.sum()))
+                held += [low <= share <= high for low, high in (ours, plain)]
+            cells = (f"{part:.3f}".removeprefix("0") for part in held / sets)
+            yield f"| {texts} | {fewest} to {most} | {share:.2g} | {alike} | {' | '.join(cells)} |"
+
+
 def _shares(found: Mapping[str, list[tuple[Floats, NDArray[np.bool_]]]]) -> dict[str, tuple[float, float]]:
     """Returns, for each method, how many of its intervals hold the truth, and how many it gave."""
     result = {}
@@ -231,9 +257,13 @@ def _row(items: int, name: str, methods: Sequence[str], shares: Mapping[str, tup
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks intervals", description=__doc__)
     parser.add_argument("--sets", type=int, default=10_000, help="data sets for each cell (10000)")
-    parser.add_argument("--only", choices=("means", "ratios"), help="one of the tables (both)")
+    parser.add_argument("--only", choices=("means", "ratios", "shares"), help="one of the tables (all)")
     options = parser.parse_args(arguments)
-    for name, lines in (("means", table(options.sets)), ("ratios", ratio_table(options.sets))):
+    for name, lines in (
+        ("means", table(options.sets)),
+        ("ratios", ratio_table(options.sets)),
+        ("shares", share_table(options.sets)),
+    ):
         if options.only in (None, name):
             for line in lines:
                 print(line, flush=True)

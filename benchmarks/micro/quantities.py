@@ -14,7 +14,7 @@ from bertscope_service.analyses.observers.quantities import Quantity, run_quanti
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.base import Encoder, TokenSequence
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 from bertscope_service.models.working_memory import working_bytes
 
 from benchmarks.lib.measure import Claim, Pair, per_second, seconds
@@ -40,7 +40,9 @@ def claims(rounds: int) -> Iterator[Claim]:
             source = inspect(folder)
             for runtime in ("torch", "onnx"):
                 settings = RuntimeSettings(root / f"cache-{folder.name}")
-                (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked(runtime, "fp32", device), settings)
+                (encoder,) = read_encoders(
+                    source, source.digest(lambda _: None), RuntimeRequest(runtime, "fp32", device), settings
+                )
                 for length in LENGTHS:
                     for size in BATCHES:
                         where = f"{folder.name}, {runtime}, {size} x {length} tokens"

@@ -12,7 +12,7 @@ from bertscope_service.checkpoints.steps import Int8, OnnxExport, Step, WeightOn
 from bertscope_service.compression.compress import compress
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, Pair, per_second, seconds
 from benchmarks.lib.texts import write_bert_base
@@ -71,7 +71,7 @@ def build(whole: Path, root: Path) -> dict[str, Encoder]:
         folder = root / f"made-{number}"
         compress(source, steps, folder, lambda _: None, digest)
         runtime = "onnx" if name.startswith("onnx") else "torch"
-        (encoders[name],) = read_encoders(inspect(folder), digest, Asked(runtime, "fp32", CPU), RuntimeSettings(root))
+        (encoders[name],) = read_encoders(inspect(folder), digest, RuntimeRequest(runtime, "fp32", CPU), RuntimeSettings(root))
     return encoders
 
 

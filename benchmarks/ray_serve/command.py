@@ -112,7 +112,7 @@ def compare(rounds: int, seconds: float, runtime: str) -> Iterator[Row]:
                 Side("Ray, 1 replica", cluster.target, ONE),
                 Side("Ray, 2 replicas", cluster.target, TWO),
             ]
-            asked = Asked(callers, Path(name), sides)
+            asked = StoredCalls(callers, Path(name), sides)
             for cell in CELLS:
                 calls = {side.title: asked.calls(side, cell, seconds) for side in sides}
                 readings: dict[str, list[Reading]] = {side.title: [] for side in sides}
@@ -145,7 +145,7 @@ def _configuration(runtime: str) -> dict[str, Any]:
     return configuration
 
 
-class Asked:
+class StoredCalls:
     """A cloze call of every size, as bytes, to every side."""
 
     def __init__(self, callers: LoadProcess, folder: Path, sides: Sequence[Side]) -> None:

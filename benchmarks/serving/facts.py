@@ -45,7 +45,7 @@ AGREEING = 0.995
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FactSet:
     """The facts of all relations that a vocabulary can write as one entry, and their relations by name."""
 
     facts: list[bertscope.Fact]
@@ -68,7 +68,7 @@ def claims(data: Path, rounds: int, count: int | None) -> Iterator[Claim]:
                 yield from _compare(server, what, model, folder, asked, rounds)
 
 
-def read(data: Path, count: int | None) -> Asked:
+def read(data: Path, count: int | None) -> FactSet:
     """Reads the facts of a folder."""
     known = bertscope.read_templates(data / TEMPLATES)
     tokenizer = AutoTokenizer.from_pretrained(EMBEDDED_FOLDER)
@@ -76,10 +76,10 @@ def read(data: Path, count: int | None) -> Asked:
     for path in sorted(data.glob("P*.jsonl")):
         found = [fact for fact in bertscope.read_facts(path) if len(tokenizer.tokenize(next(iter(fact.objects)))) == 1]
         facts += found[:count]
-    return Asked(facts, {name: known[name] for name in dict.fromkeys(fact.relation for fact in facts)})
+    return FactSet(facts, {name: known[name] for name in dict.fromkeys(fact.relation for fact in facts)})
 
 
-def _compare(server: Running, what: str, model: str, folder: Path, asked: Asked, rounds: int) -> Iterator[Claim]:
+def _compare(server: Running, what: str, model: str, folder: Path, asked: FactSet, rounds: int) -> Iterator[Claim]:
     sides = _Sides(server, model, folder, asked)
     ranks = sides.ours()
     for name, found in (("LAMA's way", sides.lama()), ("the head at masks", sides.at_masks())):
@@ -101,7 +101,7 @@ def _compare(server: Running, what: str, model: str, folder: Path, asked: Asked,
 class _Sides:
     """The ways to find the rank of each fact's object, int64 [facts]."""
 
-    def __init__(self, server: Running, model: str, folder: Path, asked: Asked) -> None:
+    def __init__(self, server: Running, model: str, folder: Path, asked: FactSet) -> None:
         self._client = bertscope.Client(server.target)
         self._stub = ClozeServiceStub(grpc.insecure_channel(server.target))
         self._name, self._asked = model, asked

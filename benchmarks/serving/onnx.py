@@ -18,7 +18,7 @@ from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.onnx.values import FAST, LOGITS
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.models.export_cache import exported
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, in_turn, per_second, seconds
 from benchmarks.lib.serving import serving
@@ -93,7 +93,7 @@ def export_claims(folder: Path, root: Path, rounds: int) -> Iterator[Claim]:
     digest = source.digest(lambda _: None)
 
     def load(cache: Path) -> object:
-        return read_encoders(source, digest, Asked("onnx", "fp32", cpu), RuntimeSettings(cache))
+        return read_encoders(source, digest, RuntimeRequest("onnx", "fp32", cpu), RuntimeSettings(cache))
 
     def by_torch() -> object:
         return TorchEncoder.load(folder, "bert", device=cpu, precision="fp32")

@@ -38,7 +38,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Connected:
     """A running side, with a connection that stays open."""
 
     side: Side
@@ -68,10 +68,10 @@ def claims(rounds: int) -> Iterator[Claim]:
         plain, *others = (stack.enter_context(_asked(side)) for side in _sides(Path(name)))
         for other in others:
             _check_answers(plain, other)
-        works: dict[str, tuple[Callable[[Asked], None], int, str]] = {
-            "a small cloze call": (Asked.call, CALLS, "at most 1.1"),
-            "a stream of 151 MB of attention": (Asked.stream, 1, "at most 1.25"),
-            "a new connection and its first call": (Asked.connect, CONNECTIONS, "at most 5"),
+        works: dict[str, tuple[Callable[[Connected], None], int, str]] = {
+            "a small cloze call": (Connected.call, CALLS, "at most 1.1"),
+            "a stream of 151 MB of attention": (Connected.stream, 1, "at most 1.25"),
+            "a new connection and its first call": (Connected.connect, CONNECTIONS, "at most 5"),
         }
         for what, (work, times, goal) in works.items():
             for asked in (plain, *others):
@@ -110,16 +110,16 @@ def _sides(folder: Path) -> list[Side]:
 
 
 @contextlib.contextmanager
-def _asked(side: Side) -> Iterator[Asked]:
+def _asked(side: Side) -> Iterator[Connected]:
     with serving(*side.flags, tls=side.tls) as server, _client(side, server) as client:
-        yield Asked(side, server, client)
+        yield Connected(side, server, client)
 
 
 def _client(side: Side, server: Running, options: Mapping[str, int] | None = None) -> bertscope.Client:
     return bertscope.Client(server.target, token=side.token, tls=side.tls, options=(options or {}).items())
 
 
-def _check_answers(plain: Asked, other: Asked) -> None:
+def _check_answers(plain: Connected, other: Connected) -> None:
     """Raises an error unless both sides give the same answers."""
     ours, theirs = (asked.client.fill_mask(TEXT)[0].masks[0].predictions for asked in (other, plain))
     assert ours == theirs

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import SupportsIndex, TypeVar
 
+from bertscope import _validation
+from bertscope._validation import File
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.files import PartialItems
 from bertscope.spans import Span
 
 BOM = b"\xef\xbb\xbf"
@@ -20,6 +26,9 @@ NUMBER = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 HEAD_NUMBER = re.compile(r"[0-9]{1,9}")
 EMPTY_WORD = re.compile(r"[0-9]+\.[0-9]+")
 """The number of a word that the sentence does not have, such as one that was elided."""
+
+
+T = TypeVar("T")
 
 
 class BadLine(Exception):
@@ -56,6 +65,34 @@ class _Written:
     space_after: bool
     last: int
     numbers: list[int] = field(default_factory=list)
+
+
+def read_sentences(path: File, limit: SupportsIndex | None, item: Callable[[Sentence], T], found: PartialItems[T]) -> None:
+    """Reads the sentences of a CoNLL-U file into `found`, at most `limit`, as what `item` makes of each; `found.lines` are the
+    lines of their first words. A sentence that can't be read, or for which `item` raises BadLine or InvalidArgument, is left
+    out and reported in `found.problems`.
+
+    Raises OSError for a file that can't be read, and InvalidArgument if no sentence of it can be.
+    """
+    path = Path(path)
+    most = None if limit is None else _validation.positive("limit", limit)
+    found.lines, found.problems = [], []
+    with path.open("rb") as file:
+        for first, lines in blocks(file):
+            try:
+                sentence = parse_sentence(lines)
+                if sentence is None:
+                    continue
+                found.append(item(sentence))
+                found.lines.append(first)
+            except BadLine as error:
+                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
+            except InvalidArgument as error:
+                found.problems.append(invalid_argument(f"{path}, line {first}", str(error)))
+            if len(found) == most:
+                break
+    if not found:
+        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
 
 
 def parse_sentence(lines: Sequence[tuple[int, bytes]]) -> Sentence | None:

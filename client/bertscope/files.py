@@ -55,6 +55,13 @@ class Items(list[T]):
     """The file of each item, if they are of several."""
 
 
+class PartialItems(Items[T]):
+    """The items read from a file, of which some could not be."""
+
+    problems: list[InvalidArgument]
+    """The items that were left out: each error names the file and the line."""
+
+
 def read_prompts(
     path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
 ) -> Items[tuple[str, tuple[str, ...]]]:

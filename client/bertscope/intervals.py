@@ -1,11 +1,9 @@
-"""Computes intervals of shares, of means, and of ratios of sums over texts, such as pairs found to pairs scored, and McNemar's
-test."""
+"""Computes intervals of shares, of means, and of ratios of sums over texts, such as pairs found to pairs scored."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -13,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope import _validation
+from bertscope.bootstrap import MIN_ITEMS, SPREADLESS, over_spread, resampled, studentized_ends
 from bertscope.errors import invalid_argument
 
 RESAMPLES = 10_000
-MIN_TEXTS = 5
 MIN_CONFIDENCE, MAX_CONFIDENCE = 0.5, 0.999
-MAX_DEGENERATE = 0.01
-"""The largest share of resamples without a spread; above it, a spread can't be estimated."""
 CELLS = 2**22
 """Counts of resamples that are in memory at a time."""
 
@@ -46,8 +42,8 @@ def ratio_interval(
 ) -> Interval | None:
     """Returns the interval of sum(found) / sum(of) over texts, within `bounds`; None for fewer than five texts.
 
-    It is a studentized bootstrap (Efron and Tibshirani 1993, section 12.5): texts are drawn with replacement, and the error of
-    each resample's ratio is divided by its own standard error. Where texts are so alike that some resamples have no spread, it
+    It is the studentized bootstrap of `bertscope.bootstrap`, which the service has for means and their ratios: texts are drawn
+    with replacement. Where texts are so alike that an end falls among resamples without a spread, it
     is the adjusted interval of Agresti and Coull (1998; Bonett and Price 2012 for differences): texts are added at both bounds,
     z**2 / 2 at each end of a share and half as many of a difference. Raises InvalidArgument for a confidence outside 0.5 to
     0.999.
@@ -84,37 +80,24 @@ def best_interval(
     """
     level = _level(confidence)
     count = _validation.positive("resamples", resamples)
-    if len(found) < MIN_TEXTS or not of.sum():
+    if len(found) < MIN_ITEMS or not of.sum():
         return None
     # Texts with the same numbers are drawn together: there are few different ones of one candidate.
     columns, times = np.unique(np.column_stack([found, of]), axis=0, return_counts=True)
     found, of, texts = columns[:, :-1], columns[:, -1], int(times.sum())
-    ratios, errors = (values[0] for values in _ratios(times[None].astype(np.float64), found, of))
-    family = np.flatnonzero(errors > 0)
-    ratio, error = float(ratios[best]), float(errors[best])
-    adjusted = partial(_adjusted, found[:, best], of, times, bounds, 1 - (1 - level) / found.shape[1])
-    if not error:
-        return adjusted()
     generator = np.random.default_rng(_validation.uint64("seed", seed))
-    found, ratios = found[:, family], ratios[family]
-    own = int(np.searchsorted(family, best))
-    step = max(1, CELLS // (len(found) + 4 * len(family)))
-    largest, smallest, degenerate = [], [], 0
-    for start in range(0, count, step):
-        drawn = generator.multinomial(texts, times / texts, min(step, count - start))
-        values, spreads = _ratios(drawn.astype(np.float64), found, of)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = np.where(spreads > 0, (values - ratios) / spreads, np.nan)
-        degenerate += int(np.isnan(scaled[:, own]).sum())
-        some = scaled[~np.isnan(scaled).all(axis=1)]
-        largest.append(np.nanmax(some, axis=1))
-        smallest.append(np.nanmin(some, axis=1))
-    if degenerate > MAX_DEGENERATE * count:
-        return adjusted()
-    below = float(np.quantile(np.concatenate(smallest), (1 - level) / 2))
-    above = float(np.quantile(np.concatenate(largest), (1 + level) / 2))
-    low, high = np.clip([ratio - above * error, ratio - below * error], *bounds)
-    return Interval(float(low), float(high))
+    step = max(1, CELLS // (len(found) + 4 * found.shape[1]))
+    rows = (min(step, count - start) for start in range(0, count, step))
+    drawn = (generator.multinomial(texts, times / texts, size).astype(np.float64) for size in rows)
+    value, error, ratios = resampled(found, drawn, of, times.astype(np.float64))
+    own = ratios[:, best]
+    # A resample of equal texts is beyond any quantile of the chosen candidate, and says nothing of the others.
+    others = np.where(np.isfinite(ratios), ratios, 0.0)
+    lowest, highest = np.minimum(own, others.min(axis=1)), np.maximum(own, others.max(axis=1))
+    ends = studentized_ends(value[best], error[best], lowest, highest, texts - 1, level)
+    if np.isnan(ends).any():
+        return _adjusted(found[:, best], of, times, bounds, 1 - (1 - level) / found.shape[1])
+    return Interval(*map(float, np.clip(ends, *bounds)))
 
 
 def mean_interval(
@@ -134,32 +117,34 @@ def mean_interval(
     """
     level = _level(confidence)
     count = _validation.positive("resamples", resamples)
-    if sum(map(len, groups)) < MIN_TEXTS or min(map(len, groups)) < 2:
+    if sum(map(len, groups)) < MIN_ITEMS or min(map(len, groups)) < 2:
         return None
     generator = np.random.default_rng(_validation.uint64("seed", seed))
-    # The first row is of the values themselves.
-    means, variances = np.zeros(1 + count), np.zeros(1 + count)
+    moved, spread, variances = np.zeros(count), np.zeros(count), []
+    smallest, rounding = 0.0, 0.0
     for values in groups:
         different, times = np.unique(values, return_counts=True)
-        size, step = len(values), max(1, CELLS // len(different))
-        for start in range(0, 1 + count, step):
-            rows = slice(start, min(start + step, 1 + count))
+        residuals, size = different - values.mean(), len(values)
+        share = 1 / (size * len(groups))
+        sums, step = np.stack([residuals, residuals**2], axis=1), max(1, CELLS // len(different))
+        for start in range(0, count, step):
+            rows = slice(start, min(start + step, count))
             drawn = generator.multinomial(size, times / size, rows.stop - rows.start).astype(np.float64)
-            if not start:
-                drawn[0] = times
-            mean = drawn @ different / size
-            variance = np.maximum(drawn @ different**2 / size - mean**2, 0) / (size - 1)
-            means[rows] += mean / len(groups)
-            variances[rows] += variance / len(groups) ** 2
-    # Rounding leaves a little of a spread of 0.
-    errors = np.where(variances > 1e-15, np.sqrt(variances), 0.0)
-    spread = errors[1:] > 0
-    if not errors[0] or np.mean(~spread) > MAX_DEGENERATE:
-        return _adjusted_mean(groups, bounds, level)
-    scaled = (means[1:][spread] - means[0]) / errors[1:][spread]
-    below, above = np.quantile(scaled, [(1 - level) / 2, (1 + level) / 2])
-    low, high = np.clip([means[0] - above * errors[0], means[0] - below * errors[0]], *bounds)
-    return Interval(float(low), float(high))
+            off, squares = (drawn @ sums).T
+            moved[rows] += share * off
+            spread[rows] += share**2 * (squares - off**2 / size) * size / (size - 1)
+        variances.append(share**2 * float(times @ residuals**2) * size / (size - 1))
+        smallest += SPREADLESS * (share * float(np.abs(residuals).max())) ** 2
+        rounding += (SPREADLESS * share * float(np.abs(values).max())) ** 2
+    value, variance = float(np.mean([values.mean() for values in groups])), sum(variances)
+    if variance > rounding:
+        ratios = over_spread(moved, spread, smallest)
+        # Welch and Satterthwaite's degrees of freedom.
+        degrees = variance**2 / sum(each**2 / (len(values) - 1) for each, values in zip(variances, groups, strict=True))
+        ends = studentized_ends(value, math.sqrt(variance), ratios, ratios, degrees, level)
+        if not np.isnan(ends).any():
+            return Interval(*map(float, np.clip(ends, *bounds)))
+    return _adjusted_mean(groups, bounds, level)
 
 
 def wilson_interval(found: int, of: int, *, confidence: float = 0.95) -> Interval:
@@ -172,17 +157,6 @@ def wilson_interval(found: int, of: int, *, confidence: float = 0.95) -> Interva
     reach = quantile * math.sqrt(share * (1 - share) / of + extra / (4 * of)) / (1 + extra)
     # Rounding must not put the share outside.
     return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
-
-
-def mcnemar(lost: int, won: int) -> float:
-    """Returns the two-sided exact p-value that two models are right equally often, from the items that one of them alone has
-    right (McNemar 1947; exact: binomial)."""
-    items = lost + won
-    logs = (
-        math.lgamma(items + 1) - math.lgamma(count + 1) - math.lgamma(items - count + 1) - items * math.log(2)
-        for count in range(min(lost, won) + 1)
-    )
-    return min(1.0, 2 * math.fsum(map(math.exp, logs)))
 
 
 def _level(confidence: float) -> float:
@@ -198,10 +172,9 @@ def _adjusted(found: Values, of: Values, times: npt.NDArray[np.int64], bounds: t
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     # z^2 / 2 at each bound of a share is Agresti and Coull's; a difference, twice as wide, takes half of it.
     extra, size = quantile**2 / (2 * (high - low)), times @ of / times[of > 0].sum()
-    drawn = np.concatenate([times, [extra, extra]])[None]
-    values = np.concatenate([found, [low * size, high * size]])[:, None]
-    ratios, errors = _ratios(drawn, values, np.concatenate([of, [size, size]]))
-    middle, reach = float(ratios[0, 0]), quantile * float(errors[0, 0])
+    values, sizes = np.concatenate([found, [low * size, high * size]]), np.concatenate([of, [size, size]])
+    ratios, errors, _ = resampled(values[:, None], [np.zeros((0, len(values)))], sizes, np.concatenate([times, [extra, extra]]))
+    middle, reach = float(ratios[0]), quantile * float(errors[0])
     value = float(times @ found / (times @ of))
     # Rounding must not put the ratio outside.
     return Interval(max(low, min(value, middle - reach)), min(high, max(value, middle + reach)))
@@ -220,15 +193,3 @@ def _adjusted_mean(groups: Sequence[Values], bounds: tuple[float, float], level:
         variance += max(squares - mean**2, 0.0) / (size - 1) / len(groups) ** 2
     reach, value = quantile * math.sqrt(variance), float(np.mean([values.mean() for values in groups]))
     return Interval(max(low, min(value, middle - reach)), min(high, max(value, middle + reach)))
-
-
-def _ratios(drawn: Values, found: Values, of: Values) -> tuple[Values, Values]:
-    """Returns [rows, candidates]: for each row of how often texts are drawn, the ratios of the sums of found, [texts,
-    candidates], and their standard errors, by linearisation."""
-    texts = drawn.sum(1)[:, None]
-    base = np.maximum(drawn @ of, 1)[:, None]
-    ratios = drawn @ found / base
-    squares = drawn @ found**2 - 2 * ratios * (drawn @ (found * of[:, None])) + ratios**2 * (drawn @ of**2)[:, None]
-    errors = np.sqrt(np.maximum(squares, 0) * texts / (texts - 1)) / base
-    # Rounding leaves a little of a spread of 0.
-    return ratios, np.where(errors > 1e-12, errors, 0.0)

@@ -15,7 +15,7 @@ pytest.importorskip("onnxscript", reason="needs onnxscript to export")
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
 
@@ -32,7 +32,7 @@ def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -
 
 @pytest.fixture(scope="module")
 def onnx(subject: Subject, export_cache: Path) -> OnnxEncoder:
-    source, asked = inspect(subject.folder), Asked("onnx", "fp32", DEVICE)
+    source, asked = inspect(subject.folder), RuntimeRequest("onnx", "fp32", DEVICE)
     try:
         (encoder,) = read_encoders(source, source.digest(lambda _: None), asked, RuntimeSettings(export_cache))
     except FailedPrecondition as error:

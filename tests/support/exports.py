@@ -11,7 +11,7 @@ import torch
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.models.loading import read_model
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 CPU = torch.device("cpu")
 
@@ -22,7 +22,7 @@ READ = partial(read_model, runtimes=RuntimeSettings(Path(os.devnull)))
 def load_exported(folder: Path, cache: Path, optimisation: str = "all") -> OnnxEncoder:
     """A checkpoint folder by ONNX Runtime, on one thread."""
     source, settings = inspect(folder), RuntimeSettings(cache, threads=1, optimisation=optimisation)
-    (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked("onnx", "fp32", CPU), settings)
+    (encoder,) = read_encoders(source, source.digest(lambda _: None), RuntimeRequest("onnx", "fp32", CPU), settings)
     assert isinstance(encoder, OnnxEncoder)
     return encoder
 

@@ -13,10 +13,10 @@ from typing import Any, SupportsIndex, TypeVar
 
 from bertscope import _validation
 from bertscope._validation import File, TextOrPair
-from bertscope.attention.marked_items import MarkedItems
 from bertscope.attention.marked_texts import FeatureText, RelationText
 from bertscope.conllu import BOM, BadLine, decoded
 from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.files import PartialItems
 from bertscope.table_rows import Row, json_object
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ T = TypeVar("T")
 SUFFIXES = (".jsonl", ".ndjson")
 
 
-def read_relation_texts(path: File, *, limit: SupportsIndex | None = None) -> MarkedItems[RelationText]:
+def read_relation_texts(path: File, *, limit: SupportsIndex | None = None) -> PartialItems[RelationText]:
     """Reads texts with linked words, for `score_relations`: keys "text" and "pairs", and "words" and "text_pair" if there are.
 
     A line that can't be read is left out and reported in `problems`; the others are read. `limit` reads that many. Raises
@@ -33,7 +33,7 @@ def read_relation_texts(path: File, *, limit: SupportsIndex | None = None) -> Ma
     return _read(path, "pairs", limit, lambda row: RelationText(_text(row), row["pairs"], row.get("words")))
 
 
-def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> MarkedItems[FeatureText]:
+def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> PartialItems[FeatureText]:
     """Reads texts with marked words, for `score_features`: keys "text" and "marks", and "text_pair" if there is one.
 
     `limit` and errors are as in `read_relation_texts`.
@@ -41,12 +41,12 @@ def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> Mar
     return _read(path, "marks", limit, lambda row: FeatureText(_text(row), row["marks"]))
 
 
-def _read(path: File, marks: str, limit: SupportsIndex | None, item: Callable[[Row], T]) -> MarkedItems[T]:
+def _read(path: File, marks: str, limit: SupportsIndex | None, item: Callable[[Row], T]) -> PartialItems[T]:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise invalid_argument(str(path), f"the name must end with {' or '.join(SUFFIXES)}")
     most = None if limit is None else _validation.positive("limit", limit)
-    found = MarkedItems[T]()
+    found = PartialItems[T]()
     found.lines, found.problems = [], []
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

@@ -11,15 +11,14 @@ word otherwise. A sentence with a line that can't be read is left out and report
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import SupportsIndex, TypeVar
 
 from bertscope import _validation
 from bertscope._validation import File
-from bertscope.attention.marked_items import MarkedItems
 from bertscope.attention.marked_texts import FeatureText, Mark, RelationText, WordPair
-from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
-from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.conllu import BadLine, Sentence, read_sentences
+from bertscope.errors import invalid_argument
+from bertscope.files import PartialItems
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ FEATURES = {
 NEGATION = "Polarity=Neg"
 
 
-class Sentences(MarkedItems[T]):
+class Sentences(PartialItems[T]):
     """The sentences of a treebank; `lines` are the numbers of their first words' lines."""
 
 
@@ -118,24 +117,6 @@ def _related(sentence: Sentence, pairs: Iterable[tuple[str, int, int]]) -> Relat
 
 
 def _read(path: File, limit: SupportsIndex | None, item: Callable[[Sentence], T]) -> Sentences[T]:
-    path = Path(path)
-    most = None if limit is None else _validation.positive("limit", limit)
     found = Sentences[T]()
-    found.lines, found.problems = [], []
-    with path.open("rb") as file:
-        for first, lines in blocks(file):
-            try:
-                sentence = parse_sentence(lines)
-                if sentence is None:
-                    continue
-                found.append(item(sentence))
-                found.lines.append(first)
-            except BadLine as error:
-                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
-            except InvalidArgument as error:
-                found.problems.append(invalid_argument(f"{path}, line {first}", str(error)))
-            if len(found) == most:
-                break
-    if not found:
-        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
+    read_sentences(path, limit, item, found)
     return found

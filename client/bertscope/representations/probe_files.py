@@ -10,7 +10,7 @@ from bertscope import _validation
 from bertscope._validation import File
 from bertscope.conllu import BadLine, blocks, decoded
 from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import Items
+from bertscope.files import PartialItems
 from bertscope.representations.probe_application import UnlabelledText
 from bertscope.representations.probe_texts import ProbeText
 from bertscope.representations.probe_treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
@@ -23,11 +23,8 @@ Read = tuple[int, ProbeText | UnlabelledText | InvalidArgument]
 """A text with the number of its line, or why there is none."""
 
 
-class SpanTexts(Items[ProbeText | UnlabelledText]):
+class SpanTexts(PartialItems[ProbeText | UnlabelledText]):
     """The texts read from a file, of which some could not be."""
-
-    problems: list[InvalidArgument]
-    """The texts that were left out: each error names the file and the line."""
 
 
 def read_probe_texts(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> ProbeTexts:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, SupportsIndex
 
 from bertscope import _validation
 from bertscope._validation import File
-from bertscope.conllu import BadLine, Sentence, blocks, parse_sentence
-from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import Items
+from bertscope.conllu import BadLine, Sentence, read_sentences
+from bertscope.files import PartialItems
 from bertscope.representations.probe_texts import Label, ProbeText
 
 ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth", "arc"]
@@ -19,11 +17,8 @@ head relative to the word ("-2", "+1", "root"), and number of steps from the wor
 relation of a pair, each word and its head."""
 
 
-class ProbeTexts(Items[ProbeText]):
+class ProbeTexts(PartialItems[ProbeText]):
     """The sentences read from a file, of which some could not be."""
-
-    problems: list[InvalidArgument]
-    """The sentences that were left out: each error names the file and the line."""
 
 
 def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> ProbeTexts:
@@ -34,24 +29,9 @@ def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: Support
     the others are read. `limit` reads that many. Raises OSError for a file that can't be read, and InvalidArgument if no
     sentence of it can be.
     """
-    path, label_of = Path(path), _validation.choice("label", label, LABELS)
-    most = None if limit is None else _validation.positive("limit", limit)
+    label_of = _validation.choice("label", label, LABELS)
     found = ProbeTexts()
-    found.lines, found.problems = [], []
-    with path.open("rb") as file:
-        for first, lines in blocks(file):
-            try:
-                sentence = parse_sentence(lines)
-                if sentence is None:
-                    continue
-                found.append(_text(sentence, label_of))
-                found.lines.append(first)
-            except BadLine as error:
-                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
-            if len(found) == most:
-                break
-    if not found:
-        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
+    read_sentences(path, limit, lambda sentence: _text(sentence, label_of), found)
     return found
 
 

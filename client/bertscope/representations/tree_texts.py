@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, SupportsIndex
 
 from bertscope import _validation
 from bertscope._display import short_repr
 from bertscope._validation import File, TextOrPair
-from bertscope.conllu import HEAD, BadLine, Sentence, blocks, parse_sentence
-from bertscope.errors import InvalidArgument, invalid_argument
-from bertscope.files import Items
+from bertscope.conllu import HEAD, BadLine, Sentence, read_sentences
+from bertscope.files import PartialItems
 from bertscope.spans import Span, parts
 
 UPOS = 3
@@ -53,11 +51,8 @@ class TreeText:
         object.__setattr__(self, "words", tuple(_word(f"words[{index}]", value) for index, value in enumerate(given)))
 
 
-class TreeTexts(Items[TreeText]):
+class TreeTexts(PartialItems[TreeText]):
     """The sentences read from a file, of which some could not be."""
-
-    problems: list[InvalidArgument]
-    """The sentences that were left out: each error names the file and the line."""
 
 
 def read_tree_conllu(path: File, *, limit: SupportsIndex | None = None) -> TreeTexts:
@@ -68,24 +63,8 @@ def read_tree_conllu(path: File, *, limit: SupportsIndex | None = None) -> TreeT
     reported in `problems`; the others are read. `limit` reads that many. Raises OSError for a file that can't be read, and
     InvalidArgument if no sentence of it can be.
     """
-    path = Path(path)
-    most = None if limit is None else _validation.positive("limit", limit)
     found = TreeTexts()
-    found.lines, found.problems = [], []
-    with path.open("rb") as file:
-        for first, lines in blocks(file):
-            try:
-                sentence = parse_sentence(lines)
-                if sentence is None:
-                    continue
-                found.append(_text(sentence))
-                found.lines.append(first)
-            except BadLine as error:
-                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
-            if len(found) == most:
-                break
-    if not found:
-        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
+    read_sentences(path, limit, _text, found)
     return found
 
 

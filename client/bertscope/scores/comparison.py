@@ -14,9 +14,10 @@ from bertscope._display import data_frame, short_repr, table_html
 from bertscope._lazy import made
 from bertscope._messages import enum_name, provenance
 from bertscope._validation import TextOrPair
+from bertscope.bootstrap import mcnemar
 from bertscope.choices import Scoring
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.intervals import Interval, mcnemar, ratio_interval, wilson_interval
+from bertscope.intervals import Interval, ratio_interval, wilson_interval
 from bertscope.results import Provenance
 from bertscope.scores.inputs import text_of
 from bertscope.scores.sets import AskedSet

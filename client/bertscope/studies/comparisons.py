@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bertscope._display import short_repr
-from bertscope.intervals import Interval, mcnemar, mean_interval
+from bertscope.bootstrap import mcnemar
+from bertscope.intervals import Interval, mean_interval
 from bertscope.studies.asking import Outcome
 from bertscope.studies.definition import Part
 from bertscope.studies.items import Item

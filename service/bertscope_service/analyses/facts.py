@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _FactQuestion:
     """A question about one fact: the right objects that can be found, with their indexes in the fact."""
 
     template: int
@@ -113,7 +113,7 @@ class FactPlan:
             message = f"these facts and templates make more than {most} tokens of work; send fewer of them at a time"
             raise InvalidArgument("facts", message, "TOO_MANY_TOKENS", limit=most)
 
-    def _ask(self, index: int, fact: Fact) -> Iterator[_Asked]:
+    def _ask(self, index: int, fact: Fact) -> Iterator[_FactQuestion]:
         """Yields the questions about a fact; notes the reason if one can't be asked, and ends there."""
         templates = self.query.relations[fact.relation].templates
         for prime in (None, *range(len(fact.primes))):
@@ -132,7 +132,7 @@ class FactPlan:
                 if self.query.prior and prime is None:
                     unknown, _ = template.write(MASK)
                     prior = self._question(unknown, choices, index, mask=int(template.subject_first), masks=2)
-                yield _Asked(number, prime, question, objects, prior)
+                yield _FactQuestion(number, prime, question, objects, prior)
 
     def _choices_of(self, relation: int, before: str) -> Choices:
         """Returns the choices of a relation after a character; relations without candidates share them."""
@@ -249,11 +249,11 @@ class FactPlan:
         return [[_answer(each) for each in asked] for asked in self._asked]
 
 
-def _questions(asked: _Asked) -> tuple[Question, ...]:
+def _questions(asked: _FactQuestion) -> tuple[Question, ...]:
     return (asked.question,) if asked.prior is None else (asked.question, asked.prior)
 
 
-def _answer(asked: _Asked) -> FactAnswer:
+def _answer(asked: _FactQuestion) -> FactAnswer:
     question, prior = asked.question, asked.prior
     standing = question.standing
     if standing is None:

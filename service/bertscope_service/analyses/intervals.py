@@ -11,17 +11,9 @@ from collections.abc import Iterable
 from enum import Enum
 
 import numpy as np
+from bertscope.bootstrap import SPREADLESS, Columns, studentized_ends
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
-
-Columns = NDArray[np.float64]
-"""[items, columns], or one number for each column [columns]."""
-
-MIN_ITEMS = 5
-"""Minimum number of items for an interval. With 4, one resample in 64 draws a single item again and again."""
-
-SPREADLESS = 1e-12
-"""Values that differ by less than this, relative to the largest residual, count as equal: the difference is rounding."""
+from scipy.special import ndtri
 
 
 class IntervalMethod(Enum):
@@ -47,34 +39,6 @@ def enough_resamples(resamples: int, confidence: float) -> bool:
     return (resamples + 1) * (1 - confidence) / 2 >= 1 - 1e-9
 
 
-def studentized(
-    totals: Columns, counts: Iterable[NDArray[np.float64]], confidence: float, sizes: NDArray[np.float64] | None = None
-) -> tuple[Columns, Columns]:
-    """Returns lower and upper ends for sum(totals) / sum(sizes), for each column; NaN if too few items differ to tell the
-    spread.
-
-    `totals` are [items, columns], at least 2 items. `sizes` [items] are at least 0; their default is ones, so that the ratio
-    is the mean. `counts` hold the number of times each item is in each resample, in chunks [rows, items].
-
-    Studentized bootstrap (Efron and Tibshirani 1993, section 12.5): quantiles of (resampled - observed) / standard error of
-    the resample, times the standard error. For a ratio, that is the error of its residuals (Cochran 1977, section 6.4).
-    Student's t replaces an end where it lies further out: the bootstrap is too short for symmetric values with heavy tails,
-    Student's t for skewed ones. A resample of equal items has no standard error and counts as beyond any quantile; an end that
-    falls among these is unknown.
-    """
-    items = len(totals)
-    weights = np.ones(items) if sizes is None else sizes
-    value = totals.sum(axis=0) / weights.sum()
-    residuals = totals - value * weights[:, None]
-    squares = residuals**2
-    smallest = SPREADLESS * (squares.max(axis=0) + (SPREADLESS * np.abs(totals).max(axis=0)) ** 2)
-    ratios = np.concatenate([_ratios(drawn, residuals, squares, smallest, weights, sizes is None) for drawn in counts])
-    error = np.sqrt(squares.sum(axis=0)) / weights.sum()
-    low, high = _ends(value, error, ratios, items, confidence)
-    known = squares.max(axis=0) > (SPREADLESS * np.abs(totals).max(axis=0)) ** 2
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
-
-
 def studentized_ratio(
     above: Columns, below: Columns, counts: Iterable[NDArray[np.float64]], confidence: float
 ) -> tuple[Columns, Columns]:
@@ -85,18 +49,20 @@ def studentized_ratio(
     The method is that of `studentized`, applied to the logarithm of the ratio and transformed back. The error of the logarithm
     is that of its residuals above / mean - below / mean (the delta method).
     """
-    items = len(above)
+    degrees = len(above) - 1
+    factor = len(above) / degrees
     # Dividing by the means first keeps a difference of 1e-5 from being lost to rounding.
     lower = below / below.mean(axis=0)
     residuals = above / above.mean(axis=0) - lower
     squares = residuals**2
     smallest = SPREADLESS * squares.max(axis=0)
     sums = np.concatenate([lower, residuals, squares, residuals * lower, lower**2], axis=1)
-    ratios = np.concatenate([_log_ratios(drawn @ sums, smallest) for drawn in counts])
+    ratios = np.concatenate([_log_ratios(drawn @ sums, smallest, factor) for drawn in counts])
     value = np.log(above.mean(axis=0) / below.mean(axis=0))
-    low, high = _ends(value, np.sqrt(squares.sum(axis=0)) / items, ratios, items, confidence)
     known = squares.max(axis=0) > (SPREADLESS * lower.max(axis=0)) ** 2
-    return np.where(known, np.exp(low), np.nan), np.where(known, np.exp(high), np.nan)
+    error = np.where(known, np.sqrt(factor * squares.sum(axis=0)) / len(above), 0.0)
+    low, high = studentized_ends(value, error, ratios, ratios, degrees, confidence)
+    return np.exp(low), np.exp(high)
 
 
 def adjusted_wald(differences: Columns, confidence: float) -> tuple[Columns, Columns]:
@@ -140,48 +106,9 @@ def _wilson(right: Columns, items: Columns, reach: Columns) -> tuple[Columns, Co
     return low / (2 * (items + reach**2)), (middle + off) / (2 * (items + reach**2))
 
 
-def _ends(value: Columns, error: Columns, ratios: Columns, items: int, confidence: float) -> tuple[Columns, Columns]:
-    """Returns both ends of studentized intervals from the resamples' ratios [resamples, columns]; NaN where unknown."""
-    ratios.sort(axis=0)
-    tail = (1 - confidence) / 2
-    # The order statistics (R + 1) p of Davison and Hinkley 1997, section 5.2; the outer one if that is not an integer.
-    rank = min(max(1, math.floor((len(ratios) + 1) * tail + 1e-9)), (len(ratios) + 1) // 2)
-    lowest, highest = ratios[rank - 1], ratios[-rank]
-    reach = float(stdtrit(items - 1, 1 - tail)) * math.sqrt(items / (items - 1))
-    known = np.isfinite(lowest) & np.isfinite(highest)
-    with np.errstate(invalid="ignore"):
-        low, high = value - np.maximum(highest, reach) * error, value - np.minimum(lowest, -reach) * error
-    return np.where(known, low, np.nan), np.where(known, high, np.nan)
-
-
-def _ratios(
-    drawn: NDArray[np.float64],
-    residuals: Columns,
-    squares: Columns,
-    smallest: Columns,
-    weights: NDArray[np.float64],
-    equal_weights: bool,
-) -> Columns:
-    """Returns (resampled - observed) / standard error of each resample, [rows, columns]; infinite for resamples of equal
-    items."""
-    if equal_weights:
-        # One product for both, because reading the counts takes the time.
-        sums = drawn @ np.concatenate([residuals, squares], axis=1)
-        moved, spread = np.split(sums, 2, axis=1)
-        variance = spread - moved**2 / drawn.shape[1]
-    else:
-        sums = drawn @ np.concatenate([residuals, squares, residuals * weights[:, None]], axis=1)
-        moved, spread, cross = np.split(sums, 3, axis=1)
-        off = moved / np.maximum(drawn @ weights, SPREADLESS * weights.max())[:, None]
-        variance = spread - 2 * off * cross + off**2 * (drawn @ weights**2)[:, None]
-    flat = variance <= smallest
-    ratios: Columns = moved / np.sqrt(np.where(flat, 1.0, variance))
-    return np.where(flat, np.where(moved**2 <= smallest, 0.0, np.copysign(np.inf, moved)), ratios)
-
-
-def _log_ratios(sums: Columns, smallest: Columns) -> Columns:
-    """Does the same as `_ratios` for logarithms of ratios, from the sums of each resample, [rows, 5 * columns]; see
-    `studentized_ratio`."""
+def _log_ratios(sums: Columns, smallest: Columns, factor: float) -> Columns:
+    """Returns (resampled - observed) / standard error of logarithms of ratios, from the sums of each resample, [rows, 5 *
+    columns]; infinite for resamples of equal items. See `studentized_ratio`."""
     below, moved, spread, cross, square = np.split(sums, 5, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = below + moved
@@ -189,7 +116,7 @@ def _log_ratios(sums: Columns, smallest: Columns) -> Columns:
         variance = spread / above**2 + 2 * cross * off / above + square * off**2
         logs = np.log1p(moved / below)
         flat = ~(variance * above**2 > smallest)
-        ratios: Columns = logs / np.sqrt(np.where(flat, 1.0, variance))
+        ratios: Columns = logs / np.sqrt(np.where(flat, 1.0, factor * variance))
     # A resample with zeros on both sides shows no difference.
     logs = np.nan_to_num(logs, nan=0.0, posinf=1.0, neginf=-1.0)
     return np.where(flat, np.where(np.abs(moved) ** 2 <= smallest, 0.0, np.copysign(np.inf, logs)), ratios)

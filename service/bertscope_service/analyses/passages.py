@@ -23,7 +23,7 @@ STRIDE = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PassageQuestion:
     """A question and its passage. `field` names it in errors."""
 
     question: str
@@ -60,7 +60,7 @@ class Passage:
 
 def read_passages(
     tokenizer: TextTokenizer,
-    asked: Sequence[Asked],
+    asked: Sequence[PassageQuestion],
     stride: int | None,
     max_tokens: int,
     remedy: str,
@@ -104,7 +104,7 @@ def _no_token(field: str) -> InvalidArgument:
     return InvalidArgument(field, f"{field} holds no token of this model's vocabulary; write some text", "EMPTY_TEXT")
 
 
-def _held(whole: TokenizedText, one: Asked, longest: int) -> int:
+def _held(whole: TokenizedText, one: PassageQuestion, longest: int) -> int:
     """Returns the number of passage tokens that a window holds."""
     count = _count(whole)
     if not count:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bertscope_service import cancellation
 from bertscope_service.analyses.observers.answers import AnswerProbe
-from bertscope_service.analyses.passages import Asked, Passage, Window, read_passages
+from bertscope_service.analyses.passages import Passage, PassageQuestion, Window, read_passages
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -29,7 +29,7 @@ SPAN_BYTES, TEXT_BYTES, TOKEN_BYTES = 32, 48, 40
 class AnswerQuery:
     """An AnswerQuestions request. `max_row_tokens` is the maximum number of tokens in all windows."""
 
-    inputs: tuple[Asked, ...]
+    inputs: tuple[PassageQuestion, ...]
     best: int
     max_answer_tokens: int
     stride: int | None

@@ -7,18 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from bertscope.bootstrap import MIN_ITEMS, mcnemar, studentized
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from bertscope_service.analyses.ablation import Bootstrap, Metric, MetricEffect
-from bertscope_service.analyses.intervals import (
-    MIN_ITEMS,
-    IntervalMethod,
-    NoInterval,
-    adjusted_wald,
-    enough_resamples,
-    studentized,
-)
+from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, adjusted_wald, enough_resamples
 
 SHARES = (
     Metric.ACCURACY,
@@ -101,7 +94,9 @@ class Comparison:
                 moved[index],
                 None if math.isnan(low[index]) else low[index],
                 None if math.isnan(high[index]) else high[index],
-                mcnemar(self.baseline[index], changed[index]) if metric is Metric.ACCURACY else None,
+                mcnemar(int((differences[index] < 0).sum()), int((differences[index] > 0).sum()))
+                if metric is Metric.ACCURACY
+                else None,
                 *self._how(metric, low[index]),
             )
             for index, metric in enumerate(self.metrics)
@@ -139,11 +134,3 @@ class Comparison:
         if not enough_resamples(self.bootstrap.resamples, self.bootstrap.confidence):
             return None, NoInterval.TOO_FEW_RESAMPLES
         return None, NoInterval.TOO_FEW_DIFFER
-
-
-def mcnemar(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
-    """Returns the two-sided exact p-value that two series of 0 and 1, [items], are right equally often (McNemar 1947; exact:
-    binomial)."""
-    lost, won = int((before > after).sum()), int((before < after).sum())
-    # Under the null hypothesis the binomial distribution is symmetric, so both tails are equal.
-    return min(1.0, 2 * float(bdtr(min(lost, won), lost + won, 0.5)))

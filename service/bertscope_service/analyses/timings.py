@@ -12,17 +12,16 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
+from bertscope.bootstrap import MIN_ITEMS, student_quantile, studentized
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
+from scipy.special import ndtr
 
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import (
-    MIN_ITEMS,
     IntervalMethod,
     NoInterval,
     enough_resamples,
     hybrid_wilson,
-    studentized,
     studentized_ratio,
 )
 from bertscope_service.analyses.statistics import Resamples
@@ -159,7 +158,7 @@ def _ends(drawn: NDArray[np.float64], items: int, bootstrap: Bootstrap) -> list[
     """
     tail = (1 - bootstrap.confidence) / 2
     if items > 1:
-        tail = float(ndtr(np.sqrt(items / (items - 1)) * stdtrit(items - 1, tail)))
+        tail = float(ndtr(-np.sqrt(items / (items - 1)) * student_quantile(items - 1, 1 - tail)))
     # Not interpolated: a resample may be infinite.
     ends: list[float] = np.quantile(drawn, [tail, 1 - tail], method="inverted_cdf").tolist()
     return ends

@@ -15,7 +15,7 @@ from bertscope_service.api.intervals import check_draws, parse_bootstrap
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.api.objectives import parse_objective
 from bertscope_service.api.provenance import parse_runtime
-from bertscope_service.benchmark.copies import Asked
+from bertscope_service.benchmark.copies import CopyRequest
 from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.errors import InvalidArgument
 
@@ -64,13 +64,13 @@ def parse_models(request: benchmark_pb2.BenchmarkModelsRequest) -> tuple[list[st
     return names, names.index(baseline)
 
 
-def parse_asked(request: benchmark_pb2.BenchmarkModelsRequest) -> Asked:
+def parse_asked(request: benchmark_pb2.BenchmarkModelsRequest) -> CopyRequest:
     """Returns how the models are to run. Raises InvalidArgument."""
     runtime = parse_runtime(request.runtime, "auto")
     if request.as_loaded and runtime != "auto":
         message = "as_loaded runs every model by the library that it is loaded for; leave runtime out, or as_loaded"
         raise InvalidArgument("runtime", message, "RUNTIME_AS_LOADED")
-    return Asked(request.as_loaded, "" if runtime == "auto" else runtime)
+    return CopyRequest(request.as_loaded, "" if runtime == "auto" else runtime)
 
 
 def parse_benchmark(request: benchmark_pb2.BenchmarkModelsRequest, max_tokens: int, limits: RequestLimits) -> BenchmarkQuery:

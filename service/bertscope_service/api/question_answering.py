@@ -9,7 +9,7 @@ from bertscope.v1 import ablation_pb2, question_answering_pb2_grpc
 from bertscope.v1 import question_answering_pb2 as answering_pb2
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.passages import Asked
+from bertscope_service.analyses.passages import PassageQuestion
 from bertscope_service.analyses.question_answering import AnswerPlan, AnswerQuery
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.checks import check_text, check_texts
@@ -56,10 +56,10 @@ def parse_answers(request: answering_pb2.AnswerQuestionsRequest, limits: Request
     return AnswerQuery(inputs, best, longest, check_stride(request, "stride"), limits.tokens)
 
 
-def check_question(given: answering_pb2.Question, field: str, limits: RequestLimits) -> Asked:
+def check_question(given: answering_pb2.Question, field: str, limits: RequestLimits) -> PassageQuestion:
     """Checks a question and its passage. Returns them."""
     question = check_text(given.question, f"{field}.question", limits)
-    return Asked(question, check_text(given.passage, f"{field}.passage", limits), field)
+    return PassageQuestion(question, check_text(given.passage, f"{field}.passage", limits), field)
 
 
 def check_answer_tokens(given: SearchSettings, field: str) -> int:

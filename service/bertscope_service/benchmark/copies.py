@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CopyRequest:
     """The requested form of models: as they are loaded, or all with one library, "" for the baseline's."""
 
     as_loaded: bool = False
@@ -63,7 +63,7 @@ class Copies:
 
     models: Sequence[LoadedModel]
     baseline: int
-    asked: Asked
+    asked: CopyRequest
     read: Read
     building: Building
     memory_bytes: int

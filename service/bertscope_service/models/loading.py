@@ -25,7 +25,7 @@ from bertscope_service.compression.half import chosen_precision
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_candidates
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_candidates
 
 
 def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings) -> LoadedModel:
@@ -100,7 +100,7 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
         report(Progress(Stage.READING, size, size, "weights"))
 
     report_reading()
-    candidates = read_candidates(source, digest, Asked(spec.runtime, precision, device), runtimes, report_reading)
+    candidates = read_candidates(source, digest, RuntimeRequest(spec.runtime, precision, device), runtimes, report_reading)
     encoder, *alternatives = candidates.encoders
     tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name)
     tokenizer.check(source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)

@@ -26,7 +26,7 @@ from bertscope_service.models.hosted import HostedModel, ModelState
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.memory import forget_locals, give_back
 from bertscope_service.models.own_thread import in_own_thread
-from bertscope_service.models.runtimes import Asked, gradient_encoder
+from bertscope_service.models.runtimes import RuntimeRequest, gradient_encoder
 from bertscope_service.observability.call_notes import note_model
 from bertscope_service.observability.metrics import Metrics
 
@@ -177,7 +177,7 @@ class Registry:
         if loaded.encoder.runtime == "torch" or entry is None or source is None:
             return loaded
         if entry.gradients is None or (entry.gradients.done() and (entry.gradients.cancelled() or entry.gradients.exception())):
-            asked = Asked("torch", loaded.encoder.precision, loaded.encoder.device)
+            asked = RuntimeRequest("torch", loaded.encoder.precision, loaded.encoder.device)
 
             async def read() -> LoadedModel:
                 return replace(

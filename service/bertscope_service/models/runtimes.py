@@ -52,7 +52,7 @@ class RuntimeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RuntimeRequest:
     """The requested runtime ("torch", "onnx" or "auto"), precision ("fp32", "bf16" or "fp16") and device."""
 
     runtime: str
@@ -73,7 +73,7 @@ class Candidates:
 
 
 def read_candidates(
-    source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check = lambda: None
+    source: Source, digest: str, asked: RuntimeRequest, settings: RuntimeSettings, check: Check = lambda: None
 ) -> Candidates:
     """Reads encoders as read_encoders does; for runtime "auto" only the chosen one if there is a stored choice."""
     if asked.runtime != "auto":
@@ -103,7 +103,7 @@ def read_candidates(
 
 
 def read_encoders(
-    source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check = lambda: None
+    source: Source, digest: str, asked: RuntimeRequest, settings: RuntimeSettings, check: Check = lambda: None
 ) -> list[Encoder]:
     """Returns the encoders that can serve a source as requested; several only for runtime "auto", which has to choose.
 
@@ -133,11 +133,11 @@ def read_encoders(
     return found
 
 
-def _read_torch(source: Source, asked: Asked) -> Encoder:
+def _read_torch(source: Source, asked: RuntimeRequest) -> Encoder:
     return TorchEncoder.load(source.folder, source.architecture, device=asked.device, precision=asked.precision)
 
 
-def _why_not_exported(source: Source, asked: Asked) -> str:
+def _why_not_exported(source: Source, asked: RuntimeRequest) -> str:
     """Returns why a checkpoint can't be exported, "" if it can."""
     if asked.precision != "fp32":
         return f"its graphs compute in fp32, not {asked.precision}"
@@ -153,7 +153,7 @@ def _why_not_exported(source: Source, asked: Asked) -> str:
     return ARCHITECTURES[source.architecture].unexportable(config)
 
 
-def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeSettings, check: Check) -> Encoder:
+def _read_exported(source: Source, digest: str, asked: RuntimeRequest, settings: RuntimeSettings, check: Check) -> Encoder:
     """Reads a checkpoint as graphs. Gradients and pruning, which only torch has, use the checkpoint."""
     folder = exported(source, digest, settings.cache, check)
     try:
@@ -172,7 +172,7 @@ def _read_exported(source: Source, digest: str, asked: Asked, settings: RuntimeS
     return encoder
 
 
-def _read_graphs(source: Source, asked: Asked, settings: RuntimeSettings, check: Check) -> Encoder:
+def _read_graphs(source: Source, asked: RuntimeRequest, settings: RuntimeSettings, check: Check) -> Encoder:
     if asked.runtime == "torch":
         message = f"{source.folder} holds ONNX graphs, which torch can't run; use runtime onnx or auto"
         raise Unsupported(message, "RUNTIME_UNSUPPORTED", runtime="torch", source=source.folder)
@@ -188,7 +188,7 @@ def _read_graphs(source: Source, asked: Asked, settings: RuntimeSettings, check:
     return ForeignOnnxEncoder.load(file, read_config(source.folder), settings.sessions(asked.device, file.parent), check)
 
 
-def _load(folder: Path, manifest: Manifest | None, asked: Asked, settings: RuntimeSettings) -> OnnxEncoder:
+def _load(folder: Path, manifest: Manifest | None, asked: RuntimeRequest, settings: RuntimeSettings) -> OnnxEncoder:
     if manifest is None or manifest.runtime != "onnx":
         raise unreadable(folder, ValueError("there is no manifest (bertscope.json) that says what they are"))
     # Precisions are named after the steps that choose them.
@@ -197,7 +197,7 @@ def _load(folder: Path, manifest: Manifest | None, asked: Asked, settings: Runti
     return OnnxEncoder.load(folder, details, settings.sessions(asked.device, weights_of(folder).parent), precision)
 
 
-def gradient_encoder(source: Source, digest: str, asked: Asked) -> Encoder:
+def gradient_encoder(source: Source, digest: str, asked: RuntimeRequest) -> Encoder:
     """Reads the same model with torch, for gradients.
 
     Raises FailedPrecondition for a source that is no checkpoint, or whose weights have another digest now.

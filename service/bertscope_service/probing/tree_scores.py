@@ -116,16 +116,11 @@ def spanning_trees(distances: NDArray[np.float32]) -> NDArray[np.int64]:
 
 def spearman(predicted: NDArray[np.float32], gold: NDArray[np.float32]) -> NDArray[np.float64]:
     """Returns Spearman's correlations over the last dimension, ties sharing their mean rank; 0 where one side is constant."""
-    first, second = (values - values.mean(axis=-1, keepdims=True) for values in (ranks(predicted), ranks(gold)))
+    from scipy.stats import rankdata  # Its import takes longer than that of all other modules here.
+
+    ranks = (rankdata(values, axis=-1) for values in (predicted, gold))
+    first, second = (values - values.mean(axis=-1, keepdims=True) for values in ranks)
     scale = np.sqrt((first**2).sum(axis=-1) * (second**2).sum(axis=-1))
     products: NDArray[np.float64] = (first * second).sum(axis=-1)
     found: NDArray[np.float64] = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
-    return found
-
-
-def ranks(values: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Returns ranks over the last dimension, of equal values their mean."""
-    below = (values[..., None, :] < values[..., :, None]).sum(axis=-1)
-    equal = (values[..., None, :] == values[..., :, None]).sum(axis=-1)
-    found: NDArray[np.float64] = below + (equal + 1) / 2
     return found

@@ -9,7 +9,7 @@ import torch
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
 from bertscope_service.analyses.objectives.answered import AnsweredObjective, AnsweredQuery, LabelledQuestion
 from bertscope_service.analyses.observers.answers import AnswerProbe
-from bertscope_service.analyses.passages import Asked
+from bertscope_service.analyses.passages import PassageQuestion
 from bertscope_service.analyses.question_answering import AnswerPlan, AnswerQuery
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
@@ -30,7 +30,7 @@ def answerer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def question(passage: str, *answers: tuple[int, int], index: int = 0) -> LabelledQuestion:
-    return LabelledQuestion(Asked(QUESTION, passage, f"questions[{index}].input"), answers, f"questions[{index}]")
+    return LabelledQuestion(PassageQuestion(QUESTION, passage, f"questions[{index}].input"), answers, f"questions[{index}]")
 
 
 def span(passage: str, answer: str) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def test_the_loss_of_windows_is_their_mean_and_the_best_answer_counts(answerer: 
 
 
 def test_exact_match_and_f1_are_of_the_best_span(answerer: Subject) -> None:
-    asked = [Asked(QUESTION, passage, "x") for passage in (SHORT, LONG)]
+    asked = [PassageQuestion(QUESTION, passage, "x") for passage in (SHORT, LONG)]
     plan = AnswerPlan(AnswerQuery(tuple(asked), 1, 30, None, 10**6), answerer.tokenizer)
     found = list(plan.answers(run_rows(answerer.encoder, plan.rows)))
     best = [(answers.spans[0].start, answers.spans[0].end) for answers in found]
@@ -111,7 +111,7 @@ def test_exact_match_and_f1_are_of_the_best_span(answerer: Subject) -> None:
 
 
 def test_no_answer(answerer: Subject) -> None:
-    (none,) = AnswerPlan(AnswerQuery((Asked(QUESTION, SHORT, "x"),), 1, 30, None, 10**6), answerer.tokenizer).answers(
+    (none,) = AnswerPlan(AnswerQuery((PassageQuestion(QUESTION, SHORT, "x"),), 1, 30, None, 10**6), answerer.tokenizer).answers(
         seen(answerer, build(answerer, question(SHORT, span(SHORT, "café"))))
     )
     for threshold, right in ((none.no_answer_score - 0.01, 1.0), (none.no_answer_score + 0.01, 0.0)):

@@ -44,7 +44,7 @@ FACTS = (
 )
 
 
-class Asked(NamedTuple):
+class Answered(NamedTuple):
     plan: FactPlan
     answers: list[list[FactAnswer]]
 
@@ -57,9 +57,9 @@ def query(
 
 def ask(
     subject: Subject, asked: FactQuery, *, gates: Gates | None = None, encoder: Encoder | None = None, batch: int = 5
-) -> Asked:
+) -> Answered:
     plan = FactPlan(asked, subject.tokenizer)
-    return Asked(plan, plan.answer(run_rows(encoder or subject.encoder, plan.rows, gates, batch=batch)))
+    return Answered(plan, plan.answer(run_rows(encoder or subject.encoder, plan.rows, gates, batch=batch)))
 
 
 class Expected:
@@ -104,7 +104,7 @@ def check_rank(rank: int, log: float, scores: torch.Tensor, gold: float) -> None
     assert 1 + likelier <= rank <= likelier + near
 
 
-def check(subject: Subject, asked: Asked, expected: Expected, words: Sequence[str] = ()) -> int:
+def check(subject: Subject, asked: Answered, expected: Expected, words: Sequence[str] = ()) -> int:
     """Checks all answers of a query with one mask for an object, ranked among words (none: the whole vocabulary)."""
     checked = 0
     for fact, answers in zip(asked.plan.query.facts, asked.answers, strict=True):

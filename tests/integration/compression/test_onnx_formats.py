@@ -15,7 +15,7 @@ from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx import sessions
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.compressed import make
 
@@ -55,8 +55,8 @@ def test_quantised_graphs_stay_close(
     made, cpu = quantised(step), torch.device("cpu")
     whole = make(checkpoint("bert"), tmp_path / "whole", KeepLayers((0, 1)))
     settings = RuntimeSettings(tmp_path, threads=1)
-    (found,) = read_encoders(inspect(made), "", Asked("onnx", "fp32", cpu), settings)
-    (expected,) = read_encoders(inspect(whole), "", Asked("torch", "fp32", cpu), settings)
+    (found,) = read_encoders(inspect(made), "", RuntimeRequest("onnx", "fp32", cpu), settings)
+    (expected,) = read_encoders(inspect(whole), "", RuntimeRequest("torch", "fp32", cpu), settings)
     assert (found.precision, found.shape.layers) == (name, 2)
     assert float(torch.cosine_similarity(logits(found), logits(expected)).min()) > close
     (seen, maps), (untouched, true_maps) = watched(found), watched(expected)
@@ -80,7 +80,11 @@ def test_unsigned_weights_give_the_same_numbers(
     quantised: Callable[[Step], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a CPU whose products of unsigned by signed bytes overflow."""
-    made, asked, settings = quantised(Int8()), Asked("onnx", "fp32", torch.device("cpu")), RuntimeSettings(tmp_path, threads=1)
+    made, asked, settings = (
+        quantised(Int8()),
+        RuntimeRequest("onnx", "fp32", torch.device("cpu")),
+        RuntimeSettings(tmp_path, threads=1),
+    )
     entries = list[tuple[str, str]]()
     add = onnxruntime.SessionOptions.add_session_config_entry
     monkeypatch.setattr(

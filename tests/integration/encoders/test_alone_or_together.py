@@ -11,7 +11,7 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, Step, WeightOnly
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.compressed import make
 from tests.support.tiny import SENTENCES
@@ -65,7 +65,9 @@ def subject(
         onnx = form.runtime == "onnx"
         folder = quantised(form.step) if onnx else make(whole, tmp_path_factory.mktemp(request.param) / "made", form.step)
     source, settings = inspect(folder), RuntimeSettings(export_cache, threads=1)
-    (encoder,) = read_encoders(source, source.digest(lambda _: None), Asked(form.runtime, form.precision, CPU), settings)
+    (encoder,) = read_encoders(
+        source, source.digest(lambda _: None), RuntimeRequest(form.runtime, form.precision, CPU), settings
+    )
     return encoder, form
 
 

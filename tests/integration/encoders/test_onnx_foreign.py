@@ -12,7 +12,7 @@ import torch
 from bertscope_service.checkpoints.sources import locate
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 from bertscope_service.observability.machine import memory_limit
 from onnx import TensorProto, helper, numpy_helper
 
@@ -90,7 +90,7 @@ def write(folder: Path, model: onnx.ModelProto, config: dict[str, Any] = CONFIG,
 def load(source: Path | str) -> Encoder:
     found, cpu = locate(str(source), "", lambda _: None), torch.device("cpu")
     digest = found.digest(lambda _: None)
-    (encoder,) = read_encoders(found, digest, Asked("auto", "fp32", cpu), RuntimeSettings(Path("/nowhere"), threads=1))
+    (encoder,) = read_encoders(found, digest, RuntimeRequest("auto", "fp32", cpu), RuntimeSettings(Path("/nowhere"), threads=1))
     return encoder
 
 

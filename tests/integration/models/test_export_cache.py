@@ -21,7 +21,7 @@ from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, WEIGHTS
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models import export_cache as exporting
 from bertscope_service.models.export_cache import exported, exports_bytes
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, gradient_encoder, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, gradient_encoder, read_encoders
 
 from tests.support.tiny import write_checkpoint
 
@@ -61,7 +61,7 @@ def exporter(bert: Source, export_cache: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def read(bert: Source, cache: Path, runtime: str = "onnx") -> list[Encoder]:
-    return read_encoders(bert, DIGEST, Asked(runtime, "fp32", CPU), RuntimeSettings(cache, threads=1))
+    return read_encoders(bert, DIGEST, RuntimeRequest(runtime, "fp32", CPU), RuntimeSettings(cache, threads=1))
 
 
 def fail(error: Exception) -> Callable[[], object]:
@@ -192,7 +192,7 @@ def test_an_exporter_that_fails_does_not_keep_torch_from_serving(
 
 def test_gradients_are_of_the_same_weights(tmp_path: Path) -> None:
     source = inspect(write_checkpoint("bert", tmp_path / "model"))
-    asked, digest = Asked("onnx", "fp32", CPU), source.digest(lambda _: None)
+    asked, digest = RuntimeRequest("onnx", "fp32", CPU), source.digest(lambda _: None)
     assert gradient_encoder(source, digest, asked).runtime == "torch"
     write_checkpoint("bert", tmp_path / "model", seed=1)
     with pytest.raises(FailedPrecondition) as caught:

@@ -87,7 +87,7 @@ def test_what_a_failed_load_made_is_freed(
 def test_what_a_failed_twin_made_is_freed(checkpoints: dict[str, Path], made: list[weakref.ref[Any]]) -> None:
     """RankHeads on a model run by ONNX Runtime reads the checkpoint once more."""
     source = loading.locate(str(checkpoints["bert"]), "", lambda _: None)
-    asked = runtimes.Asked("onnx", "fp32", loading.choose_device("cpu"))
+    asked = runtimes.RuntimeRequest("onnx", "fp32", loading.choose_device("cpu"))
     encoder = runtimes.gradient_encoder(source, source.digest(lambda _: None), asked)
     assert len(made) == 2
     del encoder

@@ -80,7 +80,7 @@ def test_what_a_hosted_model_is_made_into(court: Host, copy: Callable[[Lie], Pat
                 court.ablation.PruneHeads(prune, timeout=CALL_SECONDS)
             assert all(word in failures[0].message for word in lie.words)
         with pytest.raises(FailedPrecondition) as caught:
-            runtimes.gradient_encoder(source, digest, runtimes.Asked("onnx", "fp32", loading.choose_device("cpu")))
+            runtimes.gradient_encoder(source, digest, runtimes.RuntimeRequest("onnx", "fp32", loading.choose_device("cpu")))
         assert all(word in caught.value.message for word in lie.words)
     finally:
         court.models.UnloadModel(model_pb2.UnloadModelRequest(name="models/lying"), timeout=CALL_SECONDS)

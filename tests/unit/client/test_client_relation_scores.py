@@ -170,7 +170,7 @@ def test_intervals_hold_as_often_as_they_say():
 
 
 def test_intervals_are_the_same_for_a_seed_and_within_bounds():
-    found, pairs = np.array([1.0, 0, 1, 1] * 10), np.ones(40)
+    found, pairs = np.random.default_rng(2).integers(0, 8, 40).astype(float), np.full(40, 7.0)
     first = ratio_interval(found, pairs, (0, 1), seed=3)
     assert first == ratio_interval(found, pairs, (0, 1), seed=3) != ratio_interval(found, pairs, (0, 1), seed=4)
     narrow = ratio_interval(found, pairs, (0, 1), seed=3, confidence=0.5)

@@ -12,7 +12,7 @@ from bertscope_service.checkpoints.sources import Kind
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unsupported
 from bertscope_service.models.loading import choose_device
 from bertscope_service.models.runtime_choice import only
-from bertscope_service.models.runtimes import Asked, RuntimeSettings, read_candidates, read_encoders
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_candidates, read_encoders
 from bertscope_service.models.working_memory import working_bytes
 from bertscope_service.rpc.status import without_float64
 
@@ -55,14 +55,14 @@ def settings(folder: Path) -> RuntimeSettings:
 
 def test_onnx_runtime_is_refused_there_by_name(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match=r"can't be run by onnx: ONNX Runtime runs on cpu and cuda here, not on mps"):
-        read_encoders(source(Kind.CHECKPOINT), "", Asked("onnx", "fp32", MPS), settings(tmp_path))
+        read_encoders(source(Kind.CHECKPOINT), "", RuntimeRequest("onnx", "fp32", MPS), settings(tmp_path))
     with pytest.raises(Unsupported, match=r"holds ONNX graphs, which run on cpu and cuda here, not on mps; use device cpu"):
-        read_encoders(source(Kind.EXPORT), "", Asked("auto", "fp32", MPS), settings(tmp_path))
+        read_encoders(source(Kind.EXPORT), "", RuntimeRequest("auto", "fp32", MPS), settings(tmp_path))
 
 
 def test_a_checkpoint_is_run_by_pytorch_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertscope_service.models.runtimes._read_torch", lambda *_: SimpleNamespace(runtime="torch"))
-    found = read_candidates(source(Kind.CHECKPOINT), "", Asked("auto", "fp32", MPS), settings(tmp_path))
+    found = read_candidates(source(Kind.CHECKPOINT), "", RuntimeRequest("auto", "fp32", MPS), settings(tmp_path))
     assert found.choice == only("torch", MPS, "ONNX Runtime runs on cpu and cuda here, not on mps")
 
 

@@ -11,11 +11,10 @@ from typing import Generic, TypeVar
 
 from rich.console import Console
 
-from bertscope.attention.marked_items import MarkedItems
 from bertscope.cli.views.output import Failure, plural, printable
 from bertscope.cli.views.wording import in_options
 from bertscope.errors import CLIENT_SIDE, BertscopeError, InvalidArgument
-from bertscope.files import Items
+from bertscope.files import Items, PartialItems
 from bertscope.items.naming import candidate_name
 
 T = TypeVar("T")
@@ -95,5 +94,5 @@ def source_of(path: Path, read: Callable[[], Items[T]]) -> Source[T]:
         items = read()
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror}") from error
-    problems: list[InvalidArgument] = items.problems if isinstance(items, MarkedItems) else []
+    problems: list[InvalidArgument] = items.problems if isinstance(items, PartialItems) else []
     return Source(items, [f"{path}, line {line}" for line in items.lines], [str(problem) for problem in problems])

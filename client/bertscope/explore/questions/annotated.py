@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from bertscope.aio import AsyncClient
-from bertscope.attention.marked_items import MarkedItems
 from bertscope.attention.marked_texts import RelationText
 from bertscope.attention.relation_scores import RelationScore, RelationScores
 from bertscope.attention.treebanks import read_conllu
@@ -18,6 +17,7 @@ from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.explore.body import Body
 from bertscope.explore.plain import plain
 from bertscope.explore.streams import Event, with_progress
+from bertscope.files import PartialItems
 from bertscope.results import TextsProgress
 from bertscope.scores.comparison import ComparedSet, TextComparison
 
@@ -87,7 +87,7 @@ async def relations(client: AsyncClient, body: Body) -> AsyncGenerator[Event, No
                 yield {"progress": {"done": event.done, "total": event.total}}
 
 
-def _read(contents: str) -> MarkedItems[RelationText]:
+def _read(contents: str) -> PartialItems[RelationText]:
     """Reads a treebank. Raises InvalidArgument for one of which no sentence can be read."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "treebank.conllu")

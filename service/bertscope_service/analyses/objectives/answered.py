@@ -13,7 +13,7 @@ from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
 from bertscope_service.analyses.observers.answers import AnswerProbe
 from bertscope_service.analyses.observers.probes import LossProbe
-from bertscope_service.analyses.passages import Asked, Passage, Window, read_passages
+from bertscope_service.analyses.passages import Passage, PassageQuestion, Window, read_passages
 from bertscope_service.analyses.question_answering import find_answers
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -33,7 +33,7 @@ class LabelledQuestion:
     """A question and the code points [start, end) of its gold answers; none if the passage does not answer it. `field` names it
     in errors."""
 
-    asked: Asked
+    asked: PassageQuestion
     answers: tuple[tuple[int, int], ...]
     field: str
 
