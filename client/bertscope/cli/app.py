@@ -1,90 +1,96 @@
-"""Defines the command line: its commands, and how a failure becomes one line and an exit code."""
+"""Defines the command line: its commands, and how a failure becomes one line and an exit code.
 
+Each module of the folder commands/ is a command: a function of the module's name, or an `app` of several. The docstring of the
+module is the command's help, so that only the command that runs is imported.
+"""
+
+import inspect
 import io
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-import bertscope
-from bertscope.cli.commands import (
-    align,
-    answer,
-    apply_probe,
-    attention,
-    benchmark,
-    cka,
-    classify,
-    code_length,
-    compress,
-    contacts,
-    explore,
-    facts,
-    fill,
-    geometry,
-    health,
-    lens,
-    models,
-    predict,
-    probe,
-    prune,
-    rank,
-    relations,
-    retrieve,
-    score,
-    service,
-    states,
-    structural_probe,
-    study,
-    sweep,
-    tag,
-    token,
-)
+from bertscope._version import __version__
+from bertscope.cli import commands
 from bertscope.cli.options.commands import Commands
 from bertscope.cli.views.output import Failure, UsageError, print_failure
 from bertscope.cli.views.wording import in_options
 
 INTERRUPTED = 130
+FIRST = ("serve", "demo", "explore", "models", "fill")
+"""Commands that the help names before the others."""
 
-app = Commands(name="bertscope", pretty_exceptions_enable=False, help="Asks BERT-family models questions.")
-app.command("serve", context_settings=service.PASS_THROUGH, add_help_option=False)(service.serve)
-app.command("demo")(service.demo)
-app.command("explore")(explore.explore)
-app.add_typer(models.app, name="models")
-app.command("fill")(fill.fill)
-app.command("facts")(facts.facts)
-app.command("score")(score.score)
-app.command("attention")(attention.attention)
-app.command("relations")(relations.relations)
-app.command("contacts")(contacts.contacts)
-app.command("states")(states.states)
-app.command("geometry")(geometry.geometry)
-app.command("cka")(cka.cka)
-app.command("lens")(lens.lens)
-app.command("probe")(probe.probe)
-app.command("code-length")(code_length.code_length)
-app.command("structural-probe")(structural_probe.structural_probe)
-app.command("apply-probe")(apply_probe.apply_probe)
-app.command("retrieve")(retrieve.retrieve)
-app.command("align")(align.align)
-app.command("classify")(classify.classify)
-app.command("tag")(tag.tag)
-app.command("predict")(predict.predict)
-app.command("answer")(answer.answer)
-app.command("sweep")(sweep.sweep)
-app.command("rank")(rank.rank)
-app.command("prune")(prune.prune)
-app.command("compress")(compress.compress)
-app.add_typer(study.app, name="study")
-app.command("benchmark")(benchmark.benchmark)
-app.command("health")(health.health)
-app.command("token")(token.token)
+
+class FoundCommands(Mapping[str, Any]):
+    """The commands of the folder, by name. A command is imported when it is taken."""
+
+    def __init__(self) -> None:
+        self.helps: dict[str, str] = {}
+        """The help texts by name, in the order in which they are listed."""
+        modules = {path.stem.replace("_", "-"): path for path in Path(commands.__path__[0]).glob("[a-z]*.py")}
+        for name in sorted(modules, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name)):
+            self.helps[name] = inspect.cleandoc(modules[name].read_text(encoding="utf-8").split('"""', 2)[1])
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.helps:
+            raise KeyError(name)
+        function = name.replace("-", "_")
+        module = import_module(f"{commands.__name__}.{function}")
+        app = getattr(module, "app", None)
+        if app is None:
+            app = Commands()
+            app.command(name, help=module.__doc__, **getattr(module, "SETTINGS", {}))(getattr(module, function))
+        command = typer.main.get_command(app)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.helps)
+
+    def __len__(self) -> int:
+        return len(self.helps)
+
+
+class Found(TyperGroup):
+    """The group of these commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._found = FoundCommands()
+        self.commands = self._found  # type: ignore[assignment]  # nothing is added to it
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Returns the names in the order of the help."""
+        return [*self._found]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Returns a command with its name and help alone, for a list of commands; None if there is none."""
+        helps = self._found.helps
+        return TyperCommand(cmd_name, help=helps[cmd_name]) if cmd_name in helps else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Returns the command that runs, with its options, and its arguments."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, name and self._found[name], rest
+
+
+app = Commands(
+    name="bertscope",
+    cls=Found,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    help="Asks BERT-family models questions.",
+)
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"bertscope {bertscope.__version__}\n")
+        sys.stdout.write(f"bertscope {__version__}\n")
         raise typer.Exit
 
 
@@ -107,15 +113,19 @@ def run(arguments: Sequence[str]) -> int:
         if code == INTERRUPTED:  # Typer turns Ctrl-C into an exit code, and prints nothing.
             raise KeyboardInterrupt
         return code
-    except (bertscope.BertscopeError, Failure) as error:
-        print_failure(f"bertscope: {in_options(str(error))}")
-        return error.exit_code if isinstance(error, Failure) else 1
     except UsageError as error:
         print_failure(f"bertscope: {in_options(_usage_message(error))}")
         return 2
     except (KeyboardInterrupt, typer.Abort):
         print_failure("bertscope: interrupted")
         return INTERRUPTED
+    except Exception as error:
+        from bertscope.errors import BertscopeError  # Most of its time is that of grpc, which --help does without.
+
+        if not isinstance(error, (BertscopeError, Failure)):
+            raise
+        print_failure(f"bertscope: {in_options(str(error))}")
+        return error.exit_code if isinstance(error, Failure) else 1
 
 
 def main() -> None:

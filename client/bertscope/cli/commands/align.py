@@ -1,4 +1,7 @@
-"""`bertscope align`: the words of sentences and their translations, linked by their states."""
+"""Link the words of sentences and their translations by the cosine of their states; words are what blanks separate.
+
+SimAlign (Jalili Sabet et al. 2020). Give tokenised sentences.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -53,10 +56,6 @@ def align(
     ] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Link the words of sentences and their translations by the cosine of their states; words are what blanks separate.
-
-    SimAlign (Jalili Sabet et al. 2020). Give tokenised sentences.
-    """
     output_files.require_plot(plot)
     if output is None or output.suffix.lower() != PHARAOH:
         output_files.require_output(output, (*TABLE_FORMATS, PHARAOH))

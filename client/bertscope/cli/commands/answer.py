@@ -1,4 +1,8 @@
-"""`bertscope answer`: answers to questions, found in passages by a fine-tuned model."""
+"""Find the spans of a passage that answer questions best, and say how well no answer fits.
+
+A passage that is longer than the model reads is read in windows that overlap. With --output, a row for each question of a
+file is written as it comes, and --resume goes on with a file that was cut short.
+"""
 
 import sys
 from dataclasses import dataclass
@@ -68,11 +72,6 @@ def answer(
     ] = None,
     call: Annotated[CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Find the spans of a passage that answer questions best, and say how well no answer fits.
-
-    A passage that is longer than the model reads is read in windows that overlap. With --output, a row for each question of a
-    file is written as it comes, and --resume goes on with a file that was cut short.
-    """
     AskedItems(to, given, file, call, files.QUESTIONS).answer(
         "answering",
         lambda client: client.answer_questions_stream,

@@ -1,4 +1,4 @@
-"""`bertscope apply-probe`: a kept probe on other texts."""
+"""Classify words by a probe that was trained before, and show how often it is right."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -45,7 +45,6 @@ def apply_probe(
     ],
     call: options.CallOptions,
 ) -> None:
-    """Classify words by a probe that was trained before, and show how often it is right."""
     with reading(probe):
         kept = load_probe(probe)
     with reading(texts):

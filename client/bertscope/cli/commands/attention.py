@@ -1,4 +1,4 @@
-"""`bertscope attention`: the attention maps of a text, or a description of heads over many texts."""
+"""Show what the heads of a model attend to in a text or, with --describe, over many texts; --compare two models."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -8,14 +8,14 @@ import typer
 from bertscope.attention.maps import AttentionMaps
 from bertscope.choices import Quantity
 from bertscope.cli import options
-from bertscope.cli.commands.compare_attention import compare_texts
-from bertscope.cli.commands.describe import describe_texts
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import DescribeOptions
 from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.parts.compare_attention import compare_texts
+from bertscope.cli.parts.describe import describe_texts
 from bertscope.cli.views import files as output_files
 from bertscope.cli.views.attention import document, print_maps
 from bertscope.cli.views.output import UsageError
@@ -52,7 +52,6 @@ def attention(
     ] = False,
     call: options.CallOptions,
 ) -> None:
-    """Show what the heads of a model attend to in a text or, with --describe, over many texts; --compare two models."""
     layers = specifications.numbers("--layer", layer)
     changes = base.arguments()
     if describing.describe or describing.compare is not None:

@@ -1,4 +1,14 @@
-"""`bertscope benchmark`: how fast loaded models are, how large, and what they lost; or published ones, with --studies."""
+"""Measure models side by side: speed, size, and what they lost against a baseline.
+
+Models take turns, and have the device to themselves. All run by one library, the baseline's unless --runtime or --as-loaded
+says otherwise. A difference that its interval doesn't support is not distinguishable.
+
+What they lost is measured on texts (--agreement), and on one FILE of prompts, pairs, labelled texts or texts (--loss).
+
+With --studies, published compressed models are built as shapes with random weights, and measured beside BERT-base.
+
+Ctrl-C ends the benchmark on the server, too.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,17 +47,6 @@ def benchmark(
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Measure models side by side: speed, size, and what they lost against a baseline.
-
-    Models take turns, and have the device to themselves. All run by one library, the baseline's unless --runtime or --as-loaded
-    says otherwise. A difference that its interval doesn't support is not distinguishable.
-
-    What they lost is measured on texts (--agreement), and on one FILE of prompts, pairs, labelled texts or texts (--loss).
-
-    With --studies, published compressed models are built as shapes with random weights, and measured beside BERT-base.
-
-    Ctrl-C ends the benchmark on the server, too.
-    """
     for path in output or ():
         output_files.require_output(path, benchmark_files.FORMATS)
     output_files.require_plot(plot)

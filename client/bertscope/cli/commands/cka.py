@@ -1,4 +1,4 @@
-"""`bertscope cka`: how alike the states of each two layers are, of one model or of two."""
+"""Show how alike the states of each two layers are, of one model or of two (linear CKA)."""
 
 from functools import partial
 from typing import Annotated
@@ -35,7 +35,6 @@ def cka(
     out: Annotated[OutputOptions, Offered(output="Write a row for each two layers: .csv, .tsv, .jsonl or .parquet.")],
     call: options.CallOptions,
 ) -> None:
-    """Show how alike the states of each two layers are, of one model or of two (linear CKA)."""
     source = file.source()
     with server.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
         found = client.compare_representations(

@@ -1,4 +1,8 @@
-"""`bertscope classify`: labels of texts by a fine-tuned model."""
+"""Say which label a fine-tuned model gives to texts, and how likely each is.
+
+Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
+a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
+"""
 
 from typing import Annotated
 
@@ -15,10 +19,5 @@ def classify(
     file: Annotated[ItemFileOptions, Offered(file='Classify a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
 ) -> None:
-    """Say which label a fine-tuned model gives to texts, and how likely each is.
-
-    Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
-    a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
-    """
     asked = AskedItems(to, given, file, call)
     asked.answer("classifying", lambda client: client.classify_stream, print_answer, document, truncate=call.truncate)

@@ -1,4 +1,7 @@
-"""`bertscope code-length`: how many bits labels take, given the states of each layer."""
+"""Measure how many bits the labels of words take, given each layer's states: a short code is a label that is easy to read.
+
+Minimum description length by online coding (Voita and Titov 2020).
+"""
 
 from functools import partial
 from pathlib import Path
@@ -40,10 +43,6 @@ def code_length(
     out: Annotated[OutputOptions, Offered(output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")],
     call: options.LongCallOptions,
 ) -> None:
-    """Measure how many bits the labels of words take, given each layer's states: a short code is a label that is easy to read.
-
-    Minimum description length by online coding (Voita and Titov 2020).
-    """
     texts, held = (read_probe_part(path, label, limit) for path in (file, dev))
     with server.connect(call.timeout) as client, studying() as show:
         found = client.measure_code_length(

@@ -1,4 +1,31 @@
-"""`bertscope compress`: make a smaller or faster model of a loaded one."""
+"""Compress a model; what comes out is a new model, and the old one stays.
+
+Steps that change the checkpoint:
+
+  layers=0+2+4            keep these layers
+  heads=2:1+4/3:0         remove these heads (5:all is all of layer 5)
+  heads=0.3               remove this share, the least important on --texts
+  ffn=0.25                remove this share of the feed-forward units
+  ffn=0.25:importance     likewise, the least important on --texts
+  magnitude=0.5           set this share of the weights to zero
+  tokens=1/0.8/0.5        share of the tokens that goes on after each layer
+  vocabulary=FILE[:2]     keep the pieces that occur (twice) in texts
+  untrained               random weights of the same shape, as a control
+
+Steps that write what is left in another form:
+
+  int8                    8-bit integers
+  int4, 3bit              weights of so many bits
+  weight_only=4x32        likewise, 32 of them with one scale (for onnx)
+  fp16, bf16              16-bit floating point
+  onnx                    for ONNX Runtime
+
+Examples:
+
+  bertscope compress --steps int8,onnx --name fast
+  bertscope compress --steps layers=0+2+4,int4 --name small --folder /models/small
+  bertscope compress --steps heads=0.3,ffn=0.25:importance --texts corpus.txt --name lean
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -42,34 +69,6 @@ def compress(
     folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Compress a model; what comes out is a new model, and the old one stays.
-
-    Steps that change the checkpoint:
-
-      layers=0+2+4            keep these layers
-      heads=2:1+4/3:0         remove these heads (5:all is all of layer 5)
-      heads=0.3               remove this share, the least important on --texts
-      ffn=0.25                remove this share of the feed-forward units
-      ffn=0.25:importance     likewise, the least important on --texts
-      magnitude=0.5           set this share of the weights to zero
-      tokens=1/0.8/0.5        share of the tokens that goes on after each layer
-      vocabulary=FILE[:2]     keep the pieces that occur (twice) in texts
-      untrained               random weights of the same shape, as a control
-
-    Steps that write what is left in another form:
-
-      int8                    8-bit integers
-      int4, 3bit              weights of so many bits
-      weight_only=4x32        likewise, 32 of them with one scale (for onnx)
-      fp16, bf16              16-bit floating point
-      onnx                    for ONNX Runtime
-
-    Examples:
-
-      bertscope compress --steps int8,onnx --name fast
-      bertscope compress --steps layers=0+2+4,int4 --name small --folder /models/small
-      bertscope compress --steps heads=0.3,ffn=0.25:importance --texts corpus.txt --name lean
-    """
     written = step_grammar.split(steps)
     asked = step_grammar.parse(written, texts)
     with steps_named(written), server.connect(call.timeout) as client, progress.steps("compressing") as show:

@@ -1,4 +1,7 @@
-"""`bertscope contacts`: which heads of a protein model attend to residues that touch."""
+"""Find the heads of a protein model that attend to contacts: residues apart in the sequence that touch in the structure.
+
+The share of a head is that of the pairs with attention over the threshold that are in contact (Vig et al. 2021).
+"""
 
 from functools import partial
 from pathlib import Path
@@ -37,10 +40,6 @@ def contacts(
     out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet.")],
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Find the heads of a protein model that attend to contacts: residues apart in the sequence that touch in the structure.
-
-    The share of a head is that of the pairs with attention over the threshold that are in contact (Vig et al. 2021).
-    """
     with server.connect(call.timeout) as client:
         found = client.score_contacts(
             sequence,

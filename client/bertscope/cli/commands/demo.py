@@ -1,4 +1,4 @@
-"""`bertscope demo`: a real server, real calls, and the Python line for each of them."""
+"""Start a server, show what it can do, and stop it."""
 
 import json
 import signal
@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Annotated
 
+import typer
 from rich.console import Console, Group
 from rich.rule import Rule
 from rich.text import Text
 
 from bertscope.ablation.objectives import ClozePrompts
 from bertscope.attention.maps import AttentionMaps
+from bertscope.cli.commands.serve import require_service
 from bertscope.cli.options.specifications import describe
 from bertscope.cli.views.attention import layers_table
 from bertscope.cli.views.cloze import print_answer
@@ -50,10 +53,14 @@ EXIT_CHECK_SECONDS = 0.05
 STOP_SECONDS = 30
 
 
-def run(start_seconds: float) -> int:
-    """Starts a server, shows its features, stops it. Returns the exit code of the command."""
+def demo(
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long the server may take to start.")
+    ] = 120,
+) -> None:
+    require_service("demo")
     screen = console()
-    with running_server(screen, start_seconds) as (process, target), Client(target) as client:
+    with running_server(screen, timeout) as (process, target), Client(target) as client:
         show_models(screen, client)
         show_cloze(screen, client)
         show_attention(screen, client)
@@ -63,7 +70,7 @@ def run(start_seconds: float) -> int:
     screen.print("\nRun your own:   bertscope serve")
     screen.print('Then ask it:    bertscope fill "Dante was born in [MASK]."')
     screen.print("And look at it: bertscope explore")
-    return 0 if process.returncode == 0 else 1
+    raise typer.Exit(0 if process.returncode == 0 else 1)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""`bertscope explore`: a page in the browser to look at a model and to change its heads."""
+"""Open a page to look at a model: predictions, heads and attention, and how they change when heads are silenced.
+
+The page is on this machine only, and asks the server as you. Needs the extra "explore".
+"""
 
 import errno
 import importlib.util
@@ -25,10 +28,6 @@ def explore(
     ] = DEFAULT_PORT,
     host: Annotated[str, typer.Option("--host", hidden=True)] = LOOPBACK[0],
 ) -> None:
-    """Open a page to look at a model: predictions, heads and attention, and how they change when heads are silenced.
-
-    The page is on this machine only, and asks the server as you. Needs the extra "explore".
-    """
     if host not in LOOPBACK:
         # The page acts with its owner's token, so that nobody else may reach it.
         raise UsageError(

@@ -1,4 +1,9 @@
-"""`bertscope facts`: what a model knows, from a file of facts to a table."""
+"""Show what a model knows: how often it gives the right object of a fact ("The capital of [X] is [Y].").
+
+A table by relation has P@1 and P@10 with intervals, and how many facts were skipped and why. --negated adds negated probes,
+--prior what is likely without the subject, and several templates the consistency over paraphrases. With --rows, a row for
+each fact is written as its answers come, and --resume goes on with a file that was cut short.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +16,13 @@ from rich.console import Console
 
 from bertscope.choices import ObjectScoring, TemplateChoice
 from bertscope.cli import options
-from bertscope.cli.commands.fact_rows import FactSource, answered_in_rows
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.items import RowOptions
 from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.parts.fact_rows import FactSource, answered_in_rows
 from bertscope.cli.views import facts as view
 from bertscope.cli.views.files import read_file
 from bertscope.cli.views.output import Failure, UsageError
@@ -116,12 +121,6 @@ def facts(
     ],
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Show what a model knows: how often it gives the right object of a fact ("The capital of [X] is [Y].").
-
-    A table by relation has P@1 and P@10 with intervals, and how many facts were skipped and why. --negated adds negated probes,
-    --prior what is likely without the subject, and several templates the consistency over paraphrases. With --rows, a row for
-    each fact is written as its answers come, and --resume goes on with a file that was cut short.
-    """
     names = specifications.columns("--columns", columns)
     source = FactSource()
     for path in files:

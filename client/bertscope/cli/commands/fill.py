@@ -1,4 +1,8 @@
-"""`bertscope fill`: cloze queries."""
+"""Fill the masks of texts: "Paris is the capital of [MASK]."
+
+Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
+a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
+"""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -82,11 +86,6 @@ def fill(
     file: Annotated[ItemFileOptions, Offered(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
 ) -> None:
-    """Fill the masks of texts: "Paris is the capital of [MASK]."
-
-    Many texts are answered in groups as they come; with --json, one that is refused means that none is printed. With --output,
-    a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
-    """
     if next_sentence and given.pair is None and file.file is None:
         raise UsageError("--next-sentence goes with --pair TEXT, or --texts FILE with a column text_pair")
     words = [] if candidates is None else specifications.words("--candidates", candidates)

@@ -1,4 +1,4 @@
-"""`bertscope geometry`: where the hidden states of each layer lie, over many texts."""
+"""Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts."""
 
 from functools import partial
 from pathlib import Path
@@ -8,13 +8,13 @@ import typer
 from rich.console import Console
 
 from bertscope.cli import options
-from bertscope.cli.commands.neighbours import NeighbourOptions, find_neighbours
 from bertscope.cli.options import specifications
 from bertscope.cli.options.describing import TextFileOptions
 from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.parts.neighbours import NeighbourOptions, find_neighbours
 from bertscope.cli.views.geometry import print_geometry
 from bertscope.cli.views.neighbours import print_variance
 from bertscope.cli.views.output import UsageError
@@ -51,7 +51,6 @@ def geometry(
     ] = None,
     call: options.CallOptions,
 ) -> None:
-    """Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts."""
     require_table(word_output)
     words = {"--word": word, "--frequent": frequent}
     vectors = {"--pieces": pieces, "--special": special, "--rank": rank, "--variance": variance}

@@ -1,4 +1,4 @@
-"""`bertscope health`."""
+"""Say whether a server serves: the exit code is 0 if it does, 1 if it does not or can't be reached, 2 for wrong use."""
 
 from typing import Annotated
 
@@ -24,7 +24,6 @@ def health(
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
-    """Say whether a server serves: the exit code is 0 if it does, 1 if it does not or can't be reached, 2 for wrong use."""
     with server.connect(timeout) as client:
         if wait:
             try:

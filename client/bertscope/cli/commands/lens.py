@@ -1,4 +1,5 @@
-"""`bertscope lens`: what a model would predict at every layer."""
+"""Show what a model would predict at every layer, or with --attribute which of its parts favour an answer; with --train,
+train a tuned lens."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -8,12 +9,12 @@ from rich.console import Console
 
 from bertscope.choices import LensNormalisation
 from bertscope.cli import options
-from bertscope.cli.commands.lens_training import TunedLensOptions, train_lens
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import Offered, grouped, refuse
 from bertscope.cli.options.interventions import InterventionOptions
 from bertscope.cli.options.results import OutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.parts.lens_training import TunedLensOptions, train_lens
 from bertscope.cli.views.attribution import attribution_document, print_attribution
 from bertscope.cli.views.lens import document, print_lens
 from bertscope.cli.views.output import UsageError, printable
@@ -77,8 +78,6 @@ def lens(
         Offered(timeout="How long an answer may take; with --train no limit unless set."),
     ],
 ) -> None:
-    """Show what a model would predict at every layer, or with --attribute which of its parts favour an answer; with --train,
-    train a tuned lens."""
     chosen: LensNormalisation | None = normalisation
     layers = specifications.numbers("--layer", layer)
     reading = {"--top-k": top_k, "--candidates": candidates, "--all-pieces": all_pieces}

@@ -1,4 +1,4 @@
-"""`bertscope models list|show|load|unload`."""
+"""List, show, load and unload the models of a server."""
 
 import sys
 from typing import Annotated, Literal
@@ -14,12 +14,11 @@ from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.views.models import document, model_table, print_models
 from bertscope.cli.views.progress import loading
 
-app = Commands(help="List, show, load and unload the models of a server.")
+app = Commands(help=__doc__)
 
 
 @app.callback(invoke_without_command=True)
 def models(context: typer.Context) -> None:
-    """List, show, load and unload the models of a server."""
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 

@@ -1,4 +1,9 @@
-"""`bertscope predict`: values of texts by a fine-tuned model, and a ranking of candidates for a query."""
+"""Give texts or pairs the value that a fine-tuned model predicts: a rating, the similarity of a pair, a relevance.
+
+With --query, each text is a candidate that a cross-encoder reads with the query; the highest value comes first. Many texts
+are answered in groups as they come; with --json, one that is refused means that none is printed. With --output, a row for
+each text of a file is written as it comes, and --resume goes on with a file that was cut short.
+"""
 
 from typing import Annotated
 
@@ -22,12 +27,6 @@ def predict(
     file: ItemFileOptions,
     call: CallOptions,
 ) -> None:
-    """Give texts or pairs the value that a fine-tuned model predicts: a rating, the similarity of a pair, a relevance.
-
-    With --query, each text is a candidate that a cross-encoder reads with the query; the highest value comes first. Many texts
-    are answered in groups as they come; with --json, one that is refused means that none is printed. With --output, a row for
-    each text of a file is written as it comes, and --resume goes on with a file that was cut short.
-    """
     if query is not None and (given.pair is not None or to.rows is not None):
         raise UsageError("--query goes with neither --pair nor --output")
     asked = AskedItems(to, given, file, call)

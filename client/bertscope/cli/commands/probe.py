@@ -1,4 +1,4 @@
-"""`bertscope probe`: what can be read out of each layer of a model."""
+"""Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
 
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,6 @@ def probe(
     ] = None,
     call: options.LongCallOptions,
 ) -> None:
-    """Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
     parts = [read_probe_part(path, label, limit) for path in (file, dev, test)]
     with server.connect(call.timeout) as client, training() as show:
         found = client.train_probe(

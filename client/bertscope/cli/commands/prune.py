@@ -1,4 +1,7 @@
-"""`bertscope prune`: remove heads from the weights, and load the result as a new model."""
+"""Remove heads from a model's weights; what is left is a new model, and the old one stays.
+
+Says which heads by --heads, or by --least and a FILE to rank them on.
+"""
 
 from typing import Annotated
 
@@ -31,10 +34,6 @@ def prune(
     folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Remove heads from a model's weights; what is left is a new model, and the old one stays.
-
-    Says which heads by --heads, or by --least and a FILE to rank them on.
-    """
     if (heads is None) == (least is None):
         raise UsageError("say which heads: --heads, or --least with a file to rank them on")
     if heads is not None and objective.given:

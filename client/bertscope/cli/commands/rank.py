@@ -1,4 +1,4 @@
-"""`bertscope rank`: gradient importance of all heads."""
+"""Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled, rated)."""
 
 from functools import partial
 from typing import Annotated
@@ -24,7 +24,6 @@ def rank(
     out: Annotated[OutputOptions, Offered("plot", "dark")],
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled, rated)."""
     with objective.lines_named(), server.connect(call.timeout) as client, waiting("ranking"):
         ranking = client.rank_heads(objective.objective(), model=call.model, timeout=call.timeout, **base.arguments())
     print_result(ranking, document, print_ranking, json=call.json)

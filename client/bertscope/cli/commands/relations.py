@@ -1,4 +1,9 @@
-"""`bertscope relations`: how heads attend between linked words of a treebank, or to words with a feature."""
+"""Show which heads attend between linked words (a verb and its subject), beside what fixed distances and chance find.
+
+With --features, which heads attend to words with a feature; with --tree, how many words depend on the same words in a map's
+maximum spanning tree. Sentences that can't be read, or that the model can't read, are
+named and left out.
+"""
 
 import importlib.util
 from collections.abc import Mapping
@@ -71,12 +76,6 @@ def relations(
         Offered("model", "timeout", timeout="How long an answer may take, 60 unless set; with --tree, the whole."),
     ],
 ) -> None:
-    """Show which heads attend between linked words (a verb and its subject), beside what fixed distances and chance find.
-
-    With --features, which heads attend to words with a feature; with --tree, how many words depend on the same words in a map's
-    maximum spanning tree. Sentences that can't be read, or that the model can't read, are
-    named and left out.
-    """
     choices: Mapping[str, object] = {
         "--only": only,
         "--propbank": propbank,

@@ -1,4 +1,7 @@
-"""`bertscope retrieve`: how often the translation of a sentence is nearest to it, by layer."""
+"""Count how often the nearest sentence of the other language is the translation, by layer and in both directions.
+
+Nearest neighbours by Euclidean distance, after each language's mean is subtracted (Pires et al. 2019).
+"""
 
 from functools import partial
 from typing import Annotated, Literal
@@ -30,10 +33,6 @@ def retrieve(
     out: Annotated[OutputOptions, Offered(output="Write a row for each layer and direction: .csv, .jsonl, ...")],
     call: options.LongCallOptions,
 ) -> None:
-    """Count how often the nearest sentence of the other language is the translation, by layer and in both directions.
-
-    Nearest neighbours by Euclidean distance, after each language's mean is subtracted (Pires et al. 2019).
-    """
     source = file.source()
     sources, targets = zip(*source.items, strict=True)
     with server.connect(call.timeout) as client, enough_left(source), waiting("reading states"):

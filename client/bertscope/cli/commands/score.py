@@ -1,4 +1,11 @@
-"""`bertscope score`: scores of texts by pseudo-log-likelihood."""
+"""Score texts: how likely a masked language model finds them, their words and their pieces.
+
+A score is a pseudo-log-likelihood: the sum of the logarithms of the probabilities of a text's pieces, each masked in turn.
+With --substitutions, every substitution of a residue of a protein, by a model such as ESM-2.
+With --pairs, how often the better sentence of a minimal pair scores higher, by group, and for two models side by side.
+Texts of a file that the model can't read are named and left out. With --rows, a row for each is written as it comes, and
+--resume goes on with a file that was cut short.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +18,6 @@ from rich.console import Console
 from bertscope import files
 from bertscope._validation import TextOrPair
 from bertscope.cli import options
-from bertscope.cli.commands.score_pairs import PairOptions, compare_pairs
-from bertscope.cli.commands.score_rows import score_rows
-from bertscope.cli.commands.substitutions import SubstitutionOptions, score_substitutions
 from bertscope.cli.options import scoring as scorings
 from bertscope.cli.options import specifications
 from bertscope.cli.options.groups import Offered, grouped, refuse
@@ -23,6 +27,9 @@ from bertscope.cli.options.results import PrintedOutputOptions, print_result
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.sources import Source, source_of
 from bertscope.cli.options.texts import read_texts
+from bertscope.cli.parts.score_pairs import PairOptions, compare_pairs
+from bertscope.cli.parts.score_rows import score_rows
+from bertscope.cli.parts.substitutions import SubstitutionOptions, score_substitutions
 from bertscope.cli.views import scores as view
 from bertscope.cli.views.output import Failure, UsageError
 from bertscope.cli.views.progress import answering
@@ -101,14 +108,6 @@ def score(
     ] = "within-word",
     call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
 ) -> None:
-    """Score texts: how likely a masked language model finds them, their words and their pieces.
-
-    A score is a pseudo-log-likelihood: the sum of the logarithms of the probabilities of a text's pieces, each masked in turn.
-    With --substitutions, every substitution of a residue of a protein, by a model such as ESM-2.
-    With --pairs, how often the better sentence of a minimal pair scores higher, by group, and for two models side by side.
-    Texts of a file that the model can't read are named and left out. With --rows, a row for each is written as it comes, and
-    --resume goes on with a file that was cut short.
-    """
     arguments: dict[str, Any] = {
         "model": call.model,
         "scoring": scorings.scoring_of(scoring),

@@ -1,4 +1,7 @@
-"""`bertscope states`: the hidden states of texts, shown or written to files of any size."""
+"""Show the hidden states of texts: how many, how long. With --output, write them, of as many texts as there are.
+
+The file appears when it is whole, and not at all if the run ends before.
+"""
 
 import json as json_format
 from functools import partial
@@ -94,10 +97,6 @@ def states(
     skip_broken: SkipBroken = False,
     call: options.LongCallOptions,
 ) -> None:
-    """Show the hidden states of texts: how many, how long. With --output, write them, of as many texts as there are.
-
-    The file appears when it is whole, and not at all if the run ends before.
-    """
     if output is None and (replace or skip_broken):
         raise UsageError("--replace and --skip-broken go with --output FILE")
     if output is not None and quantity != "hidden":

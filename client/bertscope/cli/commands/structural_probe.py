@@ -1,4 +1,4 @@
-"""`bertscope structural-probe`: whether the layers of a model hold trees."""
+"""Train a structural probe on each layer, to see whether distances between its states are those in a sentence's tree."""
 
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,6 @@ def structural_probe(
     ],
     call: options.LongCallOptions,
 ) -> None:
-    """Train a structural probe on each layer, to see whether distances between its states are those in a sentence's tree."""
     parts = [_read(path, limit) for path in (file, dev, test)]
     with server.connect(call.timeout) as client, training() as show:
         found = client.train_structural_probe(

@@ -1,4 +1,7 @@
-"""`bertscope study`: papers redone on a hosted model, each as one page."""
+"""Redo a paper on a hosted model: NAME of a study, or the path of a definition of yours.
+
+"list" names the studies. Figures are printed beside published ones, and --output writes one page with all figures and tables.
+"""
 
 import importlib.util
 import sys
@@ -35,10 +38,6 @@ MOST_TEXTS = 1000
 
 DECLARED = "declared"
 """Name of the hidden command that runs a declared study."""
-HELP = """Redo a paper on a hosted model: NAME of a study, or the path of a definition of yours.
-
-"list" names the studies. Figures are printed beside published ones, and --output writes one page with all figures and tables.
-"""
 
 
 class Studies(TyperGroup):
@@ -51,7 +50,7 @@ class Studies(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = Commands(cls=Studies, help=HELP)
+app = Commands(cls=Studies, help=__doc__)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,8 @@
-"""`bertscope sweep`: change heads one after another, and measure the effects."""
+"""Change heads (or layers, or sets of heads) one after another, and see what each is worth.
+
+Reads what to measure from one FILE. Ctrl-C ends the sweep on the server, too; what has come by then is shown and written,
+and --resume measures the rest.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,11 +87,6 @@ def sweep(
     ] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    """Change heads (or layers, or sets of heads) one after another, and see what each is worth.
-
-    Reads what to measure from one FILE. Ctrl-C ends the sweep on the server, too; what has come by then is shown and written,
-    and --resume measures the rest.
-    """
     if sets and scope:
         raise UsageError("--set and --scope exclude each other")
     if greedy is None and (step or max_removed):

@@ -1,4 +1,9 @@
-"""`bertscope tag`: labels of words by a fine-tuned model."""
+"""Label the words of texts by a fine-tuned model: named entities, chunks, parts of speech.
+
+Words whose labels make them one ("B-PER", "I-PER") are shown as one mention. Many texts are answered in groups as they
+come; with --json, one that is refused means that none is printed. With --output, a row for each text of a file is written
+as it comes, and --resume goes on with a file that was cut short.
+"""
 
 from functools import partial
 from typing import Annotated
@@ -23,12 +28,6 @@ def tag(
     ] = 1,
     call: CallOptions,
 ) -> None:
-    """Label the words of texts by a fine-tuned model: named entities, chunks, parts of speech.
-
-    Words whose labels make them one ("B-PER", "I-PER") are shown as one mention. Many texts are answered in groups as they
-    come; with --json, one that is refused means that none is printed. With --output, a row for each text of a file is written
-    as it comes, and --resume goes on with a file that was cut short.
-    """
     asked = AskedItems(to, given, file, call)
     show = partial(print_tagged, words=words or top_k > 1)
     asked.answer("tagging", lambda client: client.classify_tokens_stream, show, document, top_k=top_k, truncate=call.truncate)

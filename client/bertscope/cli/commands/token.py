@@ -1,4 +1,7 @@
-"""`bertscope token`."""
+"""Make a token for a caller, and the line for the server's --tokens-file that lets it in.
+
+The token is shown once: the line has only its digest.
+"""
 
 import hashlib
 import os
@@ -30,10 +33,6 @@ def token(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make a token for a caller, and the line for the server's --tokens-file that lets it in.
-
-    The token is shown once: the line has only its digest.
-    """
     if not NAME.fullmatch(name):
         raise UsageError(f"NAME {name!r}: write letters, digits and . _ @ -, at most 64")
     made = secrets.token_urlsafe(TOKEN_BYTES)

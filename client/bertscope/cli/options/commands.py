@@ -51,6 +51,9 @@ class Command(TyperCommand):
 class Commands(typer.Typer):
     """A set of such commands."""
 
+    def __init__(self, *, add_completion: bool = False, **options: Any) -> None:
+        super().__init__(add_completion=add_completion, **options)
+
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **options: Any
     ) -> Callable[[CommandFunctionType], CommandFunctionType]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from bertscope import files
 from bertscope.choices import Scoring
-from bertscope.cli.commands.score_pairs import PairOptions
 from bertscope.cli.options import specifications
 from bertscope.cli.options.items import ItemSource, RowOptions, write_rows
 from bertscope.cli.options.server import ServerOptions
+from bertscope.cli.parts.score_pairs import PairOptions
 from bertscope.cli.views.output import UsageError, console
 from bertscope.cli.views.text_sets import print_comparison
 from bertscope.files import ItemKind

@@ -1,0 +1,40 @@
+"""Commands are found in their folder, listed without an import, and imported when they run."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from bertscope.cli import commands
+from bertscope.cli.app import FIRST, app
+
+GROUP = typer.main.get_command(app)
+NAMES = sorted(path.stem.replace("_", "-") for path in Path(commands.__path__[0]).glob("[a-z]*.py"))
+
+
+def test_each_module_of_the_folder_is_a_command():
+    assert sorted(GROUP.commands) == NAMES
+    assert GROUP.list_commands(None) == [*FIRST, *(name for name in NAMES if name not in FIRST)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_is_listed_as_it_is(name):
+    listed, real = GROUP.get_command(None, name), GROUP.commands[name]
+    assert listed.name == real.name == name
+    assert listed.help == inspect.cleandoc(real.help)
+    assert listed.hidden == real.hidden
+
+
+def test_an_unknown_command_is_none():
+    assert GROUP.get_command(None, "fil") is None
+    assert "fil" not in GROUP.commands
+
+
+@pytest.mark.parametrize(("arguments", "imported"), [(["--help"], set()), (["token", "--help"], {"token"})])
+def test_only_the_command_that_runs_is_imported(arguments, imported):
+    code = f"import sys; from bertscope.cli.app import run; run({arguments}); print(*sys.modules, file=sys.stderr)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+    prefix = f"{commands.__name__}."
+    assert {name.removeprefix(prefix) for name in modules if name.startswith(prefix)} == imported
