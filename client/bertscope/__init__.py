@@ -200,7 +200,8 @@ from bertscope.representations.structural_probes import (
     TreePart,
 )
 from bertscope.representations.translation_files import read_gold_alignments, read_translations
-from bertscope.representations.tree_texts import TreeText, TreeTexts, TreeWord, read_tree_conllu
+from bertscope.representations.tree_texts import TreeText, TreeWord
+from bertscope.representations.tree_treebanks import TreeTexts, read_tree_conllu
 from bertscope.representations.tuned_lens import LayerFit, TrainLensProgress, TunedLens, load_lens
 from bertscope.representations.variances import ExplainableVariance, WordVariance
 from bertscope.results import AppliedStep, Provenance, TextsProgress, Token

@@ -17,7 +17,7 @@ from bertscope.cli.views.progress import training
 from bertscope.cli.views.structural_probe import document, print_structural_probe
 from bertscope.plots.structural_probes import save_structural_probe
 from bertscope.representations.structural_probes import structural_columns
-from bertscope.representations.tree_texts import TreeTexts, read_tree_conllu
+from bertscope.representations.tree_treebanks import TreeTexts, read_tree_conllu
 
 
 @grouped
