@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from bertscope._version import __version__
 from bertscope.cli import commands
-from bertscope.cli.options.commands import Commands
+from bertscope.cli.checked_commands import Commands
 from bertscope.cli.views.output import Failure, UsageError, print_failure
 from bertscope.cli.views.wording import in_options
 

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, tee
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -20,9 +20,11 @@ from bertscope.cli.options.answering import AskedItems, AskingOptions, ItemFileO
 from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.views.cloze import document, print_answer
 from bertscope.cli.views.output import UsageError
-from bertscope.client import Client
 from bertscope.cloze.answers import FilledText
 from bertscope.errors import invalid_argument
+
+if TYPE_CHECKING:
+    from bertscope.client import Client
 
 DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_args(Decoding)}
 
@@ -113,7 +115,7 @@ def fill(
 
 
 def fill_mask(
-    client: Client, items: Iterator[Any], *, candidates_per_text: bool, **asked: Any
+    client: "Client", items: Iterator[Any], *, candidates_per_text: bool, **asked: Any
 ) -> Generator[FilledText, None, None]:
     """Asks as the client's method, whose name it has in files of rows, about texts, or about pairs; with `candidates_per_text`
     each comes with its own candidates."""

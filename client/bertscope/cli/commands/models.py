@@ -7,7 +7,7 @@ import typer
 
 from bertscope.choices import Precision
 from bertscope.cli import options
-from bertscope.cli.options.commands import Commands
+from bertscope.cli.checked_commands import Commands
 from bertscope.cli.options.groups import Offered, grouped
 from bertscope.cli.options.results import print_result
 from bertscope.cli.options.server import ServerOptions

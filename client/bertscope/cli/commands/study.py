@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from bertscope.cli import options
-from bertscope.cli.options.commands import Commands
+from bertscope.cli.checked_commands import Commands
 from bertscope.cli.options.groups import grouped
 from bertscope.cli.options.items import GOES_ON, stopped_in_one_line
 from bertscope.cli.options.server import ServerOptions

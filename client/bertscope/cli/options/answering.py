@@ -1,10 +1,12 @@
 """Options, checks and the run of commands that answer texts or other items: as they come, or in a file with a row for each."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import typer
 from rich.console import Console
@@ -16,8 +18,10 @@ from bertscope.cli.options.items import ItemOptions, ItemSource, write_rows
 from bertscope.cli.options.server import ServerOptions
 from bertscope.cli.options.texts import answer_texts, read_texts
 from bertscope.cli.views.output import UsageError, console
-from bertscope.client import Client
 from bertscope.files import ItemKind
+
+if TYPE_CHECKING:
+    from bertscope.client import Client
 
 Numbered = Iterable[tuple[int | None, Any]]
 """Items, with the numbers of their lines if they are of lines."""

@@ -3,13 +3,15 @@
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bertscope import compression
 from bertscope.cli.views import progress
-from bertscope.client import Client
+
+if TYPE_CHECKING:
+    from bertscope.client import Client
 
 Control = Annotated[
     Literal["untrained"] | None,
@@ -18,7 +20,7 @@ Control = Annotated[
 
 
 @contextmanager
-def untrained_copy(client: Client, model: str | None) -> Iterator[str]:
+def untrained_copy(client: "Client", model: str | None) -> Iterator[str]:
     """Yields the name of a copy of a model with random weights, which the server makes, and unloads at the end."""
     with progress.steps("making an untrained model") as show:
         made = client.compress_model(

@@ -17,7 +17,6 @@ from bertscope.cli.options import specifications
 from bertscope.cli.options.sources import MAX_REPORTED, why_rejected
 from bertscope.cli.views.files import require_output
 from bertscope.cli.views.output import Failure, Interrupted, Terminated, UsageError, console, plural, printable
-from bertscope.cli.views.progress import answering
 from bertscope.errors import BertscopeError, InvalidArgument
 from bertscope.files import ItemKind
 from bertscope.items.row_file import ROW_FORMATS
@@ -158,6 +157,8 @@ def write_known_rows(
 ) -> WrittenItems:
     """Does the same for items that were read before, and says nothing; `left_out` has those that could not be read."""
     assert out.rows is not None  # noqa: S101  # the command has seen to it
+    from bertscope.cli.views.progress import answering  # many of its users write no rows
+
     rejected = left_out.rejected(place) if out.skip_broken else None
     counted = _Counted()
 

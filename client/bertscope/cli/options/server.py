@@ -1,21 +1,25 @@
 """Defines the options of every command that calls a server: its address, the caller's credentials, the connection."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS
 from bertscope._rpc.targets import DEFAULT_TARGET
-from bertscope.aio import AsyncClient
 from bertscope.cli.views.output import Failure, UsageError
-from bertscope.client import Client
 from bertscope.credentials import Tls
 from bertscope.errors import BertscopeError, DeadlineExceeded, InvalidArgument, Unavailable
+
+if TYPE_CHECKING:
+    from bertscope.aio import AsyncClient
+    from bertscope.client import Client
 
 TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
 
@@ -75,9 +79,13 @@ class ServerOptions:
 
     def asynchronous(self) -> AsyncClient:
         """Returns a client that tries nothing again, for a page that says so itself when a call fails."""
+        from bertscope.aio import AsyncClient  # asyncio's client takes time to import
+
         return self._made(lambda **identity: AsyncClient(self.target, retries=0, **identity))
 
     def _client(self, timeout: float) -> Client:
+        from bertscope.client import Client
+
         return self._made(lambda **identity: Client(self.target, timeout=timeout, **identity))
 
     def _made(self, make: Callable[..., Made]) -> Made:

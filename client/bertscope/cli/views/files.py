@@ -11,8 +11,6 @@ from typing import TextIO, TypeVar
 import typer
 
 from bertscope.cli.views.output import Failure, console
-from bertscope.cli.views.progress import waiting
-from bertscope.plots.figures import BOXES, FIGURE_FORMATS, require_format
 
 T = TypeVar("T")
 
@@ -21,6 +19,8 @@ def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
     """Rejects, before any call, figures that could not be drawn after it. `pages` are formats that need no matplotlib."""
     if path is None:
         return
+    from bertscope.plots.figures import FIGURE_FORMATS, require_format
+
     _require_writable("--plot", path, lambda: require_format(path, (*FIGURE_FORMATS, *pages)))
     if path.suffix.lower() not in pages and importlib.util.find_spec("matplotlib") is None:
         raise Failure("figures need matplotlib: pip install matplotlib")
@@ -29,12 +29,17 @@ def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
 def require_output(path: Path | None, formats: tuple[str, ...], option: str = "--output") -> None:
     """Rejects, before any measurement, files that could not be written after it."""
     if path is not None:
+        from bertscope.plots.figures import require_format
+
         _require_writable(option, path, lambda: require_format(path, formats))
 
 
 def draw(save: Callable[[Path], None], path: Path) -> None:
     """Writes a figure, and shows progress: many maps take seconds. A failure to write it becomes a line, and so do characters
     that no font has."""
+    from bertscope.cli.views.progress import waiting
+    from bertscope.plots.figures import BOXES
+
     try:
         with waiting(f"drawing {path}"), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
