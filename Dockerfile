@@ -47,6 +47,7 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     --mount=type=bind,source=uv.lock,target=/src/uv.lock \
     --mount=type=bind,source=pyproject.toml,target=/src/pyproject.toml \
     --mount=type=bind,source=service/pyproject.toml,target=/src/service/pyproject.toml \
+    --mount=type=bind,source=workbench/pyproject.toml,target=/src/workbench/pyproject.toml \
     if [ -e /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi; \
     uv export --quiet --frozen --no-dev --no-hashes --no-annotate --no-header --no-emit-workspace \
       --package bertscope-service --extra otel --output-file /tmp/locked.txt; \
@@ -92,7 +93,6 @@ WORKDIR /models
 # gRPC, and Prometheus metrics.
 EXPOSE 50051 9464
 HEALTHCHECK --interval=15s --timeout=10s --start-period=90s --retries=3 \
-  CMD ["bertscope", "health", "--target", "127.0.0.1:50051"]
+  CMD ["bertscope-server", "health", "--target", "127.0.0.1:50051"]
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["bertscope"]
-CMD ["serve"]
+ENTRYPOINT ["bertscope-server"]

@@ -1,5 +1,5 @@
 # make demo | run | test | test-all | check | format | protos | client | bench | gpu | release
-# Each verb does its own set-up: a .venv with both distributions and the development tools, by uv; without uv on PATH, pip puts
+# Each verb does its own set-up: a .venv with all three distributions and the development tools, by uv; without uv on PATH, pip puts
 # it into the .venv first. On Linux, PyTorch of PyPI brings 4.5 GB of CUDA: `make CPU=1 demo` takes PyTorch's CPU build instead, from its own
 # index, and `make TORCH="torch --index-url URL" demo`, or TORCH=FILE.whl, any other build. It counts when .venv is made.
 SHELL := /bin/bash
@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## Show the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-$(READY): pyproject.toml service/pyproject.toml service/hatch_build.py client/bertscope/_version.py uv.lock
+$(READY): pyproject.toml service/pyproject.toml service/hatch_build.py workbench/pyproject.toml workbench/hatch_build.py client/bertscope/_version.py uv.lock
 ifeq ($(UV),)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9"
@@ -50,10 +50,11 @@ test-all: $(READY)  ## Run all tests, and those of numbers again as on CPUs with
 check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, deployment files, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy client/bertscope service/bertscope_service benchmarks examples tools
+	$(BIN)/mypy client/bertscope workbench/bertscope_workbench service/bertscope_service benchmarks examples tools
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.protos --check
 	$(BIN)/python -m tools.protos.lint
+	$(BIN)/python -m tools.registrations --check
 	$(BIN)/python -m tools.async_to_sync --check
 	$(BIN)/python -m tools.tensor_factories
 	$(BIN)/python -m tools.prose
@@ -68,7 +69,8 @@ protos: $(READY)  ## Generate what is made from protos/
 	$(BIN)/python -m tools.protos
 	$(BIN)/python -m tools.deploy.rules
 
-client: $(READY)  ## Generate the synchronous client from the asynchronous one
+client: $(READY)  ## Generate the synchronous client from the asynchronous one, and the lists of public names and calls
+	$(BIN)/python -m tools.registrations
 	$(BIN)/python -m tools.async_to_sync
 
 bench: $(READY)  ## Measure against peers, side by side; a few minutes
@@ -76,7 +78,7 @@ bench: $(READY)  ## Measure against peers, side by side; a few minutes
 
 gpu:  ## GPU tests and benchmarks with PYTHON=..., installing nothing
 	@$(PYTHON) -c "import torch, transformers" 2>/dev/null || { echo "make gpu needs an interpreter with torch and transformers: make gpu PYTHON=..."; exit 1; }
-	@PYTHONPATH=client:service:. $(PYTHON) -m benchmarks.gpu
+	@PYTHONPATH=client:workbench:service:. $(PYTHON) -m benchmarks.gpu
 
 release: $(READY)  ## Wheels, sdists, SBOMs and checksums in dist/, tried in empty environments on PYTHONS="3.11 3.12 3.13"
 	$(BIN)/python -m tools.release $(addprefix --python ,$(PYTHONS))

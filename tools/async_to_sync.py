@@ -1,12 +1,16 @@
 """Generates the synchronous client from the asynchronous one, or checks that it is fresh.
 
-    python -m tools.async_to_sync           writes client/bertscope/client/ from client/bertscope/aio/
+    python -m tools.async_to_sync           writes client/bertscope/client/
     python -m tools.async_to_sync --check   exits with 1, naming the files, if what is committed is not what would be written
+
+Sources are the calls of the questions (`questions/ROOM/calls.py` becomes `client/ROOM.py`, `questions/ROOM/PART_calls.py`
+`client/ROOM_PART.py`), what they share (`rpc/aio/NAME.py` becomes `client/NAME.py`), and `aio.py`, which becomes
+`client/__init__.py`.
 
 The generator drops `async` and `await` and renames: `AsyncX` becomes `X`, and a few names of the language and of the client
 become those in `NAMES`. Code in comments and docstrings is renamed in the same way, and `PHRASES` are replaced. A comment
-`# sync: LINE` becomes the line. Code that differs in more than names is written by hand in `bertscope._rpc.tasks` and
-`bertscope._rpc.threads`, which have the same names.
+`# sync: LINE` becomes the line. Code that differs in more than names is written by hand in `bertscope.rpc.tasks` and
+`bertscope.rpc.threads`, which have the same names.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ import subprocess
 import sys
 import sysconfig
 import tokenize
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "client" / "bertscope" / "aio"
-TARGET = ROOT / "client" / "bertscope" / "client"
+CLIENT = ROOT / "client" / "bertscope"
+TARGET = CLIENT / "client"
 
 NAMES = {
     "__aenter__": "__enter__",
@@ -31,14 +36,13 @@ NAMES = {
     "StopAsyncIteration": "StopIteration",
     "aclose": "close",
     "aclosing": "closing",
-    "aio": "client",
     "anext": "next",
     "ended": "summary",
     "started": "start",
     "tasks": "threads",
 }
 PHRASES = {
-    "The client for asyncio. `bertscope.client`, the one for threads and scripts, is generated from this package.": (
+    "The client for asyncio. `bertscope.client`, the one for threads and scripts, is generated from it.": (
         "The client for threads and scripts."
     ),
     "the tasks of one event loop": "many threads at once",
@@ -46,11 +50,12 @@ PHRASES = {
 }
 """Sentences of docstrings that are true of the asynchronous client alone, and their replacements."""
 
-HEADER = "# Generated from bertscope/aio/{name}. Do not edit: change that file, and run `make client`.\n"
+HEADER = "# Generated from bertscope/{name}. Do not edit: change that file, and run `make client`.\n"
 
 
 def synchronous(source: str) -> str:
     """Returns the synchronous form of a module."""
+    source = re.sub(r"(?m)^( *from )(bertscope\.\S+)(?= import)", lambda line: line[1] + module(line[2]), source)
     lines = [0, *(place.end() for place in re.finditer("\n", source))]
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     edits: list[tuple[int, int, str]] = []
@@ -66,10 +71,36 @@ def synchronous(source: str) -> str:
                 place = lines[bracket.start[0] - 1] + bracket.start[1]
                 edits.append((place, place, ", None"))  # a generator's return type, which an asynchronous one lacks
         elif token.type in (tokenize.STRING, tokenize.COMMENT):
-            edits.append((start, end, words(text)))
+            named = module(text[1:-1]) if text.startswith('"bertscope.') else text[1:-1]
+            edits.append((start, end, words(text) if named == text[1:-1] else f'"{named}"'))
     for start, end, text in sorted(edits, reverse=True):
         source = source[:start] + text + source[end:]
     return source
+
+
+def module(source: str) -> str:
+    """Returns the name of the module that an asynchronous one becomes; of any other, its own."""
+    path = CLIENT.parent / f"{source.replace('.', '/')}.py"
+    if path not in sources():
+        return source
+    return f"bertscope.client.{target(path).stem}" if source != "bertscope.aio" else "bertscope.client"
+
+
+@cache
+def sources() -> tuple[Path, ...]:
+    """Returns the modules of the asynchronous client."""
+    calls = [*CLIENT.glob("questions/*/*calls.py"), *CLIENT.glob("rpc/aio/[!_]*.py")]
+    return (CLIENT / "aio.py", CLIENT / "questions" / "calls.py", *sorted(calls))
+
+
+def target(source: Path) -> Path:
+    """Returns where the synchronous form of a module lies."""
+    if source == CLIENT / "aio.py":
+        return TARGET / "__init__.py"
+    if source.parent.parent != CLIENT / "questions":
+        return TARGET / source.name
+    part = source.stem.removesuffix("calls").removesuffix("_")
+    return TARGET / f"{source.parent.name}{part and '_'}{part}.py"
 
 
 def name(text: str) -> str:
@@ -113,8 +144,9 @@ def formatted(source: str) -> str:
 def generated() -> dict[Path, str]:
     """Returns every module of the synchronous client, by its path."""
     return {
-        TARGET / path.name: HEADER.format(name=path.name) + formatted(synchronous(path.read_text(encoding="utf-8")))
-        for path in sorted(SOURCE.glob("*.py"))
+        target(path): HEADER.format(name=path.relative_to(CLIENT).as_posix())
+        + formatted(synchronous(path.read_text(encoding="utf-8")))
+        for path in sources()
     }
 
 
@@ -128,7 +160,7 @@ def main() -> int:
     stale = sorted(path for path in files.keys() | there.keys() if files.get(path) != there.get(path))
     if check:
         for path in stale:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is not what aio/ makes; run `make client`\n")
+            sys.stderr.write(f"{path.relative_to(ROOT)} is not what its source makes; run `make client`\n")
         return 1 if stale else 0
     TARGET.mkdir(exist_ok=True)
     for path in stale:

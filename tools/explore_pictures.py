@@ -23,7 +23,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_SECONDS = 120
-COMMAND = [sys.executable, "-c", "from bertscope.cli.app import main; main()"]
+COMMAND = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()"]
 
 
 @dataclass(frozen=True)

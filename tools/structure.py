@@ -1,4 +1,4 @@
-"""Measures the structure of the service and the client from their syntax trees.
+"""Measures the structure of the distributions from their syntax trees.
 
     python -m tools.structure            tables
     python -m tools.structure --json     the same, for programs
@@ -24,10 +24,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-PACKAGES = {"service": "service/bertscope_service", "client": "client/bertscope"}
-"""The two distributions: what they are called in the tables, and their root packages."""
+PACKAGES = {"service": "service/bertscope_service", "client": "client/bertscope", "workbench": "workbench/bertscope_workbench"}
+"""The distributions: their names in the tables, and their root packages."""
 
-FOLDERS = ("client", "service", "tests", "benchmarks", "tools", "protos", "deploy", "examples")
+FOLDERS = ("client", "workbench", "service", "tests", "benchmarks", "tools", "protos", "deploy", "examples")
 """Folders of the repository whose lines are counted."""
 
 GENERATED = ("client/bertscope/v1", "client/bertscope/inference")

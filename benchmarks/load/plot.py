@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertscope.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
+from bertscope_workbench.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
 
 from benchmarks.load.curve import Curve, usable
 

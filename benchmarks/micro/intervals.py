@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
-from bertscope.bootstrap import studentized
-from bertscope.intervals import share_interval, wilson_interval
+from bertscope.values.bootstrap import studentized
+from bertscope.values.intervals import share_interval, wilson_interval
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import adjusted_wald, hybrid_wilson, studentized_ratio
 from bertscope_service.analyses.statistics import Resamples

@@ -90,7 +90,16 @@ def main(arguments: list[str]) -> int:
 @contextmanager
 def page_of(target: str) -> Iterator[str]:
     """Runs `bertscope explore`, and yields the page's address."""
-    command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "explore", "--target", target, "--port", "0"]
+    command = [
+        sys.executable,
+        "-c",
+        "from bertscope_workbench.command.app import main; main()",
+        "explore",
+        "--target",
+        target,
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}) as process:
         try:
             assert process.stdout is not None

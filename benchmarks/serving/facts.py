@@ -21,7 +21,7 @@ import bertscope
 import grpc
 import numpy as np
 import torch
-from bertscope.facts.questions import query_facts_request, templates_of, with_facts
+from bertscope.questions.facts.questions import query_facts_request, templates_of, with_facts
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from numpy.typing import NDArray

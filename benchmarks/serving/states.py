@@ -174,7 +174,15 @@ def _memory(server: Running, texts: list[str], megabytes: float, unit: str, fold
     with bertscope.Client(server.target) as client:
         last = str(client.get_model("mini").layers)
     asked = ("--texts", str(corpus), "--output", str(output), "--unit", unit, "--layer", last, "--model", "mini")
-    command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "states", "--target", server.target, *asked]
+    command = [
+        sys.executable,
+        "-c",
+        "from bertscope_workbench.command.app import main; main()",
+        "states",
+        "--target",
+        server.target,
+        *asked,
+    ]
     samples: list[tuple[int, int]] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         command_process = psutil.Process(process.pid)

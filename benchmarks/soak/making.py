@@ -10,7 +10,7 @@ from pathlib import Path
 
 import bertscope
 import numpy as np
-from bertscope.compression.steps import Step
+from bertscope.questions.compression.steps import Step
 
 from benchmarks.lib.fillings import TOLERANCE, Filling, fillings
 from benchmarks.soak.tally import ALWAYS, OK, Tally, counted

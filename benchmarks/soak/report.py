@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bertscope.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
+from bertscope_workbench.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
 from rich.table import Table
 
 from benchmarks.soak.run import Outcome, Plan

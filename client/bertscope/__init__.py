@@ -4,226 +4,597 @@
 >>> with bertscope.Client("127.0.0.1:50051") as client:  # doctest: +SKIP
 ...     for answer in client.fill_mask(["Paris is the capital of [MASK]."], top_k=5):
 ...         print(answer.masks[0].predictions[0].token)
+
+A name is imported when it is first used. Names of files, readers and plots are those of `bertscope_workbench`, which the extra
+"workbench" installs.
 """
 
-from bertscope._rpc.health import Health
-from bertscope._rpc.retries import Retries
-from bertscope._version import __version__
-from bertscope.ablation.effects import CurvePoint, HeadEffect, MetricEffect
-from bertscope.ablation.objectives import (
-    ClozePrompts,
-    Divergence,
-    Greedy,
-    MaskedLmLoss,
-    MinimalPairs,
-)
-from bertscope.ablation.ranking import HeadRanking
-from bertscope.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
-from bertscope.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
-from bertscope.aio import AsyncClient
-from bertscope.aio.ablation import AsyncHeadSweep
-from bertscope.aio.benchmark import AsyncStudyBenchmark
-from bertscope.aio.inspection import AsyncInspectionStream
-from bertscope.answers import AnsweredQuestion, AnsweredQuestions, AnswerSpan
-from bertscope.attention.best_heads import BestHead, BestHeads
-from bertscope.attention.comparison import AttentionComparison
-from bertscope.attention.contacts import ContactScores, contact_relations, read_contacts
-from bertscope.attention.description import AttentionDescription, PatternSums
-from bertscope.attention.feature_scores import FeatureScore, FeatureScores
-from bertscope.attention.head_distances import HeadDistances
-from bertscope.attention.maps import AttentionMaps
-from bertscope.attention.marked_texts import FeatureText, RelationText
-from bertscope.attention.page import AttentionPage, attention_page
-from bertscope.attention.relation_scores import DirectedSums, RelationScore, RelationScores
-from bertscope.attention.selection import Direction, TextScore
-from bertscope.attention.span_files import read_feature_texts, read_relation_texts
-from bertscope.attention.sums import HeadSums
-from bertscope.attention.treebanks import read_conllu, read_conllu_features, read_propbank
-from bertscope.attention.trees import TreeScores
-from bertscope.benchmark.reports import (
-    Agreement,
-    BenchmarkProgress,
-    BenchmarkReport,
-    Disturbances,
-    Machine,
-    ModelReport,
-    Ratio,
-    Score,
-    Speed,
-)
-from bertscope.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-from bertscope.choices import (
-    DataType,
-    Decoding,
-    LensNormalisation,
-    MapFormat,
-    Metric,
-    Mode,
-    ObjectScoring,
-    Order,
-    Others,
-    Picture,
-    Precision,
-    Quantity,
-    Runtime,
-    Scope,
-    Scoring,
-    StatePooling,
-    StateQuantity,
-    StateUnit,
-    TemplateChoice,
-)
-from bertscope.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
-from bertscope.client import Client
-from bertscope.client.ablation import HeadSweep
-from bertscope.client.benchmark import StudyBenchmark
-from bertscope.client.inspection import InspectionStream
-from bertscope.cloze.answers import FilledMask, FilledText, FilledTexts, Prediction
-from bertscope.cloze.substitutions import AMINO_ACIDS, Substitutions
-from bertscope.compression.messages import CompressionProgress
-from bertscope.compression.steps import (
-    eliminate_tokens,
-    half,
-    int8,
-    keep_layers,
-    magnitude,
-    onnx,
-    reduce_vocabulary,
-    remove_feed_forward,
-    remove_heads,
-    untrained,
-    weight_only,
-)
-from bertscope.credentials import Tls
-from bertscope.errors import (
-    AlreadyExists,
-    BertscopeError,
-    Cancelled,
-    DeadlineExceeded,
-    FailedPrecondition,
-    FieldViolation,
-    InternalError,
-    InvalidArgument,
-    InvalidReply,
-    NotFound,
-    PermissionDenied,
-    ResourceExhausted,
-    Unauthenticated,
-    Unavailable,
-    Unimplemented,
-)
-from bertscope.facts.answers import FactAnswer, FactPrediction, FactResult
-from bertscope.facts.fact_files import read_facts, read_templates, read_words
-from bertscope.facts.knowledge import FactAnswers
-from bertscope.facts.metrics import FactScores, RelationKnowledge, Share
-from bertscope.facts.questions import Fact, FactRelation, FactTemplate
-from bertscope.facts.rows import read_fact_rows
-from bertscope.files import (
-    INPUTS,
-    LABEL_SETS,
-    LABELLED,
-    PAIRS,
-    PROMPTS,
-    QUESTIONS,
-    RATED,
-    TEXTS,
-    ItemKind,
-    read_answered,
-    read_inputs,
-    read_label_sets,
-    read_labelled,
-    read_pairs,
-    read_prompts,
-    read_questions,
-    read_rated,
-    read_texts,
-)
-from bertscope.fillings import FilledSpan, Filling
-from bertscope.inspection.results import InspectedMaps, Inspection, InspectionDistances, InspectionStart, ViewedMaps
-from bertscope.inspection.views import MapView
-from bertscope.intervals import Interval
-from bertscope.interventions import HeadIntervention, mean, scale, uniform, zero
-from bertscope.items.run import RowsProgress, WrittenItems, write_items
-from bertscope.items.sources import Item, ItemFile
-from bertscope.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
-from bertscope.plots.alignment import plot_alignment, save_alignment
-from bertscope.plots.attention import plot_attention, save_attention
-from bertscope.plots.attention_statistics import plot_description, save_description
-from bertscope.plots.attribution import plot_attribution, save_attribution
-from bertscope.plots.benchmark import plot_benchmark, save_benchmark
-from bertscope.plots.code_length import plot_code_length, save_code_length
-from bertscope.plots.comparison import plot_comparison, save_comparison
-from bertscope.plots.facts import plot_facts, save_facts
-from bertscope.plots.geometry import plot_geometry, save_geometry
-from bertscope.plots.inspection import plot_inspection, save_inspection
-from bertscope.plots.lens import plot_lens, save_lens
-from bertscope.plots.probes import plot_probe, save_probe
-from bertscope.plots.relations import plot_features, plot_relations, save_features, save_relations
-from bertscope.plots.representation_comparison import plot_representations, save_representations
-from bertscope.plots.retrieval import plot_retrieval, save_retrieval
-from bertscope.plots.scores import plot_surprisal, save_surprisal
-from bertscope.plots.structural_probes import plot_structural_probe, save_structural_probe
-from bertscope.plots.substitutions import plot_substitutions, save_substitutions
-from bertscope.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
-from bertscope.plots.text_sets import plot_accuracy, save_accuracy
-from bertscope.plots.trees import plot_trees, save_trees
-from bertscope.regression import PredictedValue, PredictedValues, RankedCandidate, RankedCandidates
-from bertscope.representations.alignment import (
-    AlignedWords,
-    AlignmentScores,
-    GoldAlignment,
-    WordAlignment,
-    WordLink,
-    score_alignments,
-)
-from bertscope.representations.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
-from bertscope.representations.attribution import LogitAttribution, LogitAttributions
-from bertscope.representations.code_length import CodeLengthProgress, CodeLengths, LayerCode
-from bertscope.representations.comparison import RepresentationComparison
-from bertscope.representations.geometry import GeometryDescription
-from bertscope.representations.kept_probes import KeptProbe, load_probe
-from bertscope.representations.layer_mix import CumulativeProbe, LayerMix
-from bertscope.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
-from bertscope.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
-from bertscope.representations.probe_application import UnlabelledText
-from bertscope.representations.probe_files import SpanTexts, read_probe_texts, read_span_texts
-from bertscope.representations.probe_texts import ProbeText
-from bertscope.representations.probe_treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
-from bertscope.representations.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
-from bertscope.representations.retrieval import RetrievedSentences
-from bertscope.representations.state_files import WrittenStates, write_states
-from bertscope.representations.states import HiddenStates, StatesInput
-from bertscope.representations.structural_probes import (
-    LayerStructuralProbe,
-    StructuralProbeProgress,
-    StructuralProbeResult,
-    TreePart,
-)
-from bertscope.representations.translation_files import read_gold_alignments, read_translations
-from bertscope.representations.tree_texts import TreeText, TreeWord
-from bertscope.representations.tree_treebanks import TreeTexts, read_tree_conllu
-from bertscope.representations.tuned_lens import LayerFit, TrainLensProgress, TunedLens, load_lens
-from bertscope.representations.variances import ExplainableVariance, WordVariance
-from bertscope.results import AppliedStep, Provenance, TextsProgress, Token
-from bertscope.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
-from bertscope.scores.inputs import ScoredInput, conditional
-from bertscope.scores.set_files import read_sets
-from bertscope.scores.set_rows import read_pair_rows
-from bertscope.scores.sets import TextSet
-from bertscope.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
-from bertscope.spans import Span
-from bertscope.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AMINO_ACIDS",
+from bertscope._version import __version__
+
+# Generated from each module's __all__ by `make client`.
+if TYPE_CHECKING:
+    from bertscope_workbench.plots.alignment import plot_alignment as plot_alignment
+    from bertscope_workbench.plots.alignment import save_alignment as save_alignment
+    from bertscope_workbench.plots.attention import plot_attention as plot_attention
+    from bertscope_workbench.plots.attention import save_attention as save_attention
+    from bertscope_workbench.plots.attention_page import AttentionPage as AttentionPage
+    from bertscope_workbench.plots.attention_page import attention_page as attention_page
+    from bertscope_workbench.plots.attention_statistics import plot_description as plot_description
+    from bertscope_workbench.plots.attention_statistics import save_description as save_description
+    from bertscope_workbench.plots.attribution import plot_attribution as plot_attribution
+    from bertscope_workbench.plots.attribution import save_attribution as save_attribution
+    from bertscope_workbench.plots.benchmark import plot_benchmark as plot_benchmark
+    from bertscope_workbench.plots.benchmark import save_benchmark as save_benchmark
+    from bertscope_workbench.plots.code_length import plot_code_length as plot_code_length
+    from bertscope_workbench.plots.code_length import save_code_length as save_code_length
+    from bertscope_workbench.plots.comparison import plot_comparison as plot_comparison
+    from bertscope_workbench.plots.comparison import save_comparison as save_comparison
+    from bertscope_workbench.plots.facts import plot_facts as plot_facts
+    from bertscope_workbench.plots.facts import save_facts as save_facts
+    from bertscope_workbench.plots.geometry import plot_geometry as plot_geometry
+    from bertscope_workbench.plots.geometry import save_geometry as save_geometry
+    from bertscope_workbench.plots.inspection import plot_inspection as plot_inspection
+    from bertscope_workbench.plots.inspection import save_inspection as save_inspection
+    from bertscope_workbench.plots.lens import plot_lens as plot_lens
+    from bertscope_workbench.plots.lens import save_lens as save_lens
+    from bertscope_workbench.plots.probes import plot_probe as plot_probe
+    from bertscope_workbench.plots.probes import save_probe as save_probe
+    from bertscope_workbench.plots.relations import plot_features as plot_features
+    from bertscope_workbench.plots.relations import plot_relations as plot_relations
+    from bertscope_workbench.plots.relations import save_features as save_features
+    from bertscope_workbench.plots.relations import save_relations as save_relations
+    from bertscope_workbench.plots.representation_comparison import plot_representations as plot_representations
+    from bertscope_workbench.plots.representation_comparison import save_representations as save_representations
+    from bertscope_workbench.plots.retrieval import plot_retrieval as plot_retrieval
+    from bertscope_workbench.plots.retrieval import save_retrieval as save_retrieval
+    from bertscope_workbench.plots.scores import plot_surprisal as plot_surprisal
+    from bertscope_workbench.plots.scores import save_surprisal as save_surprisal
+    from bertscope_workbench.plots.structural_probes import plot_structural_probe as plot_structural_probe
+    from bertscope_workbench.plots.structural_probes import save_structural_probe as save_structural_probe
+    from bertscope_workbench.plots.substitutions import plot_substitutions as plot_substitutions
+    from bertscope_workbench.plots.substitutions import save_substitutions as save_substitutions
+    from bertscope_workbench.plots.sweeps import plot_ranking as plot_ranking
+    from bertscope_workbench.plots.sweeps import plot_sweep as plot_sweep
+    from bertscope_workbench.plots.sweeps import save_ranking as save_ranking
+    from bertscope_workbench.plots.sweeps import save_sweep as save_sweep
+    from bertscope_workbench.plots.text_sets import plot_accuracy as plot_accuracy
+    from bertscope_workbench.plots.text_sets import save_accuracy as save_accuracy
+    from bertscope_workbench.plots.trees import plot_trees as plot_trees
+    from bertscope_workbench.plots.trees import save_trees as save_trees
+    from bertscope_workbench.readers.fact_files import read_facts as read_facts
+    from bertscope_workbench.readers.fact_files import read_templates as read_templates
+    from bertscope_workbench.readers.fact_files import read_words as read_words
+    from bertscope_workbench.readers.fact_rows import read_fact_rows as read_fact_rows
+    from bertscope_workbench.readers.files import INPUTS as INPUTS
+    from bertscope_workbench.readers.files import LABEL_SETS as LABEL_SETS
+    from bertscope_workbench.readers.files import LABELLED as LABELLED
+    from bertscope_workbench.readers.files import PAIRS as PAIRS
+    from bertscope_workbench.readers.files import PROMPTS as PROMPTS
+    from bertscope_workbench.readers.files import QUESTIONS as QUESTIONS
+    from bertscope_workbench.readers.files import RATED as RATED
+    from bertscope_workbench.readers.files import TEXTS as TEXTS
+    from bertscope_workbench.readers.files import ItemKind as ItemKind
+    from bertscope_workbench.readers.files import read_answered as read_answered
+    from bertscope_workbench.readers.files import read_inputs as read_inputs
+    from bertscope_workbench.readers.files import read_label_sets as read_label_sets
+    from bertscope_workbench.readers.files import read_labelled as read_labelled
+    from bertscope_workbench.readers.files import read_pairs as read_pairs
+    from bertscope_workbench.readers.files import read_prompts as read_prompts
+    from bertscope_workbench.readers.files import read_questions as read_questions
+    from bertscope_workbench.readers.files import read_rated as read_rated
+    from bertscope_workbench.readers.files import read_texts as read_texts
+    from bertscope_workbench.readers.items.run import RowsProgress as RowsProgress
+    from bertscope_workbench.readers.items.run import WrittenItems as WrittenItems
+    from bertscope_workbench.readers.items.run import write_items as write_items
+    from bertscope_workbench.readers.items.sources import Item as Item
+    from bertscope_workbench.readers.items.sources import ItemFile as ItemFile
+    from bertscope_workbench.readers.probe_files import SpanTexts as SpanTexts
+    from bertscope_workbench.readers.probe_files import read_probe_texts as read_probe_texts
+    from bertscope_workbench.readers.probe_files import read_span_texts as read_span_texts
+    from bertscope_workbench.readers.probe_treebanks import ConlluLabel as ConlluLabel
+    from bertscope_workbench.readers.probe_treebanks import ProbeTexts as ProbeTexts
+    from bertscope_workbench.readers.probe_treebanks import read_probe_conllu as read_probe_conllu
+    from bertscope_workbench.readers.set_files import read_sets as read_sets
+    from bertscope_workbench.readers.set_rows import read_pair_rows as read_pair_rows
+    from bertscope_workbench.readers.span_files import read_feature_texts as read_feature_texts
+    from bertscope_workbench.readers.span_files import read_relation_texts as read_relation_texts
+    from bertscope_workbench.readers.state_files import WrittenStates as WrittenStates
+    from bertscope_workbench.readers.state_files import write_states as write_states
+    from bertscope_workbench.readers.translation_files import read_gold_alignments as read_gold_alignments
+    from bertscope_workbench.readers.translation_files import read_translations as read_translations
+    from bertscope_workbench.readers.tree_treebanks import TreeTexts as TreeTexts
+    from bertscope_workbench.readers.tree_treebanks import read_tree_conllu as read_tree_conllu
+    from bertscope_workbench.readers.treebanks import read_conllu as read_conllu
+    from bertscope_workbench.readers.treebanks import read_conllu_features as read_conllu_features
+    from bertscope_workbench.readers.treebanks import read_propbank as read_propbank
+
+    from bertscope.aio import AsyncClient
+    from bertscope.client import Client
+    from bertscope.client.ablation import HeadSweep
+    from bertscope.client.benchmark import StudyBenchmark
+    from bertscope.client.inspection import InspectionStream
+    from bertscope.errors import (
+        AlreadyExists,
+        BertscopeError,
+        Cancelled,
+        DeadlineExceeded,
+        FailedPrecondition,
+        FieldViolation,
+        InternalError,
+        InvalidArgument,
+        InvalidReply,
+        NotFound,
+        PermissionDenied,
+        ResourceExhausted,
+        Unauthenticated,
+        Unavailable,
+        Unimplemented,
+    )
+    from bertscope.questions.ablation.calls import AsyncHeadSweep
+    from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
+    from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs
+    from bertscope.questions.ablation.ranking import HeadRanking
+    from bertscope.questions.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
+    from bertscope.questions.ablation.task_objectives import (
+        LabelledQuestions,
+        LabelledTexts,
+        LabelledWords,
+        LabelSets,
+        RatedTexts,
+    )
+    from bertscope.questions.attention.best_heads import BestHead, BestHeads
+    from bertscope.questions.attention.comparison import AttentionComparison
+    from bertscope.questions.attention.contacts import ContactScores, contact_relations, read_contacts
+    from bertscope.questions.attention.description import AttentionDescription, PatternSums
+    from bertscope.questions.attention.feature_scores import FeatureScore, FeatureScores
+    from bertscope.questions.attention.head_distances import HeadDistances
+    from bertscope.questions.attention.maps import AttentionMaps
+    from bertscope.questions.attention.marked_texts import FeatureText, RelationText
+    from bertscope.questions.attention.relation_scores import DirectedSums, RelationScore, RelationScores
+    from bertscope.questions.attention.selection import Direction, TextScore
+    from bertscope.questions.attention.sums import HeadSums
+    from bertscope.questions.attention.trees import TreeScores
+    from bertscope.questions.benchmark.calls import AsyncStudyBenchmark
+    from bertscope.questions.benchmark.reports import (
+        Agreement,
+        BenchmarkProgress,
+        BenchmarkReport,
+        Disturbances,
+        Machine,
+        ModelReport,
+        Ratio,
+        Score,
+        Speed,
+    )
+    from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
+    from bertscope.questions.cloze.answers import FilledMask, FilledText, FilledTexts, Prediction
+    from bertscope.questions.cloze.fillings import FilledSpan, Filling
+    from bertscope.questions.cloze.substitutions import AMINO_ACIDS, Substitutions
+    from bertscope.questions.compression.messages import CompressionProgress
+    from bertscope.questions.compression.steps import (
+        eliminate_tokens,
+        half,
+        int8,
+        keep_layers,
+        magnitude,
+        onnx,
+        reduce_vocabulary,
+        remove_feed_forward,
+        remove_heads,
+        untrained,
+        weight_only,
+    )
+    from bertscope.questions.facts.answers import FactAnswer, FactPrediction, FactResult
+    from bertscope.questions.facts.knowledge import FactAnswers
+    from bertscope.questions.facts.metrics import FactScores, RelationKnowledge, Share
+    from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
+    from bertscope.questions.inspection.calls import AsyncInspectionStream
+    from bertscope.questions.inspection.results import (
+        InspectedMaps,
+        Inspection,
+        InspectionDistances,
+        InspectionStart,
+        ViewedMaps,
+    )
+    from bertscope.questions.inspection.views import MapView
+    from bertscope.questions.labels.answers import AnsweredQuestion, AnsweredQuestions, AnswerSpan
+    from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
+    from bertscope.questions.labels.regression import PredictedValue, PredictedValues, RankedCandidate, RankedCandidates
+    from bertscope.questions.labels.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
+    from bertscope.questions.models.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
+    from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
+    from bertscope.questions.probes.code_length import CodeLengthProgress, CodeLengths, LayerCode
+    from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
+    from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
+    from bertscope.questions.probes.probe_application import UnlabelledText
+    from bertscope.questions.probes.probe_texts import ProbeText
+    from bertscope.questions.probes.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
+    from bertscope.questions.probes.structural_probes import (
+        LayerStructuralProbe,
+        StructuralProbeProgress,
+        StructuralProbeResult,
+        TreePart,
+    )
+    from bertscope.questions.probes.tree_texts import TreeText, TreeWord
+    from bertscope.questions.representations.alignment import (
+        AlignedWords,
+        AlignmentScores,
+        GoldAlignment,
+        WordAlignment,
+        WordLink,
+        score_alignments,
+    )
+    from bertscope.questions.representations.attribution import LogitAttribution, LogitAttributions
+    from bertscope.questions.representations.comparison import RepresentationComparison
+    from bertscope.questions.representations.geometry import GeometryDescription
+    from bertscope.questions.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
+    from bertscope.questions.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
+    from bertscope.questions.representations.retrieval import RetrievedSentences
+    from bertscope.questions.representations.states import HiddenStates, StatesInput
+    from bertscope.questions.representations.tuned_lens import LayerFit, TrainLensProgress, TunedLens, load_lens
+    from bertscope.questions.representations.variances import ExplainableVariance, WordVariance
+    from bertscope.questions.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
+    from bertscope.questions.scores.inputs import ScoredInput, conditional
+    from bertscope.questions.scores.sets import TextSet
+    from bertscope.questions.scores.texts import ScoredPiece, ScoredText, ScoredTexts, ScoredWord
+    from bertscope.rpc.credentials import Tls
+    from bertscope.rpc.health import Health
+    from bertscope.rpc.retries import Retries
+    from bertscope.values.choices import (
+        DataType,
+        Decoding,
+        LensNormalisation,
+        MapFormat,
+        Metric,
+        Mode,
+        ObjectScoring,
+        Order,
+        Others,
+        Picture,
+        Precision,
+        Quantity,
+        Runtime,
+        Scope,
+        Scoring,
+        StatePooling,
+        StateQuantity,
+        StateUnit,
+        TemplateChoice,
+    )
+    from bertscope.values.intervals import Interval
+    from bertscope.values.interventions import HeadIntervention, mean, scale, uniform, zero
+    from bertscope.values.results import AppliedStep, Provenance, TextsProgress, Token
+    from bertscope.values.spans import Span
+
+_PLACES = {
+    "AMINO_ACIDS": "bertscope.questions.cloze.substitutions",
+    "Agreement": "bertscope.questions.benchmark.reports",
+    "AlignedWords": "bertscope.questions.representations.alignment",
+    "AlignmentScores": "bertscope.questions.representations.alignment",
+    "AlreadyExists": "bertscope.errors",
+    "AnswerSpan": "bertscope.questions.labels.answers",
+    "AnsweredQuestion": "bertscope.questions.labels.answers",
+    "AnsweredQuestions": "bertscope.questions.labels.answers",
+    "AppliedLayer": "bertscope.questions.probes.applied_probes",
+    "AppliedProbe": "bertscope.questions.probes.applied_probes",
+    "AppliedStep": "bertscope.values.results",
+    "AsyncClient": "bertscope.aio",
+    "AsyncHeadSweep": "bertscope.questions.ablation.calls",
+    "AsyncInspectionStream": "bertscope.questions.inspection.calls",
+    "AsyncStudyBenchmark": "bertscope.questions.benchmark.calls",
+    "AttentionComparison": "bertscope.questions.attention.comparison",
+    "AttentionDescription": "bertscope.questions.attention.description",
+    "AttentionMaps": "bertscope.questions.attention.maps",
+    "BenchmarkProgress": "bertscope.questions.benchmark.reports",
+    "BenchmarkReport": "bertscope.questions.benchmark.reports",
+    "BertscopeError": "bertscope.errors",
+    "BestHead": "bertscope.questions.attention.best_heads",
+    "BestHeads": "bertscope.questions.attention.best_heads",
+    "Bootstrap": "bertscope.questions.ablation.sweeps",
+    "Cancelled": "bertscope.errors",
+    "ClassifiedText": "bertscope.questions.labels.classification",
+    "ClassifiedTexts": "bertscope.questions.labels.classification",
+    "Client": "bertscope.client",
+    "ClozePrompts": "bertscope.questions.ablation.objectives",
+    "CodeLengthProgress": "bertscope.questions.probes.code_length",
+    "CodeLengths": "bertscope.questions.probes.code_length",
+    "ComparedSet": "bertscope.questions.scores.comparison",
+    "CompressionProgress": "bertscope.questions.compression.messages",
+    "ContactScores": "bertscope.questions.attention.contacts",
+    "CumulativeProbe": "bertscope.questions.probes.layer_mix",
+    "CurvePoint": "bertscope.questions.ablation.effects",
+    "DataType": "bertscope.values.choices",
+    "DeadlineExceeded": "bertscope.errors",
+    "Decoding": "bertscope.values.choices",
+    "DirectedSums": "bertscope.questions.attention.relation_scores",
+    "Direction": "bertscope.questions.attention.selection",
+    "Disturbances": "bertscope.questions.benchmark.reports",
+    "Divergence": "bertscope.questions.ablation.objectives",
+    "EntryScore": "bertscope.questions.representations.lens",
+    "ExplainableVariance": "bertscope.questions.representations.variances",
+    "Fact": "bertscope.questions.facts.questions",
+    "FactAnswer": "bertscope.questions.facts.answers",
+    "FactAnswers": "bertscope.questions.facts.knowledge",
+    "FactPrediction": "bertscope.questions.facts.answers",
+    "FactRelation": "bertscope.questions.facts.questions",
+    "FactResult": "bertscope.questions.facts.answers",
+    "FactScores": "bertscope.questions.facts.metrics",
+    "FactTemplate": "bertscope.questions.facts.questions",
+    "FailedPrecondition": "bertscope.errors",
+    "FeatureScore": "bertscope.questions.attention.feature_scores",
+    "FeatureScores": "bertscope.questions.attention.feature_scores",
+    "FeatureText": "bertscope.questions.attention.marked_texts",
+    "FieldViolation": "bertscope.errors",
+    "FilledMask": "bertscope.questions.cloze.answers",
+    "FilledSpan": "bertscope.questions.cloze.fillings",
+    "FilledText": "bertscope.questions.cloze.answers",
+    "FilledTexts": "bertscope.questions.cloze.answers",
+    "Filling": "bertscope.questions.cloze.fillings",
+    "GeometryDescription": "bertscope.questions.representations.geometry",
+    "GoldAlignment": "bertscope.questions.representations.alignment",
+    "Greedy": "bertscope.questions.ablation.objectives",
+    "GroupAccuracy": "bertscope.questions.scores.comparison",
+    "GroupDifference": "bertscope.questions.scores.comparison",
+    "HeadDistances": "bertscope.questions.attention.head_distances",
+    "HeadEffect": "bertscope.questions.ablation.effects",
+    "HeadIntervention": "bertscope.values.interventions",
+    "HeadRanking": "bertscope.questions.ablation.ranking",
+    "HeadSums": "bertscope.questions.attention.sums",
+    "HeadSweep": "bertscope.client.ablation",
+    "Health": "bertscope.rpc.health",
+    "HiddenStates": "bertscope.questions.representations.states",
+    "InspectedMaps": "bertscope.questions.inspection.results",
+    "Inspection": "bertscope.questions.inspection.results",
+    "InspectionDistances": "bertscope.questions.inspection.results",
+    "InspectionStart": "bertscope.questions.inspection.results",
+    "InspectionStream": "bertscope.client.inspection",
+    "InternalError": "bertscope.errors",
+    "Interval": "bertscope.values.intervals",
+    "InvalidArgument": "bertscope.errors",
+    "InvalidReply": "bertscope.errors",
+    "KeptProbe": "bertscope.questions.probes.kept_probes",
+    "LabelPrediction": "bertscope.questions.labels.classification",
+    "LabelSets": "bertscope.questions.ablation.task_objectives",
+    "LabelledQuestions": "bertscope.questions.ablation.task_objectives",
+    "LabelledTexts": "bertscope.questions.ablation.task_objectives",
+    "LabelledWords": "bertscope.questions.ablation.task_objectives",
+    "LayerCode": "bertscope.questions.probes.code_length",
+    "LayerFit": "bertscope.questions.representations.tuned_lens",
+    "LayerMix": "bertscope.questions.probes.layer_mix",
+    "LayerProbe": "bertscope.questions.probes.probes",
+    "LayerReading": "bertscope.questions.representations.lens",
+    "LayerStructuralProbe": "bertscope.questions.probes.structural_probes",
+    "LensInput": "bertscope.questions.representations.lens",
+    "LensNormalisation": "bertscope.values.choices",
+    "LensPosition": "bertscope.questions.representations.lens",
+    "LensText": "bertscope.questions.representations.lens",
+    "LensTexts": "bertscope.questions.representations.lens",
+    "LoadProgress": "bertscope.questions.models.models",
+    "LogitAttribution": "bertscope.questions.representations.attribution",
+    "LogitAttributions": "bertscope.questions.representations.attribution",
+    "Machine": "bertscope.questions.benchmark.reports",
+    "MapFormat": "bertscope.values.choices",
+    "MapView": "bertscope.questions.inspection.views",
+    "MaskedLmLoss": "bertscope.questions.ablation.objectives",
+    "Mention": "bertscope.questions.labels.token_classification",
+    "Metric": "bertscope.values.choices",
+    "MetricEffect": "bertscope.questions.ablation.effects",
+    "MinimalPairs": "bertscope.questions.ablation.objectives",
+    "Mode": "bertscope.values.choices",
+    "Model": "bertscope.questions.models.models",
+    "ModelReport": "bertscope.questions.benchmark.reports",
+    "Models": "bertscope.questions.models.models",
+    "Neighbour": "bertscope.questions.representations.neighbours",
+    "Neighbourhoods": "bertscope.questions.representations.neighbours",
+    "NotFound": "bertscope.errors",
+    "ObjectScoring": "bertscope.values.choices",
+    "Occurrence": "bertscope.questions.representations.neighbours",
+    "Order": "bertscope.values.choices",
+    "Others": "bertscope.values.choices",
+    "PatternSums": "bertscope.questions.attention.description",
+    "PermissionDenied": "bertscope.errors",
+    "Picture": "bertscope.values.choices",
+    "Pooling": "bertscope.questions.probes.probes",
+    "Precision": "bertscope.values.choices",
+    "PredictedValue": "bertscope.questions.labels.regression",
+    "PredictedValues": "bertscope.questions.labels.regression",
+    "Prediction": "bertscope.questions.cloze.answers",
+    "ProbeEnding": "bertscope.questions.probes.probes",
+    "ProbePart": "bertscope.questions.probes.probes",
+    "ProbeProgress": "bertscope.questions.probes.probes",
+    "ProbeResult": "bertscope.questions.probes.probes",
+    "ProbeText": "bertscope.questions.probes.probe_texts",
+    "ProbedSpan": "bertscope.questions.probes.applied_probes",
+    "Provenance": "bertscope.values.results",
+    "Published": "bertscope.questions.benchmark.studies",
+    "Quantity": "bertscope.values.choices",
+    "RankedCandidate": "bertscope.questions.labels.regression",
+    "RankedCandidates": "bertscope.questions.labels.regression",
+    "RatedTexts": "bertscope.questions.ablation.task_objectives",
+    "Ratio": "bertscope.questions.benchmark.reports",
+    "RelationKnowledge": "bertscope.questions.facts.metrics",
+    "RelationScore": "bertscope.questions.attention.relation_scores",
+    "RelationScores": "bertscope.questions.attention.relation_scores",
+    "RelationText": "bertscope.questions.attention.marked_texts",
+    "RepresentationComparison": "bertscope.questions.representations.comparison",
+    "ResourceExhausted": "bertscope.errors",
+    "Retries": "bertscope.rpc.retries",
+    "RetrievedSentences": "bertscope.questions.representations.retrieval",
+    "Runtime": "bertscope.values.choices",
+    "RuntimeChoice": "bertscope.questions.models.models",
+    "RuntimeTimes": "bertscope.questions.models.models",
+    "Scope": "bertscope.values.choices",
+    "Score": "bertscope.questions.benchmark.reports",
+    "ScoredInput": "bertscope.questions.scores.inputs",
+    "ScoredPiece": "bertscope.questions.scores.texts",
+    "ScoredText": "bertscope.questions.scores.texts",
+    "ScoredTexts": "bertscope.questions.scores.texts",
+    "ScoredWord": "bertscope.questions.scores.texts",
+    "Scoring": "bertscope.values.choices",
+    "Share": "bertscope.questions.facts.metrics",
+    "Span": "bertscope.values.spans",
+    "Speed": "bertscope.questions.benchmark.reports",
+    "StatePooling": "bertscope.values.choices",
+    "StateQuantity": "bertscope.values.choices",
+    "StateUnit": "bertscope.values.choices",
+    "StatesInput": "bertscope.questions.representations.states",
+    "StructuralProbeProgress": "bertscope.questions.probes.structural_probes",
+    "StructuralProbeResult": "bertscope.questions.probes.structural_probes",
+    "StudiesSummary": "bertscope.questions.benchmark.studies",
+    "StudyBenchmark": "bertscope.client.benchmark",
+    "StudyRow": "bertscope.questions.benchmark.studies",
+    "StudyTable": "bertscope.questions.benchmark.studies",
+    "Substitutions": "bertscope.questions.cloze.substitutions",
+    "SweepStart": "bertscope.questions.ablation.sweeps",
+    "SweepSummary": "bertscope.questions.ablation.sweeps",
+    "SweepTable": "bertscope.questions.ablation.sweeps",
+    "TaggedText": "bertscope.questions.labels.token_classification",
+    "TaggedTexts": "bertscope.questions.labels.token_classification",
+    "TaggedWord": "bertscope.questions.labels.token_classification",
+    "TemplateChoice": "bertscope.values.choices",
+    "TextComparison": "bertscope.questions.scores.comparison",
+    "TextScore": "bertscope.questions.attention.selection",
+    "TextSet": "bertscope.questions.scores.sets",
+    "TextsProgress": "bertscope.values.results",
+    "Tls": "bertscope.rpc.credentials",
+    "Token": "bertscope.values.results",
+    "TrainLensProgress": "bertscope.questions.representations.tuned_lens",
+    "TreePart": "bertscope.questions.probes.structural_probes",
+    "TreeScores": "bertscope.questions.attention.trees",
+    "TreeText": "bertscope.questions.probes.tree_texts",
+    "TreeWord": "bertscope.questions.probes.tree_texts",
+    "TunedLens": "bertscope.questions.representations.tuned_lens",
+    "Unauthenticated": "bertscope.errors",
+    "Unavailable": "bertscope.errors",
+    "Unimplemented": "bertscope.errors",
+    "UnlabelledText": "bertscope.questions.probes.probe_application",
+    "ViewedMaps": "bertscope.questions.inspection.results",
+    "WordAlignment": "bertscope.questions.representations.alignment",
+    "WordLink": "bertscope.questions.representations.alignment",
+    "WordNeighbours": "bertscope.questions.representations.neighbours",
+    "WordVariance": "bertscope.questions.representations.variances",
+    "conditional": "bertscope.questions.scores.inputs",
+    "contact_relations": "bertscope.questions.attention.contacts",
+    "eliminate_tokens": "bertscope.questions.compression.steps",
+    "half": "bertscope.questions.compression.steps",
+    "int8": "bertscope.questions.compression.steps",
+    "keep_layers": "bertscope.questions.compression.steps",
+    "load_lens": "bertscope.questions.representations.tuned_lens",
+    "load_probe": "bertscope.questions.probes.kept_probes",
+    "magnitude": "bertscope.questions.compression.steps",
+    "mean": "bertscope.values.interventions",
+    "onnx": "bertscope.questions.compression.steps",
+    "read_contacts": "bertscope.questions.attention.contacts",
+    "reduce_vocabulary": "bertscope.questions.compression.steps",
+    "remove_feed_forward": "bertscope.questions.compression.steps",
+    "remove_heads": "bertscope.questions.compression.steps",
+    "scale": "bertscope.values.interventions",
+    "score_alignments": "bertscope.questions.representations.alignment",
+    "uniform": "bertscope.values.interventions",
+    "untrained": "bertscope.questions.compression.steps",
+    "weight_only": "bertscope.questions.compression.steps",
+    "zero": "bertscope.values.interventions",
+}
+_WORKBENCH = {
+    "AttentionPage",
+    "ConlluLabel",
     "INPUTS",
+    "Item",
+    "ItemFile",
+    "ItemKind",
     "LABELLED",
     "LABEL_SETS",
     "PAIRS",
     "PROMPTS",
+    "ProbeTexts",
     "QUESTIONS",
     "RATED",
+    "RowsProgress",
+    "SpanTexts",
     "TEXTS",
+    "TreeTexts",
+    "WrittenItems",
+    "WrittenStates",
+    "attention_page",
+    "plot_accuracy",
+    "plot_alignment",
+    "plot_attention",
+    "plot_attribution",
+    "plot_benchmark",
+    "plot_code_length",
+    "plot_comparison",
+    "plot_description",
+    "plot_facts",
+    "plot_features",
+    "plot_geometry",
+    "plot_inspection",
+    "plot_lens",
+    "plot_probe",
+    "plot_ranking",
+    "plot_relations",
+    "plot_representations",
+    "plot_retrieval",
+    "plot_structural_probe",
+    "plot_substitutions",
+    "plot_surprisal",
+    "plot_sweep",
+    "plot_trees",
+    "read_answered",
+    "read_conllu",
+    "read_conllu_features",
+    "read_fact_rows",
+    "read_facts",
+    "read_feature_texts",
+    "read_gold_alignments",
+    "read_inputs",
+    "read_label_sets",
+    "read_labelled",
+    "read_pair_rows",
+    "read_pairs",
+    "read_probe_conllu",
+    "read_probe_texts",
+    "read_prompts",
+    "read_propbank",
+    "read_questions",
+    "read_rated",
+    "read_relation_texts",
+    "read_sets",
+    "read_span_texts",
+    "read_templates",
+    "read_texts",
+    "read_translations",
+    "read_tree_conllu",
+    "read_words",
+    "save_accuracy",
+    "save_alignment",
+    "save_attention",
+    "save_attribution",
+    "save_benchmark",
+    "save_code_length",
+    "save_comparison",
+    "save_description",
+    "save_facts",
+    "save_features",
+    "save_geometry",
+    "save_inspection",
+    "save_lens",
+    "save_probe",
+    "save_ranking",
+    "save_relations",
+    "save_representations",
+    "save_retrieval",
+    "save_structural_probe",
+    "save_substitutions",
+    "save_surprisal",
+    "save_sweep",
+    "save_trees",
+    "write_items",
+    "write_states",
+}
+__all__ = [
+    "AMINO_ACIDS",
     "Agreement",
     "AlignedWords",
     "AlignmentScores",
@@ -241,7 +612,6 @@ __all__ = [
     "AttentionComparison",
     "AttentionDescription",
     "AttentionMaps",
-    "AttentionPage",
     "BenchmarkProgress",
     "BenchmarkReport",
     "BertscopeError",
@@ -257,7 +627,6 @@ __all__ = [
     "CodeLengths",
     "ComparedSet",
     "CompressionProgress",
-    "ConlluLabel",
     "ContactScores",
     "CumulativeProbe",
     "CurvePoint",
@@ -310,9 +679,6 @@ __all__ = [
     "Interval",
     "InvalidArgument",
     "InvalidReply",
-    "Item",
-    "ItemFile",
-    "ItemKind",
     "KeptProbe",
     "LabelPrediction",
     "LabelSets",
@@ -365,7 +731,6 @@ __all__ = [
     "ProbeProgress",
     "ProbeResult",
     "ProbeText",
-    "ProbeTexts",
     "ProbedSpan",
     "Provenance",
     "Published",
@@ -382,7 +747,6 @@ __all__ = [
     "ResourceExhausted",
     "Retries",
     "RetrievedSentences",
-    "RowsProgress",
     "Runtime",
     "RuntimeChoice",
     "RuntimeTimes",
@@ -396,7 +760,6 @@ __all__ = [
     "Scoring",
     "Share",
     "Span",
-    "SpanTexts",
     "Speed",
     "StatePooling",
     "StateQuantity",
@@ -426,7 +789,6 @@ __all__ = [
     "TreePart",
     "TreeScores",
     "TreeText",
-    "TreeTexts",
     "TreeWord",
     "TunedLens",
     "Unauthenticated",
@@ -438,10 +800,7 @@ __all__ = [
     "WordLink",
     "WordNeighbours",
     "WordVariance",
-    "WrittenItems",
-    "WrittenStates",
     "__version__",
-    "attention_page",
     "conditional",
     "contact_relations",
     "eliminate_tokens",
@@ -453,88 +812,36 @@ __all__ = [
     "magnitude",
     "mean",
     "onnx",
-    "plot_accuracy",
-    "plot_alignment",
-    "plot_attention",
-    "plot_attribution",
-    "plot_benchmark",
-    "plot_code_length",
-    "plot_comparison",
-    "plot_description",
-    "plot_facts",
-    "plot_features",
-    "plot_geometry",
-    "plot_inspection",
-    "plot_lens",
-    "plot_probe",
-    "plot_ranking",
-    "plot_relations",
-    "plot_representations",
-    "plot_retrieval",
-    "plot_structural_probe",
-    "plot_substitutions",
-    "plot_surprisal",
-    "plot_sweep",
-    "plot_trees",
-    "read_answered",
-    "read_conllu",
-    "read_conllu_features",
     "read_contacts",
-    "read_fact_rows",
-    "read_facts",
-    "read_feature_texts",
-    "read_gold_alignments",
-    "read_inputs",
-    "read_label_sets",
-    "read_labelled",
-    "read_pair_rows",
-    "read_pairs",
-    "read_probe_conllu",
-    "read_probe_texts",
-    "read_prompts",
-    "read_propbank",
-    "read_questions",
-    "read_rated",
-    "read_relation_texts",
-    "read_sets",
-    "read_span_texts",
-    "read_templates",
-    "read_texts",
-    "read_translations",
-    "read_tree_conllu",
-    "read_words",
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
-    "save_accuracy",
-    "save_alignment",
-    "save_attention",
-    "save_attribution",
-    "save_benchmark",
-    "save_code_length",
-    "save_comparison",
-    "save_description",
-    "save_facts",
-    "save_features",
-    "save_geometry",
-    "save_inspection",
-    "save_lens",
-    "save_probe",
-    "save_ranking",
-    "save_relations",
-    "save_representations",
-    "save_retrieval",
-    "save_structural_probe",
-    "save_substitutions",
-    "save_surprisal",
-    "save_sweep",
-    "save_trees",
     "scale",
     "score_alignments",
     "uniform",
     "untrained",
     "weight_only",
-    "write_items",
-    "write_states",
     "zero",
 ]
+# End of what is generated.
+
+if not TYPE_CHECKING:  # A type checker would believe that every name is an attribute.
+
+    def __getattr__(name: str) -> object:
+        """Imports a public name when it is first used."""
+        from importlib import import_module
+
+        if name in _PLACES:
+            value = getattr(import_module(_PLACES[name]), name)
+        elif name in _WORKBENCH:
+            from bertscope.values.workbench import of_workbench
+
+            value = of_workbench(name)
+        else:
+            raise AttributeError(f"module 'bertscope' has no attribute {name!r}", name=name, obj=None)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        """Returns the public names, those of the workbench too."""
+        return sorted({*globals(), *__all__, *_WORKBENCH})

@@ -27,6 +27,24 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped, unused-ignore]
 from grpc_status import rpc_status  # type: ignore[import-untyped, unused-ignore]
 
+__all__ = [
+    "AlreadyExists",
+    "BertscopeError",
+    "Cancelled",
+    "DeadlineExceeded",
+    "FailedPrecondition",
+    "FieldViolation",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidReply",
+    "NotFound",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+]
+
 CLIENT_SIDE = "CLIENT_SIDE"
 """The reason of errors made by the client: it rejected an argument, or replies are inconsistent."""
 

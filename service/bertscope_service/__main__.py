@@ -1,4 +1,4 @@
-"""`bertscope serve`, also as `python -m bertscope_service`."""
+"""`bertscope serve`, also as `bertscope-server` and as `python -m bertscope_service`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ logger = logging.getLogger(__name__)
 EXIT_SECONDS = 3.0
 """Time for running threads to end after the server has stopped. Python would wait for them without limit, and one that reads a
 model from a disk that does not answer, or exports one, can't be interrupted."""
+
+
+def program() -> int:
+    """Runs the program `bertscope-server`: the server, or with `health` as its first argument a probe of one."""
+    if sys.argv[1:2] == ["health"]:
+        from bertscope_service.health_check import run as probe
+
+        return probe(sys.argv[2:])
+    return run()
 
 
 def run(argv: Sequence[str] | None = None) -> int:

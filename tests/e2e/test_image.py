@@ -70,15 +70,15 @@ def images(tmp_path_factory: pytest.TempPathFactory, torch_wheel: Path, index: s
 
 def test_the_image_says_how_it_is_run(images: Images) -> None:
     settings = images.settings(BUILT)
-    assert (settings["Entrypoint"], settings["Cmd"], settings["User"]) == (["bertscope"], ["serve"], "10001:10001")
-    assert settings["Healthcheck"]["Test"] == ["CMD", "bertscope", "health", "--target", "127.0.0.1:50051"]
+    assert (settings["Entrypoint"], settings["Cmd"], settings["User"]) == (["bertscope-server"], None, "10001:10001")
+    assert settings["Healthcheck"]["Test"] == ["CMD", "bertscope-server", "health", "--target", "127.0.0.1:50051"]
     assert not [variable for variable in settings["Env"] if variable.startswith(("UV_", "SSL_", "TORCH"))]
 
 
 def test_the_image_serves(images: Images) -> None:
     container, port = images.run("from", BUILT), free_port()
     ways = ("--isolation", "chroot", "--network", "host", "--user", "10001:10001")
-    serve = ("bertscope", "serve", "--port", str(port), "--metrics-port", "0", "--runtime", "torch")
+    serve = ("bertscope-server", "--port", str(port), "--metrics-port", "0", "--runtime", "torch")
     with subprocess.Popen(images.command("run", *ways, container, "--", *serve)) as process:
         try:
             with bertscope.Client(f"127.0.0.1:{port}") as client:

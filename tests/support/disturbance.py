@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.process import wait_until
 
-COMMAND = [sys.executable, "-c", "from bertscope.cli.app import main; main()"]
+COMMAND = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()"]
 
 
 def rows_of(path: Path) -> int:

@@ -7,7 +7,7 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any, Self
 
 from bertscope.aio import AsyncClient
-from bertscope.explore.server import listen, make_server
+from bertscope_workbench.explore.server import listen, make_server
 
 from tests.support.harness import LoopThread
 

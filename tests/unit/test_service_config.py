@@ -13,7 +13,7 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS, service_config
+from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS, service_config
 from bertscope_service.contract import METHODS, Method, Work
 
 CONFIG = (Path(__file__).parents[2] / "protos/bertscope/v1/bertscope_grpc_service_config.json").read_text(encoding="utf-8")

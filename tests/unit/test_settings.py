@@ -7,9 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from bertscope.cli.options.server import TOKEN_VARIABLE, ServerOptions
 from bertscope_service.__main__ import main
 from bertscope_service.settings import CALLERS, PREFIX, Settings, unknown_variables
+from bertscope_workbench.command.options.server import TOKEN_VARIABLE, ServerOptions
 from pydantic import ValidationError
 from pydantic_settings import CliApp
 

@@ -17,7 +17,7 @@ SERVICE_CONFIG = Path("protos/bertscope/v1/bertscope_grpc_service_config.json")
 ENVOY, CLIENTS, SECURITY = Path("deploy/envoy/envoy.yaml"), Path("docs/clients.md"), Path("docs/security.md")
 INTERVENTIONS, PYTHON = Path("docs/interventions.md"), Path("docs/python.md")
 ALERTS = Path("deploy/prometheus/alerts.yml")
-CALLS = ROOT / "client/bertscope/aio"
+CALLS = ROOT / "client/bertscope"
 
 PROBE_SECONDS, ANSWER_SECONDS = 5, 60
 """Time limits for clients that load the service config and set no deadline: of a probe, and of a unary call that is answered
@@ -115,7 +115,7 @@ def interventions_page(text: str, rpcs: Sequence[Rpc]) -> str:
 def python_page(text: str, rpcs: Sequence[Rpc]) -> str:
     """Returns docs/python.md with the client's methods for rpcs; those that it lacks are left out."""
     methods = [re.sub("(?<!^)([A-Z])", r"_\1", rpc.name).lower() for rpc in rpcs]
-    client = "".join(path.read_text(encoding="utf-8") for path in CALLS.glob("*.py"))
+    client = "".join(path.read_text(encoding="utf-8") for path in sorted(CALLS.glob("questions/*/*calls.py")))
     return filled(text, "methods", [f"{_listed([f'`{name}`' for name in methods if f' def {name}(' in client])}."])
 
 

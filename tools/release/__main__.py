@@ -1,6 +1,7 @@
 """`make release`: builds wheels and sdists into dist/ and tries them in empty environments.
 
-For each Python: the client alone, then client and service with the demo, then the e2e tests against what is installed.
+For each Python: the client alone, client and workbench, client and service, then all three with the demo and the e2e tests
+against what is installed.
 SHA256SUMS is written last: a dist/ without it has not passed.
 """
 
@@ -29,8 +30,8 @@ def main(pythons: list[str]) -> int:
     WORK.mkdir(parents=True)
     try:
         constraints = locked_versions(WORK / "locked.txt")
-        client, service = build(DIST, constraints)
-        outcomes = {version: attempt(version, client, service, WORK, constraints) for version in pythons}
+        built = build(DIST, constraints)
+        outcomes = {version: attempt(version, built, WORK, constraints) for version in pythons}
     except (NotInstalled, FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"no release: {error}", file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Builds the two distributions of a release."""
+"""Builds the distributions of a release."""
 
 from __future__ import annotations
 
@@ -25,15 +25,24 @@ class Distribution:
         return f"{self.name}=={__version__}"
 
 
-def build(folder: Path, constraints: Path) -> tuple[Distribution, Distribution]:
-    """Builds client and service into an empty folder. Wheels come from the sdists: an incomplete sdist fails here.
+@dataclass(frozen=True)
+class Distributions:
+    """The distributions of one version."""
+
+    client: Distribution
+    workbench: Distribution
+    service: Distribution
+
+
+def build(folder: Path, constraints: Path) -> Distributions:
+    """Builds client, workbench and service into an empty folder. Wheels come from the sdists: an incomplete sdist fails here.
 
     The constraints pin the build requirements, so that the same commit gives the same bytes.
     """
     shutil.rmtree(folder, ignore_errors=True)
     flags = ("--all-packages", "--build-constraints", str(constraints), "--out-dir", str(folder))
     run([uv(), "build", "--quiet", *flags], ROOT)
-    return _built(folder, "bertscope"), _built(folder, "bertscope-service")
+    return Distributions(*(_built(folder, name) for name in ("bertscope", "bertscope-workbench", "bertscope-service")))
 
 
 def _built(folder: Path, name: str) -> Distribution:

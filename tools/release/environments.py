@@ -13,8 +13,8 @@ from tools.release.commands import ROOT, run, uv
 from tools.release.distributions import Distribution
 
 _ORIGIN = """
-import sys, bertscope, bertscope_service
-sys.exit(not all(module.__file__.startswith(sys.prefix) for module in (bertscope, bertscope_service)))
+import sys, bertscope, bertscope_service, bertscope_workbench as workbench
+sys.exit(not all(module.__file__.startswith(sys.prefix) for module in (bertscope, bertscope_service, workbench)))
 """
 
 

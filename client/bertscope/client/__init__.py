@@ -1,54 +1,12 @@
-# Generated from bertscope/aio/__init__.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/aio.py. Do not edit: change that file, and run `make client`.
 """The client for threads and scripts."""
 
-from bertscope.client.ablation import AblationCalls
-from bertscope.client.answers import AnswerCalls
-from bertscope.client.attention_comparison import AttentionComparisonCalls
-from bertscope.client.attention_relations import RelationCalls
-from bertscope.client.attention_trees import AttentionTreeCalls
-from bertscope.client.benchmark import BenchmarkCalls
-from bertscope.client.classification import ClassificationCalls
-from bertscope.client.code_length import CodeLengthCalls
-from bertscope.client.compression import CompressionCalls
-from bertscope.client.facts import FactCalls
-from bertscope.client.geometry import GeometryCalls
-from bertscope.client.health import HealthCalls
-from bertscope.client.inspection import InspectionCalls
-from bertscope.client.languages import LanguageCalls
-from bertscope.client.models import ModelCalls
-from bertscope.client.proteins import ProteinCalls
-from bertscope.client.representation_lens import LensCalls
-from bertscope.client.representation_probe_application import ProbeApplicationCalls
-from bertscope.client.representation_structural_probes import StructuralProbeCalls
-from bertscope.client.representation_tuned_lens import TunedLensCalls
-from bertscope.client.scores import ScoreCalls
-from bertscope.client.word_states import WordStatesCalls
+from bertscope.client.calls import Calls
+
+__all__ = ["Client"]
 
 
-class Client(
-    ProteinCalls,
-    ModelCalls,
-    FactCalls,
-    ScoreCalls,
-    AttentionTreeCalls,
-    AttentionComparisonCalls,
-    RelationCalls,
-    GeometryCalls,
-    InspectionCalls,
-    LensCalls,
-    TunedLensCalls,
-    WordStatesCalls,
-    LanguageCalls,
-    CodeLengthCalls,
-    StructuralProbeCalls,
-    ProbeApplicationCalls,
-    ClassificationCalls,
-    AnswerCalls,
-    AblationCalls,
-    CompressionCalls,
-    BenchmarkCalls,
-    HealthCalls,
-):
+class Client(Calls):
     """A connection to a bertscope server; may be used by many threads at once.
 
     `target` is "host:port"; without it the environment's BERTSCOPE_TARGET, else 127.0.0.1:50051. A method is its RPC in snake

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/ablation.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/ablation/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for ablations: `sweep_heads`, `rank_heads`, `prune_heads`."""
 
 from __future__ import annotations
@@ -7,19 +7,21 @@ from collections.abc import Generator, Iterable
 from os import PathLike
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions
-from bertscope.ablation import requests, resumption
-from bertscope.ablation.assembly import SweepAssembler
-from bertscope.ablation.effects import CurvePoint, HeadEffect
-from bertscope.ablation.objectives import Greedy, Objective
-from bertscope.ablation.ranking import HeadRanking, read_head_ranking
-from bertscope.ablation.requests import HeadsByLayer
-from bertscope.ablation.sweeps import SweepStart, SweepTable
-from bertscope.choices import Mode, Scope
 from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading
-from bertscope.models import Model, read_model
+from bertscope.questions.ablation import requests, resumption
+from bertscope.questions.ablation.assembly import SweepAssembler
+from bertscope.questions.ablation.effects import CurvePoint, HeadEffect
+from bertscope.questions.ablation.objectives import Greedy, Objective
+from bertscope.questions.ablation.ranking import HeadRanking, read_head_ranking
+from bertscope.questions.ablation.requests import HeadsByLayer
+from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
+from bertscope.questions.models.models import Model, read_model
 from bertscope.v1 import ablation_pb2
+from bertscope.values.choices import Mode, Scope
+from bertscope.values.messages import Interventions
+
+__all__ = ["HeadSweep"]
 
 Effect = HeadEffect | CurvePoint
 Response = ablation_pb2.SweepHeadsResponse

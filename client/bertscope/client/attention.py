@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/attention.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/attention/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for attention: `extract_attention`, `describe_attention`."""
 
 from __future__ import annotations
@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from functools import partial
 
-from bertscope._messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
-from bertscope._rpc.splitting import OnRejected
-from bertscope.attention.assembly import AttentionAssembler
-from bertscope.attention.description import AttentionDescription, describe_attention_request, read_description
-from bertscope.attention.maps import AttentionMaps, extract_attention_request
-from bertscope.choices import DataType, Quantity
 from bertscope.client.extraction import TensorStreams
 from bertscope.client.many_texts import OnTexts
-from bertscope.models import Model
+from bertscope.questions.attention.assembly import AttentionAssembler
+from bertscope.questions.attention.description import AttentionDescription, describe_attention_request, read_description
+from bertscope.questions.attention.maps import AttentionMaps, extract_attention_request
+from bertscope.questions.models.models import Model
+from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
+from bertscope.values.choices import DataType, Quantity
+from bertscope.values.messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
 
 
 class AttentionCalls(TensorStreams):

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/attention_comparison.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/attention/comparison_calls.py. Do not edit: change that file, and run `make client`.
 """Calls that compare attention: `compare_attention`."""
 
 from __future__ import annotations
@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from bertscope._messages import Inputs, Interventions, asked_inputs, text_of, with_items
-from bertscope._rpc.splitting import OnRejected
-from bertscope.attention.comparison import AttentionComparison, compare_attention_request, read_comparison
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.models import Model
+from bertscope.questions.attention.comparison import AttentionComparison, compare_attention_request, read_comparison
+from bertscope.questions.models.models import Model
+from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_statistics_pb2
+from bertscope.values.messages import Inputs, Interventions, asked_inputs, text_of, with_items
 
 
 class AttentionComparisonCalls(ManyTexts):

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/benchmark.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/benchmark/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for speed, size and losses: `benchmark_models`, `benchmark_studies`."""
 
 from __future__ import annotations
@@ -6,18 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import SupportsIndex
 
-from bertscope._messages import Numbers
-from bertscope.ablation.objectives import Objective
-from bertscope.benchmark import requests
-from bertscope.benchmark.replies import StudiesAssembler, benchmark_event
-from bertscope.benchmark.reports import BenchmarkProgress, BenchmarkReport
-from bertscope.benchmark.requests import Measuring, ModelNames, Texts
-from bertscope.benchmark.studies import StudiesSummary, StudyRow, StudyTable
-from bertscope.choices import Others, Runtime
 from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading, last
-from bertscope.models import Model
+from bertscope.questions.ablation.objectives import Objective
+from bertscope.questions.benchmark import requests
+from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_event
+from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport
+from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
+from bertscope.questions.benchmark.studies import StudiesSummary, StudyRow, StudyTable
+from bertscope.questions.models.models import Model
 from bertscope.v1 import benchmark_pb2
+from bertscope.values.choices import Others, Runtime
+from bertscope.values.messages import Numbers
+
+__all__ = ["StudyBenchmark"]
 
 OnProgress = Callable[[BenchmarkProgress], object]
 

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/cloze.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/cloze/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for cloze queries: `fill_mask`."""
 
 from __future__ import annotations
@@ -7,16 +7,16 @@ from collections.abc import Generator, Iterable
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions, Numbers
-from bertscope._rpc.splitting import OnRejected
-from bertscope.candidates import asked_cloze, with_cloze_items
-from bertscope.choices import Decoding
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import collected
-from bertscope.cloze.answers import FilledText, FilledTexts, read_cloze
-from bertscope.cloze.questions import fill_mask_request
-from bertscope.models import Model
+from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
+from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
+from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.models.models import Model
+from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
+from bertscope.values.choices import Decoding
+from bertscope.values.messages import Interventions, Numbers
 
 
 class ClozeCalls(ManyTexts):

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/compression.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/compression/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for smaller and faster models: `compress_model`."""
 
 from __future__ import annotations
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.compression.messages import CompressionProgress, compress_model_request, read_compression_event
-from bertscope.compression.steps import Step
-from bertscope.models import Model
+from bertscope.questions.compression.messages import CompressionProgress, compress_model_request, read_compression_event
+from bertscope.questions.compression.steps import Step
+from bertscope.questions.models.models import Model
 from bertscope.v1 import model_pb2
 
 

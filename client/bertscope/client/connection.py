@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/connection.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/aio/connection.py. Do not edit: change that file, and run `make client`.
 """Holds the connection of a client, and the one path of every call on it."""
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from typing import Self, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from bertscope._rpc.channel import DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
-from bertscope._rpc.contract import PATHS
-from bertscope._rpc.logs import logger
-from bertscope._rpc.propagation import Propagate, propagating
-from bertscope._rpc.retries import Retries
-from bertscope._rpc.splitting import Limit
-from bertscope._rpc.targets import Target
-from bertscope._rpc.threads import Call, Channel
-from bertscope.credentials import ChannelSecurity, Tls, Token
+from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS, ChannelOptions, channel_options, deadline
+from bertscope.rpc.contract import PATHS
+from bertscope.rpc.credentials import ChannelSecurity, Tls, Token
+from bertscope.rpc.logs import logger
+from bertscope.rpc.propagation import Propagate, propagating
+from bertscope.rpc.retries import Retries
+from bertscope.rpc.splitting import Limit
+from bertscope.rpc.targets import Target
+from bertscope.rpc.threads import Call, Channel
 
 Reply = TypeVar("Reply", bound=Message)
 

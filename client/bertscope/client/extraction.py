@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/extraction.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/aio/extraction.py. Do not edit: change that file, and run `make client`.
 """Streams of tensors of any number of texts."""
 
 from __future__ import annotations
@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
-from bertscope._messages import Asked
-from bertscope._rpc.channel import deadline
-from bertscope._rpc.splitting import OnRejected, Parts
-from bertscope._rpc.threads import sleep
 from bertscope.client.many_texts import ManyTexts
 from bertscope.errors import BertscopeError
-from bertscope.extraction.assembly import Assembler, ExtractResponse, Tensors
-from bertscope.extraction.resumption import Build, Extractions
+from bertscope.rpc.assembly import Assembler, ExtractResponse, Tensors
+from bertscope.rpc.channel import deadline
+from bertscope.rpc.resumption import Build, Extractions
+from bertscope.rpc.splitting import OnRejected, Parts
+from bertscope.rpc.threads import sleep
+from bertscope.values.messages import Asked
 
 
 class TensorStreams(ManyTexts):

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/facts.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/facts/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for facts: `query_facts`, `guess_by_name`."""
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from contextlib import closing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions
-from bertscope._rpc.splitting import OnRejected
-from bertscope.choices import ObjectScoring
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.facts.answers import FactResult, read_facts_reply
-from bertscope.facts.knowledge import FactAnswers, joined
-from bertscope.facts.names import NAME_NOUNS, guessed, name_questions
-from bertscope.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
-from bertscope.models import Model
-from bertscope.results import TextsProgress
+from bertscope.questions.facts.answers import FactResult, read_facts_reply
+from bertscope.questions.facts.knowledge import FactAnswers, joined
+from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
+from bertscope.questions.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
+from bertscope.questions.models.models import Model
+from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
+from bertscope.values.choices import ObjectScoring
+from bertscope.values.messages import Interventions
+from bertscope.values.results import TextsProgress
 
 
 class FactCalls(ManyTexts):

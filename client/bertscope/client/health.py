@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/health.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/aio/health.py. Do not edit: change that file, and run `make client`.
 """Calls for a server's health: `health`, `wait_until_serving`."""
 
 from __future__ import annotations
@@ -7,11 +7,11 @@ from contextlib import closing
 
 from google.protobuf.wrappers_pb2 import Int32Value
 
-from bertscope._rpc import contract, health
-from bertscope._rpc.channel import deadline
-from bertscope._rpc.health import Health
 from bertscope.client.connection import Connection
 from bertscope.errors import NotFound, Unavailable
+from bertscope.rpc import contract, health
+from bertscope.rpc.channel import deadline
+from bertscope.rpc.health import Health
 
 
 class HealthCalls(Connection):

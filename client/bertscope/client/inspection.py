@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/inspection.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/inspection/calls.py. Do not edit: change that file, and run `make client`.
 """Calls that look at one text: `inspect`, `stream_inspection`."""
 
 from __future__ import annotations
@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import SupportsIndex
 
-from bertscope._messages import Interventions
-from bertscope._validation import TextOrPair
 from bertscope.client.connection import Connection
 from bertscope.client.streams import Reading
-from bertscope.inspection.assembly import Event, InspectionAssembler
-from bertscope.inspection.results import Inspection
-from bertscope.inspection.views import MapView, inspect_request
-from bertscope.models import Model
+from bertscope.questions.inspection.assembly import Event, InspectionAssembler
+from bertscope.questions.inspection.results import Inspection
+from bertscope.questions.inspection.views import MapView, inspect_request
+from bertscope.questions.models.models import Model
 from bertscope.v1 import inspection_pb2
+from bertscope.values.messages import Interventions
+from bertscope.values.validation import TextOrPair
+
+__all__ = ["InspectionStream"]
 
 
 class InspectionStream(Reading[Event, Inspection]):

@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/many_texts.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/aio/many_texts.py. Do not edit: change that file, and run `make client`.
 """Sends any number of texts: a few calls at a time, answers in order."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from bertscope._messages import Asked
-from bertscope._rpc.pacing import Pace, text_work
-from bertscope._rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
-from bertscope._rpc.threads import Call, cancel_all, sleep
-from bertscope._validation import TextOrPair
 from bertscope.client.connection import Connection
 from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
-from bertscope.results import TextsProgress
+from bertscope.rpc.pacing import Pace, text_work
+from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
+from bertscope.rpc.threads import Call, cancel_all, sleep
+from bertscope.values.messages import Asked
+from bertscope.values.results import TextsProgress
+from bertscope.values.validation import TextOrPair
 
 OnTexts = Callable[[TextsProgress], object]
 

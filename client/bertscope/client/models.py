@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/models.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/models/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for the models of a server: `list_models`, `get_model`, `load_model`, `unload_model`."""
 
 from __future__ import annotations
@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import closing
 
-from bertscope.choices import Precision, Runtime
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.models import (
+from bertscope.questions.models.models import (
     LoadProgress,
     Model,
     Models,
@@ -20,6 +19,7 @@ from bertscope.models import (
     unload_model_request,
 )
 from bertscope.v1 import model_pb2
+from bertscope.values.choices import Precision, Runtime
 
 
 class ModelCalls(Connection):

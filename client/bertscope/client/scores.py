@@ -1,4 +1,4 @@
-# Generated from bertscope/aio/scores.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/questions/scores/calls.py. Do not edit: change that file, and run `make client`.
 """Calls for scores of whole texts: `score_texts`, `compare_texts`."""
 
 from __future__ import annotations
@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import closing
 
-from bertscope._messages import Interventions, with_items
-from bertscope._rpc.splitting import OnRejected
-from bertscope.choices import Scoring
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import collected
-from bertscope.models import Model
-from bertscope.scores.comparison import ComparedSet, TextComparison, read_compared_sets
-from bertscope.scores.inputs import Section, ToScore, asked_sections
-from bertscope.scores.replies import Assembly, read_sections, score_texts_request
-from bertscope.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
-from bertscope.scores.texts import ScoredText, ScoredTexts
+from bertscope.questions.models.models import Model
+from bertscope.questions.scores.comparison import ComparedSet, TextComparison, read_compared_sets
+from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
+from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
+from bertscope.questions.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
+from bertscope.questions.scores.texts import ScoredText, ScoredTexts
+from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
+from bertscope.values.choices import Scoring
+from bertscope.values.messages import Interventions, with_items
 
 
 class ScoreCalls(ManyTexts):

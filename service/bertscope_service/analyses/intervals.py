@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 import numpy as np
-from bertscope.bootstrap import SPREADLESS, Columns, studentized_ends
+from bertscope.values.bootstrap import SPREADLESS, Columns, studentized_ends
 from numpy.typing import NDArray
 from scipy.special import ndtri
 

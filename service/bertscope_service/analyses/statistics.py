@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from bertscope.bootstrap import MIN_ITEMS, mcnemar, studentized
+from bertscope.values.bootstrap import MIN_ITEMS, mcnemar, studentized
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Bootstrap, Metric, MetricEffect

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from bertscope.bootstrap import MIN_ITEMS, student_quantile, studentized
+from bertscope.values.bootstrap import MIN_ITEMS, student_quantile, studentized
 from numpy.typing import NDArray
 from scipy.special import ndtr
 

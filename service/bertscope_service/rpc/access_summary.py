@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from bertscope.credentials import is_loopback_host
+from bertscope.rpc.credentials import is_loopback_host
 
 from bertscope_service.rpc.server_security import SecuritySettings
 

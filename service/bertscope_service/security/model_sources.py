@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
-from bertscope.credentials import is_loopback_host
+from bertscope.rpc.credentials import is_loopback_host
 
 from bertscope_service.checkpoints.confinement import ANYWHERE, Confinement
 from bertscope_service.checkpoints.sources import is_hub_id, is_path

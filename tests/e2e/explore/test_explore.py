@@ -233,7 +233,7 @@ def test_the_command_and_the_python_of_a_state(visit: Visit, page: Page, client:
     tab.get_by_role("button", name="Copy command").click()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
     assert words[2] == 'It\'s "[MASK]".'
-    start = "from bertscope.cli.app import main; main()"
+    start = "from bertscope_workbench.command.app import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", start, *words[1:], "--json"], capture_output=True, text=True, timeout=90, check=True
     )
@@ -307,6 +307,6 @@ def test_the_command_of_a_text_like_an_option(visit: Visit) -> None:
     expect(tab.locator(".bars li").first).to_be_visible()
     tab.get_by_role("button", name="Copy command").click()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
-    start = "from bertscope.cli.app import main; main()"
+    start = "from bertscope_workbench.command.app import main; main()"
     done = subprocess.run([sys.executable, "-c", start, *words[1:]], capture_output=True, text=True, timeout=90, check=True)
     assert tab.locator(".bar-name").first.inner_text() in done.stdout

@@ -11,7 +11,7 @@ from urllib.parse import quote_plus
 
 import bertscope
 import pytest
-from bertscope.representations.lens import LensText
+from bertscope.questions.representations.lens import LensText
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
@@ -80,7 +80,7 @@ def test_what_is_copied_computes_the_same(visit: Visit, client: bertscope.Client
     tab.get_by_role("button", name="Copy command").click()
     expect(tab.get_by_role("button", name="Copied")).to_be_visible()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
-    start = [sys.executable, "-c", "from bertscope.cli.app import main; main()"]
+    start = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()"]
     told = json.loads(subprocess.run([*start, *words[1:], "--json"], capture_output=True, text=True, check=True).stdout)
     assert json.dumps(read.positions[1].layers[0].top[0].token) in json.dumps(told)
     tab.get_by_role("button", name="Copy Python").click()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.cli.views.sweep_files import write_effects
+from bertscope_workbench.command.views.sweep_files import write_effects
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched

@@ -154,7 +154,7 @@ def test_ctrl_c_ends_the_page_while_it_reads_a_file_that_takes_long(target: str)
 @contextmanager
 def printed(target: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Runs `bertscope explore`, and yields it with the address that it prints."""
-    start = "from bertscope.cli.app import main; main()"
+    start = "from bertscope_workbench.command.app import main; main()"
     command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
         assert process.stdout is not None
@@ -170,7 +170,7 @@ def test_a_server_that_does_not_answer_is_said() -> None:
 
 
 def test_the_command(target: str) -> None:
-    start = "from bertscope.cli.app import main; main()"
+    start = "from bertscope_workbench.command.app import main; main()"
     command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
         assert process.stdout is not None

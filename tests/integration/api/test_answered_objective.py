@@ -10,11 +10,11 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope.cli.app import run
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import CALL_SECONDS, Host, refused
 from tests.support.sweeps import ZERO

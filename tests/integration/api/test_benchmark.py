@@ -12,7 +12,7 @@ import bertscope
 import grpc
 import numpy as np
 import pytest
-from bertscope.ablation.requests import objective_message
+from bertscope.questions.ablation.requests import objective_message
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import benchmark_pb2_grpc

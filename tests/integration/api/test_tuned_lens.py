@@ -10,14 +10,14 @@ import grpc
 import numpy as np
 import pytest
 import torch
-from bertscope.cli.app import run
-from bertscope.representations import lens_calls
+from bertscope.questions.representations import lens_requests
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_service.probing import tuned_lens
 from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTraining
+from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
 from tests.support.harness import Host, refused, wait_until
@@ -259,7 +259,7 @@ def test_the_client_keeps_a_lens_and_reads_through_it(host: Host, tmp_path: Path
         with pytest.raises(bertscope.InvalidArgument, match="maps of"):
             client.read_layers(MASKED, lens=bertscope.load_lens(tmp_path / "lens"), layers=[9])
 
-        monkeypatch.setattr(lens_calls, "MAPS_BYTES", 1)
+        monkeypatch.setattr(lens_requests, "MAPS_BYTES", 1)
         several = client.read_layers(MASKED, lens=kept, candidates=["the"])
         assert [text.layers for text in several] == [text.layers for text in found]
         for one, other in zip(several, found, strict=True):

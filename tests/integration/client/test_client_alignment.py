@@ -8,7 +8,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations.alignment import itermax, links_of, mutual
+from bertscope.questions.representations.alignment import itermax, links_of, mutual
 
 from tests.support.harness import Host
 

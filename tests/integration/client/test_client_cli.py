@@ -5,7 +5,7 @@ import json
 import sys
 
 import pytest
-from bertscope.cli.app import run
+from bertscope_workbench.command.app import run
 from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.fake_server import attention_of

@@ -5,8 +5,8 @@ import json
 import signal
 
 import pytest
-from bertscope.cli.app import run
 from bertscope.v1 import benchmark_pb2, common_pb2
+from bertscope_workbench.command.app import run
 from google.rpc import code_pb2
 
 

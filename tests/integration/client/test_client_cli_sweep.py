@@ -6,9 +6,9 @@ import threading
 
 import grpc
 import pytest
-from bertscope.ablation.assembly import SweepAssembler
-from bertscope.cli.app import run
-from bertscope.plots.figures import DARK
+from bertscope.questions.ablation.assembly import SweepAssembler
+from bertscope_workbench.command.app import run
+from bertscope_workbench.plots.figures import DARK
 
 from tests.support.fake_server import IMPORTANCE, difference_of
 

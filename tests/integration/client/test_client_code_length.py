@@ -9,7 +9,7 @@ from typing import Any
 
 import bertscope
 import pytest
-from bertscope.representations.code_length import coded_texts
+from bertscope.questions.probes.code_length import coded_texts
 
 from tests.support.harness import Host
 

@@ -10,8 +10,8 @@ import bertscope
 import numpy as np
 import pandas
 import pytest
-from bertscope.attention.description import STATISTICS
-from bertscope.cli.app import run
+from bertscope.questions.attention.description import STATISTICS
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 

@@ -9,13 +9,13 @@ from typing import Any
 import grpc
 import pytest
 from bertscope import Client
-from bertscope.cli.app import run
-from bertscope.facts.questions import Fact, FactRelation, FactTemplate
-from bertscope.studies.declared import run_study
-from bertscope.studies.declared_page import study_report
-from bertscope.studies.easy_facts import EASY, HARD
-from bertscope.studies.readers import find_study, read_questions
+from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.v1 import cloze_pb2, model_pb2
+from bertscope_workbench.command.app import run
+from bertscope_workbench.studies.declared import run_study
+from bertscope_workbench.studies.declared_page import study_report
+from bertscope_workbench.studies.easy_facts import EASY, HARD
+from bertscope_workbench.studies.readers import find_study, read_questions
 from google.rpc import code_pb2
 
 from tests.support.fake_server import FakeServer

@@ -47,7 +47,7 @@ def demo(tmp_path):
         package.joinpath("__init__.py").touch()
         package.joinpath("__main__.py").write_text(CHILD.replace("{pid_file!r}", repr(str(pid_file))).replace("{then}", then))
         paths = os.pathsep.join([str(tmp_path), str(ROOT)])
-        command = [sys.executable, "-c", "from bertscope.cli.app import main; main()", "demo", *arguments]
+        command = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()", "demo", *arguments]
         process = subprocess.Popen(
             command,
             # gRPC's core logs a connection that the fake server drops to standard error, which these tests look at.

@@ -14,8 +14,8 @@ import bertscope
 import numpy as np
 import pandas
 import pytest
-from bertscope.attention.description import STATISTICS
-from bertscope.cli.app import run
+from bertscope.questions.attention.description import STATISTICS
+from bertscope_workbench.command.app import run
 from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status

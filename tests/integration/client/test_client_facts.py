@@ -10,8 +10,8 @@ from typing import Any
 import bertscope
 import pandas
 import pytest
-from bertscope.cli.app import run
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import CALL_SECONDS, Host
 

@@ -12,8 +12,8 @@ import bertscope
 import grpc
 import pandas
 import pytest
-from bertscope.cli.app import run
 from bertscope.v1 import common_pb2
+from bertscope_workbench.command.app import run
 from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.fake_server import PROVENANCE, FakeServer, start

@@ -8,7 +8,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations import retrieval
+from bertscope.questions.representations import retrieval
 
 from tests.support.harness import Host
 

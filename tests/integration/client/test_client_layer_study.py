@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import bertscope
 import pytest
-from bertscope.cli.app import run
-from bertscope.studies.layer_data import find_treebank
-from bertscope.studies.layers import masked_word, single_entries
+from bertscope_workbench.command.app import run
+from bertscope_workbench.studies.layer_data import find_treebank
+from bertscope_workbench.studies.layers import masked_word, single_entries
 
 from tests.support.harness import Host
 from tests.support.study_pages import SENTENCE, Sections

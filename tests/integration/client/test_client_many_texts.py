@@ -15,7 +15,7 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope._rpc.splitting import CALLS_UNDER_WAY
+from bertscope.rpc.splitting import CALLS_UNDER_WAY
 from google.protobuf import any_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2, status_pb2

@@ -9,8 +9,8 @@ import bertscope
 import numpy as np
 import pytest
 import torch
-from bertscope.attention import contacts
-from bertscope.cli.app import run
+from bertscope.questions.attention import contacts
+from bertscope_workbench.command.app import run
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.support.harness import Host, launched

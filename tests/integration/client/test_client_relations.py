@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 import pandas
 import pytest
-from bertscope.cli.app import run
+from bertscope_workbench.command.app import run
 
 from tests.support.fake_server import FakeServer
 from tests.support.harness import Host

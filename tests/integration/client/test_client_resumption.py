@@ -158,7 +158,7 @@ def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     first = messages_of(server, TEXTS[0])
     breaks = Breaks(server, after=[first, 1])
     cut, server.stream = server.stream, pass_time
-    monkeypatch.setattr("bertscope.extraction.resumption.monotonic", lambda: now)
+    monkeypatch.setattr("bertscope.rpc.resumption.monotonic", lambda: now)
     with bertscope.Client(server.target) as client:
         check(list(client.extract_attention(TEXTS, timeout=70)))
     assert [round(seconds / 10) for seconds in breaks.seconds] == [7, 5, 3]

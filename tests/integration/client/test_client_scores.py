@@ -12,9 +12,9 @@ import bertscope
 import numpy as np
 import pandas
 import pytest
-from bertscope._rpc import pacing
-from bertscope.cli.app import run
-from bertscope.scores import inputs
+from bertscope.questions.scores import inputs
+from bertscope.rpc import pacing
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 from tests.support.tiny import SENTENCES

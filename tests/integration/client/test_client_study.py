@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bertscope.cli.app import run
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.study_pages import SENTENCE, Sections

@@ -10,8 +10,8 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope.cli.app import run
 from bertscope.v1 import common_pb2
+from bertscope_workbench.command.app import run
 
 from tests.support.fake_server import PROVENANCE
 

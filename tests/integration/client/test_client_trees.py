@@ -8,7 +8,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope import InvalidArgument, RelationText, TextsProgress
-from bertscope.attention.trees import score_tree
+from bertscope.questions.attention.trees import score_tree
 
 from tests.support.harness import Host
 

@@ -9,7 +9,7 @@ import bertscope
 import numpy as np
 import pandas
 import pytest
-from bertscope.cli.app import run
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 from tests.support.tiny import SENTENCES

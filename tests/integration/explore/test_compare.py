@@ -2,7 +2,7 @@
 
 import bertscope
 import pytest
-from bertscope.explore.plain import plain
+from bertscope_workbench.explore.plain import plain
 
 from tests.support.page import Page
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from bertscope.explore.questions import results
+from bertscope_workbench.explore.questions import results
 
 from tests.support.page import Page, opened
 from tests.support.process import wait_until

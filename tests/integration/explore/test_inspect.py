@@ -6,7 +6,7 @@ import json
 import bertscope
 import numpy as np
 import pytest
-from bertscope.explore.plain import plain
+from bertscope_workbench.explore.plain import plain
 
 from tests.support.page import Page
 

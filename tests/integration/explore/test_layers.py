@@ -2,7 +2,7 @@
 
 import bertscope
 import pytest
-from bertscope.explore.questions.layers import POSITIONS, TOP
+from bertscope_workbench.explore.questions.layers import POSITIONS, TOP
 
 from tests.support.page import Page
 

@@ -5,7 +5,7 @@ import re
 
 import bertscope
 import pytest
-from bertscope.explore.plain import plain
+from bertscope_workbench.explore.plain import plain
 
 from tests.support.bearers import ADMIN, READER, line
 from tests.support.fake_server import Waiting, start

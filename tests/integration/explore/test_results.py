@@ -3,9 +3,9 @@
 import bertscope
 import pandas as pd
 import pytest
-from bertscope.cli.views.benchmark_files import document as benchmark_document
-from bertscope.cli.views.output import json_text
-from bertscope.cli.views.sweep_files import write_effects
+from bertscope_workbench.command.views.benchmark_files import document as benchmark_document
+from bertscope_workbench.command.views.output import json_text
+from bertscope_workbench.command.views.sweep_files import write_effects
 
 from tests.support.page import Page, opened
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bertscope.explore.questions import QUESTIONS
+from bertscope_workbench.explore.questions import QUESTIONS
 
 from tests.support.page import Page
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.cli.app import run
+from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 

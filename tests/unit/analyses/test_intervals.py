@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bertscope.bootstrap import studentized
+from bertscope.values.bootstrap import studentized
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import adjusted_wald, enough_resamples
 from bertscope_service.analyses.statistics import Resamples

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from bertscope.bootstrap import studentized
+from bertscope.values.bootstrap import studentized
 from bertscope_service.analyses import statistics
 from bertscope_service.analyses.ablation import Bootstrap, Metric
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, adjusted_wald

@@ -6,9 +6,9 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.ablation.assembly import SweepAssembler
-from bertscope.ablation.ranking import read_head_ranking
-from bertscope.ablation.sweeps import POINT_COLUMNS
+from bertscope.questions.ablation.assembly import SweepAssembler
+from bertscope.questions.ablation.ranking import read_head_ranking
+from bertscope.questions.ablation.sweeps import POINT_COLUMNS
 from bertscope.v1 import ablation_pb2, common_pb2
 
 Response = ablation_pb2.SweepHeadsResponse

@@ -5,10 +5,10 @@ from typing import Any
 
 import bertscope
 import pytest
-from bertscope._messages import with_items
-from bertscope.answers import answer_questions_request, asked_questions, read_answered_questions
-from bertscope.cli.views.answers import document, print_answer
+from bertscope.questions.labels.answers import answer_questions_request, asked_questions, read_answered_questions
 from bertscope.v1 import question_answering_pb2 as answering
+from bertscope.values.messages import with_items
+from bertscope_workbench.command.views.answers import document, print_answer
 from rich.console import Console
 
 PASSAGE = "東京 is large 😀 [bold]."

@@ -6,8 +6,8 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.assembly import AttentionAssembler
-from bertscope.extraction.assembly import Coverage
+from bertscope.questions.attention.assembly import AttentionAssembler
+from bertscope.rpc.assembly import Coverage
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

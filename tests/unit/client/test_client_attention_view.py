@@ -8,8 +8,8 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.page import place_of
-from bertscope.cli.views.attention import document, print_maps, shares
+from bertscope_workbench.command.views.attention import document, print_maps, shares
+from bertscope_workbench.plots.attention_page import place_of
 from rich.console import Console
 
 from tests.support.drawn import Page, maps_of

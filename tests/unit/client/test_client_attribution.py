@@ -6,10 +6,10 @@ import math
 import bertscope
 import numpy as np
 import pytest
-from bertscope.cli.views.attribution import attribution_document, print_attribution
-from bertscope.representations.attribution import asked_attributions, attribute_logits_request, read_attributions
+from bertscope.questions.representations.attribution import asked_attributions, attribute_logits_request, read_attributions
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope_workbench.command.views.attribution import attribution_document, print_attribution
 from matplotlib.colors import to_hex
 from rich.console import Console
 

@@ -1,12 +1,11 @@
 """A figure of a benchmark shows speed-up against quality kept, and tells the baseline from the others."""
 
 import math
-import sys
 
 import bertscope
 import pytest
 from bertscope import BenchmarkReport
-from bertscope.benchmark import replies
+from bertscope.questions.benchmark import replies
 from bertscope.v1 import benchmark_pb2
 from matplotlib.colors import to_rgba
 from matplotlib.text import Annotation
@@ -139,12 +138,6 @@ def test_a_figure_is_written(tmp_path):
 def test_other_names_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must end with \.png, \.svg or \.pdf"):
         bertscope.save_benchmark(REPORT, tmp_path / "a.gif")
-
-
-def test_figures_without_matplotlib_name_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        bertscope.plot_benchmark(REPORT)
 
 
 def test_the_axis_shows_no_quality_that_there_cannot_be():

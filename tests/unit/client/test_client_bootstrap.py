@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from bertscope.bootstrap import mcnemar, resampled, student_quantile
-from bertscope.intervals import mean_interval
+from bertscope.values.bootstrap import mcnemar, resampled, student_quantile
+from bertscope.values.intervals import mean_interval
 from scipy.stats import binomtest, t
 
 

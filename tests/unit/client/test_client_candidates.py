@@ -4,12 +4,12 @@ import io
 
 import bertscope
 import pytest
-from bertscope.candidates import ClozeItem, asked_cloze, with_cloze_items
-from bertscope.cli.views.cloze import print_answer
-from bertscope.cloze.answers import read_cloze, read_filled_texts
-from bertscope.cloze.questions import fill_mask_request
-from bertscope.items.naming import with_places
+from bertscope.questions.cloze.answers import read_cloze, read_filled_texts
+from bertscope.questions.cloze.candidates import ClozeItem, asked_cloze, with_cloze_items
+from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2
+from bertscope_workbench.command.views.cloze import print_answer
+from bertscope_workbench.readers.items.naming import with_places
 from rich.console import Console
 
 USUAL = {"model": None, "top_k": None, "candidates": None, "interventions": (), "reference_texts": (), "truncate": False}

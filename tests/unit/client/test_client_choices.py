@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 import bertscope
 import pytest
-from bertscope._messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES
-from bertscope._rpc import channel
-from bertscope.ablation import requests as ablation_requests
-from bertscope.benchmark import requests as benchmark_requests
-from bertscope.cloze import questions as cloze
+from bertscope.questions.ablation import requests as ablation_requests
+from bertscope.questions.benchmark import requests as benchmark_requests
+from bertscope.questions.cloze import questions as cloze
+from bertscope.rpc import channel
 from bertscope.v1 import ablation_pb2, attention_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
+from bertscope.values.messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES
 
 CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
     "Mode": (bertscope.Mode, MODES, common_pb2.HeadIntervention.Mode, set()),

@@ -9,11 +9,11 @@ from typing import Annotated
 import bertscope
 import pytest
 import typer
-from bertscope.cli.app import app, run
-from bertscope.cli.options import groups as option_groups
-from bertscope.cli.options import specifications
-from bertscope.cli.views import output
-from bertscope.cli.views.wording import in_options
+from bertscope_workbench.command.app import app, run
+from bertscope_workbench.command.options import groups as option_groups
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.views import output
+from bertscope_workbench.command.views.wording import in_options
 from typer.testing import CliRunner
 
 

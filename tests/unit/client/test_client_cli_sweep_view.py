@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from bertscope import CurvePoint, HeadEffect, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
-from bertscope.cli.views.sweep import print_sweep
+from bertscope_workbench.command.views.sweep import print_sweep
 from rich.console import Console
 
 SUMMARY = SweepSummary(0, 0, 3000, 9000, 2.5, Provenance("models/m", "", "torch", "cpu", "fp32", {}, "zero_based"))

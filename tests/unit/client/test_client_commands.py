@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import typer
-from bertscope.cli import commands
-from bertscope.cli.app import FIRST, app
+from bertscope_workbench.command import commands
+from bertscope_workbench.command.app import FIRST, app
 
 GROUP = typer.main.get_command(app)
 NAMES = sorted(path.stem.replace("_", "-") for path in Path(commands.__path__[0]).glob("[a-z]*.py"))
@@ -34,7 +34,9 @@ def test_an_unknown_command_is_none():
 
 @pytest.mark.parametrize(("arguments", "imported"), [(["--help"], set()), (["token", "--help"], {"token"})])
 def test_only_the_command_that_runs_is_imported(arguments, imported):
-    code = f"import sys; from bertscope.cli.app import run; run({arguments}); print(*sys.modules, file=sys.stderr)"
+    code = (
+        f"import sys; from bertscope_workbench.command.app import run; run({arguments}); print(*sys.modules, file=sys.stderr)"
+    )
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
     prefix = f"{commands.__name__}."
     assert {name.removeprefix(prefix) for name in modules if name.startswith(prefix)} == imported

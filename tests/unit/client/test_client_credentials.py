@@ -7,8 +7,8 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.cli.app import run
-from bertscope.credentials import ChannelSecurity, stays_here
+from bertscope.rpc.credentials import ChannelSecurity, stays_here
+from bertscope_workbench.command.app import run
 
 SECRET = "token-of-nobody-else"
 FAR = "bert.example:50051"

@@ -5,11 +5,17 @@ import math
 import bertscope
 import numpy as np
 import pytest
-from bertscope._messages import with_items
-from bertscope.attention.description import PATTERNS, STATISTICS, describe_attention_request, document, read_description
-from bertscope.attention.head_distances import average_linkage
+from bertscope.questions.attention.description import (
+    PATTERNS,
+    STATISTICS,
+    describe_attention_request,
+    document,
+    read_description,
+)
+from bertscope.questions.attention.head_distances import average_linkage
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
+from bertscope.values.messages import with_items
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 

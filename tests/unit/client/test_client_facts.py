@@ -10,13 +10,13 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.facts.answers import read_facts_reply
-from bertscope.facts.knowledge import FactAnswers, joined
-from bertscope.facts.metrics import wilson
-from bertscope.facts.names import NAME_NOUNS, guessed, name_questions
-from bertscope.facts.questions import asked_facts, query_facts_request, relations_by_name, with_facts
-from bertscope.plots.facts import plot_facts, save_facts
+from bertscope.questions.facts.answers import read_facts_reply
+from bertscope.questions.facts.knowledge import FactAnswers, joined
+from bertscope.questions.facts.metrics import wilson
+from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
+from bertscope.questions.facts.questions import asked_facts, query_facts_request, relations_by_name, with_facts
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
+from bertscope_workbench.plots.facts import plot_facts, save_facts
 
 from tests.support.fake_server import PROVENANCE
 

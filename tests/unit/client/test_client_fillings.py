@@ -7,11 +7,11 @@ import pickle
 
 import bertscope
 import pytest
-from bertscope.cli.views.cloze import document, print_answer
-from bertscope.cli.views.output import json_text
-from bertscope.cloze.answers import FilledTexts, read_filled_texts
-from bertscope.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.answers import FilledTexts, read_filled_texts
+from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2, common_pb2
+from bertscope_workbench.command.views.cloze import document, print_answer
+from bertscope_workbench.command.views.output import json_text
 from rich.console import Console
 
 TEXT = "The [MASK] saw the [MASK]."

@@ -7,8 +7,8 @@ import math
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations.geometry import document, frequent_words, geometry_columns, word_columns
-from bertscope.representations.geometry_replies import describe_geometry_request, read_geometry
+from bertscope.questions.representations.geometry import document, frequent_words, geometry_columns, word_columns
+from bertscope.questions.representations.geometry_replies import describe_geometry_request, read_geometry
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 

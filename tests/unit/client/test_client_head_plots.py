@@ -7,8 +7,8 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope import Token
-from bertscope.plots.attention_head import FINEST, LEAST_SHARE, MAX_LABELS, THICKEST
-from bertscope.plots.figures import DARK, LIGHT
+from bertscope_workbench.plots.attention_head import FINEST, LEAST_SHARE, MAX_LABELS, THICKEST
+from bertscope_workbench.plots.figures import DARK, LIGHT
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 

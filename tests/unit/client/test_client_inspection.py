@@ -7,8 +7,8 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.inspection.assembly import InspectionAssembler
-from bertscope.inspection.views import inspect_request
+from bertscope.questions.inspection.assembly import InspectionAssembler
+from bertscope.questions.inspection.views import inspect_request
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope.v1 import inspection_pb2 as inspection
 

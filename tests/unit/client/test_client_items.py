@@ -13,8 +13,8 @@ import duckdb
 import pandas
 import polars
 import pytest
-from bertscope.items import identity, row_file, run
-from bertscope.results import Provenance
+from bertscope.values.results import Provenance
+from bertscope_workbench.readers.items import identity, row_file, run
 
 SUFFIXES = [".csv", ".jsonl", ".parquet"]
 WEIGHTS = {"a": "sha256:" + "a" * 64, "b": "sha256:" + "b" * 64}

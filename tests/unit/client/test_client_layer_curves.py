@@ -5,8 +5,8 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.plots import figures, picture
-from bertscope.plots.layer_curves import BASELINES, CONTROL, MARKS, curve
+from bertscope_workbench.plots import figures, picture
+from bertscope_workbench.plots.layer_curves import BASELINES, CONTROL, MARKS, curve
 
 PROVENANCE = bertscope.Provenance("models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")
 LAYERS = (bertscope.LayerCode(0, 500.0, 4.0, 1500.0, 4 / 3), bertscope.LayerCode(6, 250.0, 8.0, 1600.0, 1.25))

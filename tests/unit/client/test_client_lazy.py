@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import bertscope
 import pytest
-from bertscope.classification import read_classified_texts
-from bertscope.cloze.answers import read_filled_texts
+from bertscope.questions.cloze.answers import read_filled_texts
+from bertscope.questions.labels.classification import read_classified_texts
 from bertscope.v1 import classification_pb2, cloze_pb2, common_pb2
 
 PROVENANCE = bertscope.Provenance("models/m", "", "torch", "", "fp32", {"torch": "2"}, "zero_based")

@@ -7,10 +7,10 @@ import re
 
 import bertscope
 import pytest
-from bertscope.cli.views.lens import document, print_lens
-from bertscope.representations.lens import asked_readings, read_layers_request, read_lens_texts
+from bertscope.questions.representations.lens import asked_readings, read_layers_request, read_lens_texts
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope_workbench.command.views.lens import document, print_lens
 from matplotlib.colors import to_hex
 from rich.console import Console
 
@@ -155,5 +155,5 @@ def test_readings_are_a_heat_map_in_a_notebook(monkeypatch):
     texts = bertscope.LensTexts([nasty] * 12)
     assert "<script" not in texts._repr_html_() and texts._repr_html_().count("<table") == 10
     assert "2 more texts are not shown" in texts._repr_html_()
-    monkeypatch.setattr("bertscope.representations.lens_view.MAX_POSITIONS", 1)
+    monkeypatch.setattr("bertscope.questions.representations.lens_view.MAX_POSITIONS", 1)
     assert "1 more positions are not shown" in found._repr_html_()

@@ -5,9 +5,9 @@ from typing import Any
 
 import bertscope
 import pytest
-from bertscope.attention import relation_requests as requests
-from bertscope.attention.marked_texts import Mark
-from bertscope.spans import Span
+from bertscope.questions.attention import relation_requests as requests
+from bertscope.questions.attention.marked_texts import Mark
+from bertscope.values.spans import Span
 
 CAT = bertscope.RelationText("The cat sleeps.", [("nsubj", 2, 1), ("det", 1, 0)])
 SENTENCE = """\

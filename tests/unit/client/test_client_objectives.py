@@ -9,7 +9,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.ablation import objectives, requests, task_objectives
+from bertscope.questions.ablation import objectives, requests, task_objectives
 from bertscope.v1 import ablation_pb2, common_pb2
 
 TEXTS = bertscope.MaskedLmLoss(["a b"])

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import bertscope
 import pytest
-from bertscope._rpc.pacing import CALL_SECONDS, FIRST_WORK, Pace, text_work
-from bertscope._rpc.splitting import CALLS_UNDER_WAY, USUAL_LIMIT, Limit, Part, Parts
+from bertscope.rpc.pacing import CALL_SECONDS, FIRST_WORK, Pace, text_work
+from bertscope.rpc.splitting import CALLS_UNDER_WAY, USUAL_LIMIT, Limit, Part, Parts
 
 LONG = "river " * 96
 """As many bytes as a text of 128 tokens."""

@@ -3,36 +3,59 @@
 import importlib.metadata
 import inspect
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench
 import pytest
-from bertscope._rpc import channel, contract
+from bertscope.rpc import channel, contract
 
 
-def test_all_names_everything_public():
-    public = {
-        name
-        for name, value in vars(bertscope).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "version"
-    }
-    assert set(bertscope.__all__) == public | {"__version__"}
-    assert len(set(bertscope.__all__)) == len(bertscope.__all__)
+@pytest.mark.parametrize("package", [bertscope, bertscope_workbench])
+def test_every_public_name_is_there_and_what_is_not_there_is_an_error(package):
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = package.no_such_name
+
+
+def test_names_of_the_workbench_are_names_of_the_client_too():
+    assert bertscope.plot_attention is bertscope_workbench.plot_attention
+    assert set(bertscope_workbench.__all__) <= set(dir(bertscope))
+    assert set(bertscope_workbench.__all__).isdisjoint(bertscope.__all__)
+
+
+def test_without_the_workbench_a_name_of_it_says_what_to_install():
+    code = "import sys; sys.modules['bertscope_workbench'] = None; import bertscope; bertscope.plot_attention"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: plot_attention needs bertscope-workbench" in done.stderr
+
+
+def test_a_half_made_question_does_not_break_the_import(tmp_path):
+    copied = shutil.copytree(Path(bertscope.__file__).parent, tmp_path / "bertscope")
+    (copied / "questions" / "cloze" / "answers.py").write_text("what = ", encoding="utf-8")
+    code = "import bertscope; print(bertscope.__file__, bertscope.InvalidArgument.__name__)"
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [str(copied / "__init__.py"), "InvalidArgument"]
 
 
 def test_version_is_that_of_the_distribution():
     assert bertscope.__version__ == importlib.metadata.version("bertscope")
 
 
-@pytest.mark.parametrize("module", ["bertscope", "bertscope.cli.app"])
+@pytest.mark.parametrize("module", ["bertscope", "bertscope_workbench.command.app"])
 def test_importing_is_light(module):
     # grpc imports grpc_health if it is there; the base install must do without it.
     code = f"import sys; sys.modules['grpc_health'] = None; import {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"torch", "transformers", "pandas", "matplotlib", "onnxruntime", "bertscope_service"}
-    heavy |= {"starlette", "uvicorn", "bertscope.explore"}
+    heavy |= {"starlette", "uvicorn", "bertscope_workbench.explore"}
     heavy |= {"bertscope.inference"}  # another client of that protocol in the same process would register its messages again
     assert module in loaded
     assert heavy.isdisjoint(loaded)

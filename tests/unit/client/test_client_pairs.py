@@ -3,11 +3,11 @@
 import io
 
 import pytest
-from bertscope.candidates import ClozeItem
-from bertscope.cli.views.cloze import document, print_answer
-from bertscope.cloze.answers import read_cloze
-from bertscope.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.answers import read_cloze
+from bertscope.questions.cloze.candidates import ClozeItem
+from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2
+from bertscope_workbench.command.views.cloze import document, print_answer
 from rich.console import Console
 
 PAIR = ClozeItem("He [MASK].", "It [MASK].")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import bertscope
 import pytest
-from bertscope._rpc.splitting import FIRST_SIZE, LEAST_SIZE, USUAL_LIMIT, Limit, Part, Parts, located
 from bertscope.errors import FieldViolation
+from bertscope.rpc.splitting import FIRST_SIZE, LEAST_SIZE, USUAL_LIMIT, Limit, Part, Parts, located
 
 
 def endless() -> Iterator[int]:

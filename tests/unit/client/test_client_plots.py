@@ -5,14 +5,13 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 
 import bertscope
 import numpy as np
 import pytest
-from bertscope.plots import attention
-from bertscope.plots.figures import BOXES
+from bertscope_workbench.plots import attention
+from bertscope_workbench.plots.figures import BOXES
 
 from tests.support.drawn import SOURCE, Page, maps_of
 
@@ -44,7 +43,7 @@ def test_a_page_loads_nothing():
 
 
 def test_a_page_that_would_be_too_large_says_so(monkeypatch):
-    monkeypatch.setattr("bertscope.attention.page.MAX_PAGE_WEIGHTS", 10)
+    monkeypatch.setattr("bertscope_workbench.plots.attention_page.MAX_PAGE_WEIGHTS", 10)
     with pytest.raises(ValueError, match="54 weights are too many"):
         bertscope.attention_page(maps_of(["a", "b", "c"]))
 
@@ -90,13 +89,6 @@ def test_the_name_decides_the_kind(tmp_path, name, begins):
 def test_other_names_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match="must end with"):
         bertscope.save_attention(maps_of(["a"]), tmp_path / name)
-
-
-def test_figures_without_matplotlib_name_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        bertscope.plot_attention(maps_of(["a"]))
-    bertscope.save_attention(maps_of(["a"]), tmp_path / "a.html")
 
 
 @pytest.mark.parametrize("draw", [bertscope.plot_attention, bertscope.attention_page])

@@ -6,14 +6,14 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.cli.views.probe import document, print_probe
-from bertscope.intervals import share_interval, wilson_interval
-from bertscope.plots.probes import plot_probe
-from bertscope.representations.probe_replies import ProbeAssembler
-from bertscope.representations.probe_requests import train_probe_request
-from bertscope.representations.probes import ProbeResult, probe_columns
+from bertscope.questions.probes.probe_replies import ProbeAssembler
+from bertscope.questions.probes.probe_requests import train_probe_request
+from bertscope.questions.probes.probes import ProbeResult, probe_columns
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.values.intervals import share_interval, wilson_interval
+from bertscope_workbench.command.views.probe import document, print_probe
+from bertscope_workbench.plots.probes import plot_probe
 from rich.console import Console
 
 TREE = """\

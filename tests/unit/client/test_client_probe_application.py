@@ -5,7 +5,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations.probe_application import apply_probe_request, asked_span_texts, read_applied, with_span_texts
+from bertscope.questions.probes.probe_application import apply_probe_request, asked_span_texts, read_applied, with_span_texts
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 
 WEIGHTS = {layer: (np.full((4, 2), layer, np.float32), np.zeros(2, np.float32)) for layer in (3, 0)}

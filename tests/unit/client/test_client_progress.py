@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from bertscope.cli.views import progress
+from bertscope_workbench.command.views import progress
 from rich.console import Console
 
 from tests.support.process import wait_until

@@ -2,7 +2,7 @@
 
 from contextvars import ContextVar, copy_context
 
-from bertscope._rpc.propagation import propagating
+from bertscope.rpc.propagation import propagating
 
 TRACE: ContextVar[str] = ContextVar("trace")
 

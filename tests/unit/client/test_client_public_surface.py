@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 import bertscope
+import bertscope_workbench
 import typer
-from bertscope.cli.app import app
+from bertscope_workbench.command.app import app
 
 SNAPSHOT = Path(__file__).with_name("public_surface.txt")
 
 
 def python_lines() -> Iterator[str]:
     """Every public name, with its signature or its members."""
-    for name in sorted(bertscope.__all__):
+    for name in sorted({*bertscope.__all__, *bertscope_workbench.__all__}):
         value = getattr(bertscope, name)
         if inspect.isclass(value):
             yield from class_lines(name, value)
@@ -55,6 +56,8 @@ def members(cls: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
         if base.__module__.startswith("bertscope"):
+            for name in tuple(vars(base)):
+                getattr(base, name, None)  # A method of a client is imported when it is used, and is then in its place.
             found |= {name: inspect.getattr_static(base, name) for name in vars(base)}
     public = {name: value for name, value in found.items() if not name.startswith("_") or name in SPECIAL}
     return {name: getattr(value, "__func__", value) for name, value in public.items()}

@@ -2,7 +2,7 @@
 
 import bertscope
 import pytest
-from bertscope.regression import query_pairs, ranked_candidates, read_predicted_values
+from bertscope.questions.labels.regression import query_pairs, ranked_candidates, read_predicted_values
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2 as common
 

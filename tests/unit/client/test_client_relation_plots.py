@@ -3,8 +3,8 @@
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.plots.relations import BEATEN, BEATS, MAX_RELATIONS, UNTESTED
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope_workbench.plots.relations import BEATEN, BEATS, MAX_RELATIONS, UNTESTED
 
 from tests.support.descriptions import feature_scores, relation_scores
 

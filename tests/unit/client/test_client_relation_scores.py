@@ -3,10 +3,10 @@
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.feature_scores import feature_columns
-from bertscope.attention.relation_replies import read_feature_scores, read_relation_scores
-from bertscope.intervals import ratio_interval
+from bertscope.questions.attention.feature_scores import feature_columns
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
+from bertscope.values.intervals import ratio_interval
 
 from tests.support.descriptions import feature_scores, relation_scores
 

@@ -8,13 +8,11 @@ from collections.abc import Generator
 import bertscope
 import numpy as np
 import pytest
-from bertscope._messages import token
-from bertscope._rpc import channel, health
-from bertscope.classification import read_classified_texts
-from bertscope.cli.views.models import document, print_models
 from bertscope.client.streams import last
-from bertscope.cloze.answers import FilledTexts, read_filled_texts
-from bertscope.models import Model, Models, read_load_event, read_model
+from bertscope.questions.cloze.answers import FilledTexts, read_filled_texts
+from bertscope.questions.labels.classification import read_classified_texts
+from bertscope.questions.models.models import Model, Models, read_load_event, read_model
+from bertscope.rpc import channel, health
 from bertscope.v1 import (
     ablation_pb2,
     benchmark_pb2,
@@ -24,6 +22,8 @@ from bertscope.v1 import (
     compression_pb2,
     model_pb2,
 )
+from bertscope.values.messages import token
+from bertscope_workbench.command.views.models import document, print_models
 from rich.console import Console
 
 

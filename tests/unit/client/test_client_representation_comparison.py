@@ -5,7 +5,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations.comparison import (
+from bertscope.questions.representations.comparison import (
     RepresentationComparison,
     comparison_columns,
     comparison_document,

@@ -7,13 +7,13 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import interventions
-from bertscope._messages import asked_inputs, asked_texts, with_items
-from bertscope.attention.maps import extract_attention_request
-from bertscope.classification import classify_request
-from bertscope.cloze.questions import fill_mask_request
-from bertscope.models import load_model_request, model_name, unload_model_request
+from bertscope.questions.attention.maps import extract_attention_request
+from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.labels.classification import classify_request
+from bertscope.questions.models.models import load_model_request, model_name, unload_model_request
 from bertscope.v1 import attention_pb2, common_pb2
+from bertscope.values import interventions
+from bertscope.values.messages import asked_inputs, asked_texts, with_items
 
 UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "truncate": False}
 

@@ -8,12 +8,12 @@ from typing import Any, get_args
 import bertscope
 import numpy as np
 import pytest
-from bertscope.cli.options.scoring import SCORINGS, Name
-from bertscope.plots.scores import MAX_ROWS, WORDS_IN_ROW
-from bertscope.scores.inputs import EAGER_TEXTS, Section, asked_sections, sections_of
-from bertscope.scores.replies import Assembly, read_sections
-from bertscope.scores.texts import score_columns
+from bertscope.questions.scores.inputs import EAGER_TEXTS, Section, asked_sections, sections_of
+from bertscope.questions.scores.replies import Assembly, read_sections
+from bertscope.questions.scores.texts import score_columns
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
+from bertscope_workbench.command.options.scoring import SCORINGS, Name
+from bertscope_workbench.plots.scores import MAX_ROWS, WORDS_IN_ROW
 
 from tests.support.descriptions import PROVENANCE
 

@@ -7,8 +7,8 @@ from functools import cache
 import bertscope
 import numpy as np
 import pytest
-from bertscope.attention.selection import TextScore
-from bertscope.attention.sums import HeadSums
+from bertscope.questions.attention.selection import TextScore
+from bertscope.questions.attention.sums import HeadSums
 
 LAYERS, HEADS = 12, 12
 EMPTY = HeadSums(0, np.zeros((LAYERS, HEADS)), np.zeros((LAYERS, HEADS)))

@@ -11,9 +11,9 @@ import bertscope
 import numpy as np
 import pyarrow.parquet
 import pytest
-from bertscope.items.part_files import PartFiles, part_of
-from bertscope.representations import state_formats
-from bertscope.results import Provenance
+from bertscope.values.results import Provenance
+from bertscope_workbench.readers import state_formats
+from bertscope_workbench.readers.items.part_files import PartFiles, part_of
 from safetensors import safe_open
 from safetensors.numpy import load_file
 

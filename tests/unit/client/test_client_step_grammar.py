@@ -3,10 +3,10 @@
 import bertscope
 import pytest
 import typer
-from bertscope.cli.commands import compress
-from bertscope.cli.options import steps as step_grammar
-from bertscope.cli.views.output import Failure
-from bertscope.compression.steps import HeadRemoval
+from bertscope.questions.compression.steps import HeadRemoval
+from bertscope_workbench.command.commands import compress
+from bertscope_workbench.command.options import steps as step_grammar
+from bertscope_workbench.command.views.output import Failure
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.cli.views.structural_probe import document, print_structural_probe
-from bertscope.plots.structural_probes import plot_structural_probe
-from bertscope.representations.structural_probes import (
+from bertscope.questions.probes.structural_probes import (
     StructuralProbeAssembler,
     structural_columns,
     train_structural_probe_request,
 )
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
+from bertscope_workbench.command.views.structural_probe import document, print_structural_probe
+from bertscope_workbench.plots.structural_probes import plot_structural_probe
 from rich.console import Console
 
 USUAL = {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.studies.data import find_data
-from bertscope.studies.page import study_page
-from bertscope.studies.report import Picture, Question, Section, Study, Table
-from bertscope.studies.words import ALL, PAPER, with_all_roles
+from bertscope_workbench.studies.data import find_data
+from bertscope_workbench.studies.page import study_page
+from bertscope_workbench.studies.report import Picture, Question, Section, Study, Table
+from bertscope_workbench.studies.words import ALL, PAPER, with_all_roles
 
 WORDS = (
     ("1", "Cats", "cat", "NOUN", "_", "_", "2", "nsubj", "_", "_"),

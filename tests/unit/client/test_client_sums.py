@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import numpy as np
-from bertscope.attention.sums import HeadSums
-from bertscope.merging import added, added_by_name
+from bertscope.questions.attention.sums import HeadSums
+from bertscope.values.merging import added, added_by_name
 
 
 def test_attributes_of_parts_add_up():

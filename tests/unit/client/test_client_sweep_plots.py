@@ -1,6 +1,5 @@
 """Figures of sweeps and rankings show the numbers, and better apart from worse."""
 
-import sys
 from dataclasses import replace
 
 import bertscope
@@ -16,8 +15,8 @@ from bertscope import (
     SweepSummary,
     SweepTable,
 )
-from bertscope.plots.figures import DARK, LIGHT
-from bertscope.plots.sweeps import FAINT_SHARE
+from bertscope_workbench.plots.figures import DARK, LIGHT
+from bertscope_workbench.plots.sweeps import FAINT_SHARE
 from matplotlib.colors import to_hex, to_rgb
 
 SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))
@@ -208,10 +207,3 @@ def test_other_names_are_refused(tmp_path, name):
         bertscope.save_sweep(HEADS, tmp_path / name)
     with pytest.raises(ValueError, match="must end with"):
         bertscope.save_ranking(ranking(), tmp_path / name)
-
-
-def test_figures_without_matplotlib_name_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    for draw in (lambda: bertscope.plot_sweep(HEADS), lambda: bertscope.plot_ranking(ranking())):
-        with pytest.raises(ImportError, match="pip install matplotlib"):
-            draw()

@@ -6,7 +6,7 @@ import socket
 
 import bertscope
 import pytest
-from bertscope._rpc.targets import DEFAULT_TARGET, Target
+from bertscope.rpc.targets import DEFAULT_TARGET, Target
 
 GOOD = [
     "127.0.0.1:50051",

@@ -9,13 +9,13 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.bootstrap import mcnemar
-from bertscope.intervals import mean_interval, ratio_interval, wilson_interval
-from bertscope.plots.text_sets import MAX_GROUPS
-from bertscope.scores.comparison import read_compared_sets
-from bertscope.scores.inputs import EAGER_TEXTS
-from bertscope.scores.sets import asked_sets
+from bertscope.questions.scores.comparison import read_compared_sets
+from bertscope.questions.scores.inputs import EAGER_TEXTS
+from bertscope.questions.scores.sets import asked_sets
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
+from bertscope.values.bootstrap import mcnemar
+from bertscope.values.intervals import mean_interval, ratio_interval, wilson_interval
+from bertscope_workbench.plots.text_sets import MAX_GROUPS
 
 from tests.support.descriptions import PROVENANCE
 

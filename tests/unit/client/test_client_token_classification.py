@@ -4,7 +4,7 @@ from typing import Any
 
 import bertscope
 import pytest
-from bertscope.token_classification import asked_words, classify_tokens_request, read_tagged_texts
+from bertscope.questions.labels.token_classification import asked_words, classify_tokens_request, read_tagged_texts
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2
 

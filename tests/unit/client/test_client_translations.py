@@ -6,7 +6,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations.alignment import WordLink
+from bertscope.questions.representations.alignment import WordLink
 
 PROVENANCE = bertscope.Provenance("models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")
 

@@ -4,12 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from bertscope.attention.maps import AttentionMaps
-from bertscope.attention.marked_texts import RelationText
-from bertscope.attention.trees import TreeScores, by_words, gold_tree, piece_words, score_tree, spanning_tree
 from bertscope.errors import InvalidArgument
-from bertscope.results import Provenance, Token
-from bertscope.spans import Span
+from bertscope.questions.attention.maps import AttentionMaps
+from bertscope.questions.attention.marked_texts import RelationText
+from bertscope.questions.attention.trees import TreeScores, by_words, gold_tree, piece_words, score_tree, spanning_tree
+from bertscope.values.results import Provenance, Token
+from bertscope.values.spans import Span
 from numpy.typing import NDArray
 
 SOURCE = Provenance("models/mini", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")

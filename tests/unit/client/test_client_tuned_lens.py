@@ -5,9 +5,9 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations import lens_calls
-from bertscope.representations.lens_calls import requests_with
-from bertscope.representations.tuned_lens import TunedLensAssembler, train_lens_request
+from bertscope.questions.representations import lens_requests
+from bertscope.questions.representations.lens_requests import requests_with
+from bertscope.questions.representations.tuned_lens import TunedLensAssembler, train_lens_request
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest, TrainLensResponse
@@ -105,7 +105,7 @@ def test_maps_go_in_as_many_calls_as_they_need(monkeypatch: pytest.MonkeyPatch) 
     assert (list(whole.layers), whole.weights_digest, whole.top_k) == ([0, 3, 4], "sha256:0", 3)
     assert [one.layer for one in whole.translators] == [0, 3]
     assert whole.normalisation == lens.LENS_NORMALISATION_NONE
-    monkeypatch.setattr(lens_calls, "MAPS_BYTES", 2 * MAPS[0].nbytes)
+    monkeypatch.setattr(lens_requests, "MAPS_BYTES", 2 * MAPS[0].nbytes)
     parts = requests_with(lens.ReadLayersRequest(layers=[4, 3, 0]), LENS)
     assert [(list(part.layers), len(part.translators)) for part in parts] == [([4, 3], 1), ([0], 1)]
     with pytest.raises(bertscope.InvalidArgument, match="has layer 1"):

@@ -3,10 +3,10 @@
 import bertscope
 import numpy as np
 import pytest
-from bertscope.representations import variances
-from bertscope.representations.neighbours import Found, Query
-from bertscope.representations.states import HiddenStates
-from bertscope.representations.variances import Samples, variance_columns
+from bertscope.questions.representations import variances
+from bertscope.questions.representations.neighbours import Found, Query
+from bertscope.questions.representations.states import HiddenStates
+from bertscope.questions.representations.variances import Samples, variance_columns
 
 LAYERS, SIZE = (0, 3), 6
 RANDOM = np.random.default_rng(11)

@@ -14,8 +14,8 @@ import bertscope
 import pytest
 import typer
 import yaml
-from bertscope.cli.app import app
 from bertscope_service.settings import Settings
+from bertscope_workbench.command.app import app
 from pydantic import ValidationError
 
 from tests.support.kubernetes import KUBERNETES, OVERLAY, PAGE, ROOT, Cluster, built
@@ -132,15 +132,11 @@ def test_a_rollout_waits_as_long_as_a_pod_may_take_to_start(cluster: Cluster) ->
     assert cluster.deployment["spec"]["progressDeadlineSeconds"] > startup["periodSeconds"] * startup["failureThreshold"]
 
 
-def test_arguments_are_commands_of_ours(cluster: Cluster) -> None:
-    command: Any = typer.main.get_command(app)
-    assert cluster.container["args"] == ["serve"]
-    assert "serve" in command.commands
+def test_commands_are_those_of_the_image(cluster: Cluster) -> None:
+    assert not {"args", "command"} & set(cluster.container)
     for probe in cluster.probes:
         if "exec" in probe:
-            name, subcommand, *arguments = probe["exec"]["command"]
-            assert name == "bertscope"
-            command.commands[subcommand].make_context(subcommand, arguments)  # raises for an option that it has not
+            assert probe["exec"]["command"] == ["bertscope-server", "health"]
         else:
             assert probe["grpc"]["port"] == cluster.ports["grpc"]
 

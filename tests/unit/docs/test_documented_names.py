@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import typer
-from bertscope.cli.app import app
-from bertscope.cli.commands.study import DECLARED
 from bertscope_service.rpc.status import CODES
 from bertscope_service.settings import Settings
+from bertscope_workbench.command.app import app
+from bertscope_workbench.command.commands.study import DECLARED
 
 from tests.support.metric_names import METRIC_NAMES
 from tools.protos.reasons import errors_page
@@ -66,7 +66,7 @@ def test_every_setting_is_on_the_page_about_settings() -> None:
 def metrics(page: Path) -> set[str]:
     """The metrics that a page names; names with a colon are those of recording rules."""
     named = re.findall(
-        r"(?<![\w:])bertscope_(?!service|grpc_service_config)[a-z_]+(?![a-z_:])", page.read_text(encoding="utf-8")
+        r"(?<![\w:])bertscope_(?!service|workbench|grpc_service_config)[a-z_]+(?![a-z_:])", page.read_text(encoding="utf-8")
     )
     return {re.sub(r"_(sum|count|bucket)$", "", name) for name in named}
 

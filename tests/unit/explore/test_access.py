@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from bertscope.explore.access import HEADERS, MAX_BODY_BYTES, Access
+from bertscope_workbench.explore.access import HEADERS, MAX_BODY_BYTES, Access
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 

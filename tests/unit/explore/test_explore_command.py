@@ -1,10 +1,9 @@
 """`bertscope explore`: wrong uses are refused with a line that says what to do instead."""
 
-import importlib.util
 import re
 
 import pytest
-from bertscope.cli.app import run
+from bertscope_workbench.command.app import run
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])
@@ -13,15 +12,9 @@ def test_only_this_machine_may_open_the_page(capsys, host):
     assert "ssh -L 7000:127.0.0.1:7000" in capsys.readouterr().err
 
 
-def test_without_the_extra(capsys, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert run(["explore"]) == 1
-    assert 'pip install ".[explore]"' in capsys.readouterr().err
-
-
 def test_no_text_becomes_html():
     """Every text of the page is a text node."""
-    from bertscope.explore.app import STATIC
+    from bertscope_workbench.explore.app import STATIC
 
     scripts = [
         path for folder in ("js", "js/views", "js/parts") for path in (STATIC / folder).iterdir() if path.name.endswith(".js")

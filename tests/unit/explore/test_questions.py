@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 from bertscope.errors import InvalidArgument, ResourceExhausted
-from bertscope.explore.body import Body
-from bertscope.explore.plain import plain
-from bertscope.explore.streams import EventReply, error_event, with_progress
+from bertscope_workbench.explore.body import Body
+from bertscope_workbench.explore.plain import plain
+from bertscope_workbench.explore.streams import EventReply, error_event, with_progress
 
 
 def test_a_body_is_read_field_by_field():

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from bertscope.credentials import is_loopback_host
+from bertscope.rpc.credentials import is_loopback_host
 from bertscope_service.__main__ import main
 from bertscope_service.rpc.access_summary import access_summary
 from bertscope_service.settings import Settings

@@ -52,4 +52,4 @@ def test_a_stale_file_is_named(monkeypatch, capsys):
     monkeypatch.setattr(async_to_sync, "generated", lambda: files | {path: files[path] + "\n"})
     monkeypatch.setattr("sys.argv", ["async_to_sync", "--check"])
     assert async_to_sync.main() == 1
-    assert capsys.readouterr().err == "client/bertscope/client/cloze.py is not what aio/ makes; run `make client`\n"
+    assert capsys.readouterr().err == "client/bertscope/client/cloze.py is not what its source makes; run `make client`\n"

@@ -1,0 +1,82 @@
+# Generated from bertscope/questions/probes/structural_calls.py. Do not edit: change that file, and run `make client`.
+"""Calls for structural probes: `train_structural_probe`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import SupportsIndex
+
+from bertscope.client.connection import Connection
+from bertscope.client.streams import last
+from bertscope.questions.models.models import Model
+from bertscope.questions.probes.probes import Pooling
+from bertscope.questions.probes.structural_probes import (
+    Quantity,
+    StructuralProbeAssembler,
+    StructuralProbeProgress,
+    StructuralProbeResult,
+    train_structural_probe_request,
+)
+from bertscope.questions.probes.tree_texts import TreeText
+from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeResponse
+from bertscope.values.messages import Interventions, Numbers
+
+
+class StructuralProbeCalls(Connection):
+    """The methods of `Client` that train structural probes."""
+
+    def train_structural_probe(
+        self,
+        train: TreeText | Iterable[TreeText],
+        *,
+        quantity: Quantity = "distance",
+        dev: TreeText | Iterable[TreeText] = (),
+        test: TreeText | Iterable[TreeText] = (),
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        rank: SupportsIndex | None = None,
+        pooling: Pooling = "mean",
+        max_epochs: SupportsIndex | None = None,
+        patience: SupportsIndex | None = None,
+        seeds: SupportsIndex = 1,
+        seed: SupportsIndex = 0,
+        truncate: bool = False,
+        memory_bytes: SupportsIndex | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: Callable[[StructuralProbeProgress], object] | None = None,
+        timeout: float | None = None,
+    ) -> StructuralProbeResult:
+        """Trains a structural probe on the states of each layer, on the server (Hewitt and Manning 2019).
+
+        A probe is a linear map to `rank` dimensions (64, or the length of a state) under which squared distances between words
+        are those in the sentence's tree, or with `quantity` "depth" squared norms are the words' depths. `dev` decides when
+        training ends, a tenth of `train` unless given; scores are of `test`, or of `dev` without it. `pooling` makes one vector
+        of a word's pieces: "mean", "first" or "last". `max_epochs` (40) and `patience` (4) end training.
+        `seeds` probes of each layer differ in what `seed` and the numbers after it draw. `truncate` cuts long texts;
+        `memory_bytes` bounds the server's memory for states, which go to its disk beyond that.
+
+        All texts go in one call: 100,000 of them with 1,000,000 words at most, 512 in a text, and no more bytes than the server
+        takes (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
+        """
+        request = train_structural_probe_request(
+            train,
+            quantity=quantity,
+            dev=dev,
+            test=test,
+            model=model,
+            layers=layers,
+            rank=rank,
+            pooling=pooling,
+            max_epochs=max_epochs,
+            patience=patience,
+            seeds=seeds,
+            seed=seed,
+            truncate=truncate,
+            memory_bytes=memory_bytes,
+            interventions=interventions,
+            reference_texts=reference_texts,
+        )
+        messages = self._stream(request, TrainStructuralProbeResponse, timeout)
+        assembler = StructuralProbeAssembler()
+        return last(messages, assembler.add, on_progress, StructuralProbeResult, "training without a report")

@@ -1,1 +1,0 @@
-"""Tensors of texts that arrive in chunks: attention maps, hidden states."""

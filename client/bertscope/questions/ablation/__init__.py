@@ -1,0 +1,1 @@
+"""Measures the importance of heads: objectives, sweeps, rankings."""

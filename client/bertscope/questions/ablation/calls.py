@@ -1,0 +1,167 @@
+"""Calls for ablations: `sweep_heads`, `rank_heads`, `prune_heads`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from os import PathLike
+from typing import SupportsIndex
+
+from bertscope.questions.ablation import requests, resumption
+from bertscope.questions.ablation.assembly import SweepAssembler
+from bertscope.questions.ablation.effects import CurvePoint, HeadEffect
+from bertscope.questions.ablation.objectives import Greedy, Objective
+from bertscope.questions.ablation.ranking import HeadRanking, read_head_ranking
+from bertscope.questions.ablation.requests import HeadsByLayer
+from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
+from bertscope.questions.models.models import Model, read_model
+from bertscope.rpc.aio.connection import AsyncConnection
+from bertscope.rpc.aio.streams import AsyncReading
+from bertscope.v1 import ablation_pb2
+from bertscope.values.choices import Mode, Scope
+from bertscope.values.messages import Interventions
+
+__all__ = ["AsyncHeadSweep"]
+
+Effect = HeadEffect | CurvePoint
+Response = ablation_pb2.SweepHeadsResponse
+
+
+class AsyncHeadSweep(AsyncReading[Effect, SweepTable]):
+    """A running sweep: gives a `HeadEffect` (a `CurvePoint`, if greedy) at a time, or all of them as a `table`.
+
+    The call begins at the first read. Leaving the sweep as a context manager, or `aclose`, cancels it. A reader that stops
+    reading pauses it.
+
+    >>> async with client.sweep_heads(objective) as sweep:  # doctest: +SKIP
+    ...     async for effect in sweep:
+    ...         print(effect.layer, effect.head, effect.difference)
+    ...     table = await sweep.table()
+    """
+
+    what = "sweep"
+
+    def __init__(
+        self,
+        request: ablation_pb2.SweepHeadsRequest,
+        messages: AsyncGenerator[Response, None],
+        earlier: SweepTable | None = None,
+    ) -> None:
+        """Made by `AsyncClient.sweep_heads`."""
+        self._assembler = SweepAssembler(request, earlier)
+        super().__init__(self._assembler, messages)
+
+    def partial(self, why: str | None = None) -> SweepTable:
+        """Returns the effects so far, whatever ended the sweep: an error, `aclose`, Ctrl-C; the whole table if it is complete.
+
+        `why` becomes the table's `interrupted`; the error that ended the sweep unless given. `start_from` resumes it. Raises
+        that error if nothing has come.
+        """
+        if self._whole is not None:
+            return self._whole
+        reason = self._why_not()
+        found = self._assembler.partial(str(reason) if why is None else why)
+        if found is None:
+            raise reason
+        return found
+
+    # sync: @property
+    async def started(self) -> SweepStart:
+        """The baseline and the counts; waits until they have come."""
+        while self._assembler.start is None:
+            try:
+                await anext(self._events)
+            except StopAsyncIteration:
+                raise self._why_not() from None
+        return self._assembler.start
+
+
+class AsyncAblationCalls(AsyncConnection):
+    """The methods of `AsyncClient` that sweep, rank and prune heads."""
+
+    def sweep_heads(
+        self,
+        objective: Objective,
+        *,
+        model: str | Model | None = None,
+        mode: Mode = "zero",
+        factor: float | None = None,
+        scope: Scope | None = None,
+        sets: HeadsByLayer | Iterable[HeadsByLayer] | None = None,
+        reference_texts: str | Iterable[str] = (),
+        interventions: Interventions = (),
+        resamples: SupportsIndex | None = None,
+        seed: SupportsIndex = 0,
+        confidence: float | None = None,
+        memory_bytes: SupportsIndex | None = None,
+        greedy: Greedy | None = None,
+        start_from: SweepTable | str | PathLike[str] | None = None,
+        timeout: float | None = None,
+    ) -> AsyncHeadSweep:
+        """Changes every head, one after another, and measures what that does to an objective.
+
+        `mode` is what a changed head contributes: "zero", "uniform", "mean" (over `reference_texts`) or "scale" (times
+        `factor`). `scope` is "heads" (unless set) or "layers", all heads of one at once; `sets` measures given sets of
+        heads instead, each a mapping {layer: head, heads or None for all}. `interventions` hold in all runs, the
+        baseline too. With `greedy`, the sets are removed one after another, and the curve is drawn.
+
+        Intervals are a paired bootstrap over the items: `resamples` (100 to 100,000; 1000 unless set), `seed`,
+        `confidence` (0.5 to 0.999; 0.95 unless set). `memory_bytes` bounds the states that runs share on the server.
+
+        `start_from` is a sweep that was cut short, what `AsyncHeadSweep.partial` gave or `SweepTable.save` wrote: only what it
+        lacks is measured, and the table has both. Raises InvalidArgument unless it was asked the same, FailedPrecondition
+        if the server's model has other weights or runs in another way.
+        """
+        request = requests.sweep_heads(
+            objective,
+            model=model,
+            mode=mode,
+            factor=factor,
+            scope=scope,
+            sets=sets,
+            reference_texts=reference_texts,
+            interventions=interventions,
+            resamples=resamples,
+            seed=seed,
+            confidence=confidence,
+            memory_bytes=memory_bytes,
+            greedy=greedy,
+        )
+        request, earlier = resumption.begin(request, start_from)
+        return AsyncHeadSweep(request, self._stream(request, ablation_pb2.SweepHeadsResponse, timeout), earlier)
+
+    async def rank_heads(
+        self,
+        objective: Objective,
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        timeout: float | None = None,
+    ) -> HeadRanking:
+        """Ranks all heads by gradient importance, one forward and one backward pass over the items.
+
+        `objective` is one that has a loss: `MaskedLmLoss`, `ClozePrompts`, `LabelledTexts`, `LabelledWords`, `RatedTexts` or
+        `LabelledQuestions`.
+        """
+        request = requests.rank_heads(objective, model=model, interventions=interventions, reference_texts=reference_texts)
+        response = await self._call_long(request, ablation_pb2.RankHeadsResponse, timeout)
+        return read_head_ranking(response)
+
+    async def prune_heads(
+        self,
+        model_id: str,
+        heads: HeadsByLayer,
+        *,
+        model: str | Model | None = None,
+        folder: str | None = None,
+        timeout: float | None = None,
+    ) -> Model:
+        """Removes heads from the weights of `model`, which stays loaded, and loads what is left as a new model.
+
+        `heads` is a mapping {layer: head, heads or None for all}, as `HeadRanking.least` and `HeadEffect.heads` give it.
+        The heads that stay keep their numbers. `folder`, on the server, absolute and empty or new, keeps the model.
+        Raises AlreadyExists for an id in use, and Unimplemented where heads can't be removed (ALBERT).
+        """
+        request = requests.prune_heads(model_id, heads, model=model, folder=folder)
+        response = await self._call_long(request, ablation_pb2.PruneHeadsResponse, timeout)
+        return read_model(response.model)

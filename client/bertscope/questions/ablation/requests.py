@@ -1,0 +1,224 @@
+"""Builds the requests of AblationService."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, SupportsIndex, cast
+
+from bertscope.errors import invalid_argument
+from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs, Objective
+from bertscope.questions.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
+from bertscope.questions.models.models import Model, model_name
+from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2
+from bertscope.values import validation
+from bertscope.values.choices import Metric, Order
+from bertscope.values.messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
+from bertscope.values.validation import Heads, TextOrPair
+
+HeadsByLayer = Mapping[int, Heads]
+"""A set of heads: {layer: head, heads or None for all}."""
+
+SCOPES = {
+    "heads": ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_HEAD,
+    "layers": ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_LAYER,
+}
+SCOPE_UNSET = ablation_pb2.SweepHeadsRequest.SCOPE_UNSPECIFIED
+METRICS = values(Metric, ablation_pb2.Metric, "METRIC_")
+ORDERS = values(Order, ablation_pb2.Greedy.Order, "ORDER_")
+
+
+def sweep_heads(
+    objective: Objective,
+    *,
+    model: str | Model | None,
+    mode: str,
+    factor: float | None,
+    scope: str | None,
+    sets: HeadsByLayer | Iterable[HeadsByLayer] | None,
+    reference_texts: str | Iterable[str],
+    interventions: Interventions,
+    resamples: SupportsIndex | None,
+    seed: SupportsIndex,
+    confidence: float | None,
+    memory_bytes: SupportsIndex | None,
+    greedy: Greedy | None,
+) -> ablation_pb2.SweepHeadsRequest:
+    """Returns the request of SweepHeads."""
+    if scope is not None and sets is not None:
+        raise invalid_argument("scope", "must be left out with sets: they say what is changed")
+    return ablation_pb2.SweepHeadsRequest(
+        model=model_name("model", model),
+        objective=objective_message(objective),
+        scope=validation.choice("scope", "heads" if scope is None else scope, SCOPES) if sets is None else SCOPE_UNSET,
+        sets=None if sets is None else _head_sets(sets),
+        mode=validation.choice("mode", mode, MODES),
+        scale=_factor(mode, factor),
+        reference_texts=validation.texts("reference_texts", reference_texts),
+        interventions=head_interventions(interventions),
+        bootstrap=ablation_pb2.Bootstrap(
+            resamples=None if resamples is None else validation.uint32("resamples", resamples),
+            seed=validation.uint64("seed", seed),
+            confidence=None if confidence is None else validation.finite_number("confidence", confidence),
+        ),
+        memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
+        greedy=None if greedy is None else _greedy(greedy),
+    )
+
+
+def rank_heads(
+    objective: Objective,
+    *,
+    model: str | Model | None,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+) -> ablation_pb2.RankHeadsRequest:
+    """Returns the request of RankHeads."""
+    return ablation_pb2.RankHeadsRequest(
+        model=model_name("model", model),
+        objective=objective_message(objective),
+        interventions=head_interventions(interventions),
+        reference_texts=validation.texts("reference_texts", reference_texts),
+    )
+
+
+def prune_heads(
+    model_id: str, heads: HeadsByLayer, *, model: str | Model | None, folder: str | None
+) -> ablation_pb2.PruneHeadsRequest:
+    """Returns the request of PruneHeads."""
+    return ablation_pb2.PruneHeadsRequest(
+        model=model_name("model", model),
+        model_id=validation.text("model_id", model_id).removeprefix("models/"),
+        heads=_layer_heads("heads", heads),
+        folder=validation.text("folder", folder or ""),
+    )
+
+
+def objective_message(objective: Objective) -> ablation_pb2.Objective:
+    """Returns the message of an objective, which was checked when it was made."""
+    if type(objective) not in MESSAGES:
+        raise invalid_argument("objective", f"must be made by one of bertscope.{', '.join(kind.__name__ for kind in MESSAGES)}")
+    return ablation_pb2.Objective(truncate=objective.truncate, **MESSAGES[type(objective)](objective))
+
+
+def _masked_lm_loss(objective: MaskedLmLoss) -> dict[str, Any]:
+    message = ablation_pb2.MaskedLmLoss(texts=objective.texts, seed=objective.seed, mask_share=objective.mask_share)
+    return {"masked_lm_loss": message}
+
+
+def _cloze(objective: ClozePrompts) -> dict[str, Any]:
+    prompts = [ablation_pb2.ClozePrompt(text=text, answers=answers) for text, answers in objective.prompts]
+    return {"cloze": ablation_pb2.ClozePrompts(prompts=prompts, skip_multi_piece=objective.skip_multi_piece)}
+
+
+def _minimal_pairs(objective: MinimalPairs) -> dict[str, Any]:
+    pairs = [ablation_pb2.MinimalPair(good=good, bad=bad) for good, bad in objective.pairs]
+    return {"minimal_pairs": ablation_pb2.MinimalPairs(pairs=pairs, scoring=SCORINGS[objective.scoring])}
+
+
+def _classification(objective: LabelledTexts) -> dict[str, Any]:
+    texts = [_labelled_text(text, label) for text, label in objective.texts]
+    return {"classification": ablation_pb2.LabelledTexts(texts=texts)}
+
+
+def _token_classification(objective: LabelledWords) -> dict[str, Any]:
+    texts = [
+        ablation_pb2.LabelledSentence(
+            input=text_input(given.text),
+            words=[
+                ablation_pb2.LabelledWord(
+                    span=common_pb2.CharacterSpan(start=place.start, end=place.end, segment=place.segment), label=label
+                )
+                for label, place in given.labels
+            ],
+        )
+        for given in objective.texts
+    ]
+    return {"token_classification": ablation_pb2.LabelledSentences(texts=texts)}
+
+
+def _labelled_text(text: TextOrPair, label: str | int) -> ablation_pb2.LabelledText:
+    asked = text_input(text)
+    if isinstance(label, str):
+        return ablation_pb2.LabelledText(input=asked, label=label)
+    return ablation_pb2.LabelledText(input=asked, label_index=label)
+
+
+def _divergence(objective: Divergence) -> dict[str, Any]:
+    return {"divergence": ablation_pb2.Divergence(inputs=map(text_input, objective.inputs))}
+
+
+def _regression(objective: RatedTexts) -> dict[str, Any]:
+    texts = [ablation_pb2.RatedText(input=text_input(text), value=value) for text, value in objective.texts]
+    return {"regression": ablation_pb2.RatedTexts(texts=texts)}
+
+
+def _multi_label(objective: LabelSets) -> dict[str, Any]:
+    texts = [ablation_pb2.LabelSet(input=text_input(text), labels=labels) for text, labels in objective.texts]
+    return {"multi_label": ablation_pb2.LabelSets(texts=texts)}
+
+
+def _question_answering(objective: LabelledQuestions) -> dict[str, Any]:
+    questions = [
+        ablation_pb2.LabelledQuestion(
+            input=question_answering_pb2.Question(question=question, passage=passage),
+            answers=[common_pb2.CharacterSpan(start=start, end=end) for start, end in answers],
+        )
+        for question, passage, answers in _placed(objective)
+    ]
+    message = ablation_pb2.LabelledQuestions(
+        questions=questions,
+        max_answer_tokens=objective.max_answer_tokens,
+        stride=objective.stride,
+        no_answer_threshold=objective.no_answer_threshold,
+    )
+    return {"question_answering": message}
+
+
+def _placed(objective: LabelledQuestions) -> Iterable[tuple[str, str, tuple[tuple[int, int], ...]]]:
+    """Returns the questions, whose answers were placed when the objective was made."""
+    return cast("Iterable[tuple[str, str, tuple[tuple[int, int], ...]]]", objective.questions)
+
+
+MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
+    MaskedLmLoss: _masked_lm_loss,
+    ClozePrompts: _cloze,
+    MinimalPairs: _minimal_pairs,
+    LabelledTexts: _classification,
+    LabelledWords: _token_classification,
+    Divergence: _divergence,
+    RatedTexts: _regression,
+    LabelSets: _multi_label,
+    LabelledQuestions: _question_answering,
+}
+
+
+def _factor(mode: str, factor: float | None) -> float | None:
+    if (mode == "scale") != (factor is not None):
+        raise invalid_argument("factor", 'is required for mode "scale" and must be left out otherwise')
+    return None if factor is None else validation.finite_number("factor", factor)
+
+
+def _head_sets(sets: HeadsByLayer | Iterable[HeadsByLayer]) -> list[ablation_pb2.HeadSet]:
+    if isinstance(sets, Mapping):
+        sets = [sets]
+    messages = [
+        ablation_pb2.HeadSet(layers=_layer_heads(f"sets[{index}]", heads))
+        for index, heads in enumerate(validation.many("sets", sets, "mappings {layer: heads}"))
+    ]
+    return validation.not_empty("sets", messages)
+
+
+def _layer_heads(field: str, heads: object) -> list[common_pb2.LayerHeads]:
+    by_layer = validation.heads_by_layer(field, heads)
+    return [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in sorted(by_layer.items())]
+
+
+def _greedy(greedy: Greedy) -> ablation_pb2.Greedy:
+    if not isinstance(greedy, Greedy):
+        raise invalid_argument("greedy", "must be a bertscope.Greedy")
+    return ablation_pb2.Greedy(
+        order=ORDERS[greedy.order],
+        step=greedy.step,
+        max_removed=greedy.max_removed or 0,
+        metric=ablation_pb2.METRIC_UNSPECIFIED if greedy.metric is None else METRICS[greedy.metric],
+    )

@@ -1,0 +1,122 @@
+"""Calls for attention: `extract_attention`, `describe_attention`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from functools import partial
+
+from bertscope.questions.attention.assembly import AttentionAssembler
+from bertscope.questions.attention.description import AttentionDescription, describe_attention_request, read_description
+from bertscope.questions.attention.maps import AttentionMaps, extract_attention_request
+from bertscope.questions.models.models import Model
+from bertscope.rpc.aio.extraction import AsyncTensorStreams
+from bertscope.rpc.aio.many_texts import OnTexts
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
+from bertscope.values.choices import DataType, Quantity
+from bertscope.values.messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
+
+
+class AsyncAttentionCalls(AsyncTensorStreams):
+    """The methods of `AsyncClient` that extract and describe attention."""
+
+    def extract_attention(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        heads: Numbers | None = None,
+        words: bool = False,
+        quantity: Quantity = "weights",
+        dtype: DataType = "float32",
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[AttentionMaps, None]:
+        """Streams the attention maps of texts, each as soon as it is complete.
+
+        A tuple of two strings is one pair of texts; a list or a generator is any number of texts or pairs. `layers` and `heads`
+        choose and order the slices, all unless set; `words` joins pieces to words; `dtype` is "float32" or "float16" (half the
+        bytes). Maps are [layers, heads, L, L], one array for each text and no more memory than that.
+
+        `quantity` is what the numbers are: "weights"; "norms" of weighted vectors (Kobayashi et al. 2020); "layer_norms", those
+        of their sum over heads, and "layer_output_norms", with residual connection and layer normalisation (2021); "rollout"
+        and "rollout_without_residual" (Abnar & Zuidema 2020); "value_zeroing" (Mohebbi et al. 2023). All but the first two are
+        of whole layers: they take no `heads`, and have one map for each layer, `maps.layer(3)`.
+
+        The call begins when the first maps are requested; more texts than a call takes go in one after the other, within one
+        `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
+        from another server if there is one.
+        """
+        request = extract_attention_request(
+            model=model,
+            layers=layers,
+            heads=heads,
+            words=words,
+            quantity=quantity,
+            dtype=dtype,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        return self._extract_attention(request, asked_inputs(inputs), timeout)
+
+    async def describe_attention(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        punctuation: str | Iterable[str] | None = None,
+        head_distances: bool = False,
+        quantity: Quantity = "weights",
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AttentionDescription:
+        """Describes what every head attends to: statistics, pattern classes and, if requested, distances between heads.
+
+        The maps stay on the server, which sends sums over texts. A tuple of two strings is one pair of texts; a list or a
+        generator is any number of texts or pairs, asked as in `fill_mask`. `layers` are all unless given, `punctuation` "." and
+        "," (vocabulary entries as texts write them). `head_distances` takes time proportional to the square of the number of
+        heads. `quantity` is as in `extract_attention`, any but "value_zeroing"; rows of norms are divided by their sums.
+
+        `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
+        error, unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        request = describe_attention_request(
+            model=model,
+            layers=layers,
+            punctuation=punctuation,
+            head_distances=head_distances,
+            quantity=quantity,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        asked = asked_inputs(inputs)
+        answers = self._answers(
+            asked,
+            partial(with_items, request, "inputs"),
+            attention_statistics_pb2.DescribeAttentionResponse,
+            lambda _, reply: [read_description(reply, request.quantity)],
+            timeout,
+            pace=self._pace(text_of, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await self._sum(answers, AttentionDescription.merge, asked.total, on_progress)
+
+    def _extract_attention(
+        self,
+        request: attention_pb2.ExtractAttentionRequest,
+        asked: Asked[common_pb2.TextInput],
+        timeout: float | None,
+        on_rejected: OnRejected | None = None,
+    ) -> AsyncGenerator[AttentionMaps, None]:
+        response = attention_pb2.ExtractAttentionResponse
+        return self._extract(partial(with_items, request, "inputs"), response, AttentionAssembler, asked, timeout, on_rejected)

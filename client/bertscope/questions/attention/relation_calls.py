@@ -1,0 +1,93 @@
+"""Calls for attention between marked words: `score_relations`, `score_features`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from bertscope.questions.attention import relation_requests as requests
+from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.marked_texts import FeatureText, RelationText
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.relation_scores import RelationScores
+from bertscope.questions.models.models import Model
+from bertscope.rpc.aio.many_texts import AsyncManyTexts, OnTexts
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1 import attention_relations_pb2
+from bertscope.values.messages import Interventions
+
+
+class AsyncRelationCalls(AsyncManyTexts):
+    """The methods of `AsyncClient` that score attention between marked words."""
+
+    async def score_relations(
+        self,
+        texts: RelationText | Iterable[RelationText],
+        relations: str | Iterable[str] | None = None,
+        *,
+        model: str | Model | None = None,
+        details: bool = True,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> RelationScores:
+        """Scores how every head attends between linked words: which head finds a verb's subject, and how often.
+
+        `texts` are any number of `RelationText`, as `read_conllu` and `read_propbank` give them; `relations` are all of theirs
+        unless given. Texts without a pair are not sent. With `details`, scores of each text come too, which intervals need.
+
+        `on_progress` is called after each call with a `TextsProgress` of the texts with a pair. A text that the server rejects
+        (too long, words that overlap) is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        request = requests.score_relations_request(
+            model=model, details=details, interventions=interventions, reference_texts=reference_texts
+        )
+        names = requests.names_of("relations", relations)
+        asked = requests.asked_relation_texts(texts, names)
+        answers = self._answers(
+            asked,
+            partial(requests.with_relation_texts, request, names),
+            attention_relations_pb2.ScoreRelationsResponse,
+            lambda _, reply: [read_relation_scores(reply)],
+            timeout,
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await self._sum(answers, RelationScores.merge, asked.total, on_progress)
+
+    async def score_features(
+        self,
+        texts: FeatureText | Iterable[FeatureText],
+        features: str | Iterable[str] | None = None,
+        *,
+        model: str | Model | None = None,
+        special_tokens: bool = True,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> FeatureScores:
+        """Scores how much every head attends to words with a feature: nouns, negations, the subject.
+
+        `texts` are any number of `FeatureText`, as `read_conllu_features` gives them; `features` are all of theirs unless
+        given. With `special_tokens`, [CLS] and [SEP] are features, too. `on_progress` and `on_rejected` are as in
+        `score_relations`.
+        """
+        request = requests.score_features_request(
+            model=model, special_tokens=special_tokens, interventions=interventions, reference_texts=reference_texts
+        )
+        names = requests.names_of("features", features)
+        asked = requests.asked_feature_texts(texts, names, special_tokens=special_tokens)
+        answers = self._answers(
+            asked,
+            partial(requests.with_feature_texts, request, names),
+            attention_relations_pb2.ScoreFeaturesResponse,
+            lambda _, reply: [read_feature_scores(reply)],
+            timeout,
+            pace=self._pace(lambda text: text.text, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await self._sum(answers, FeatureScores.merge, asked.total, on_progress)

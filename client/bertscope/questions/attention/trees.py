@@ -1,0 +1,253 @@
+"""Reads dependency trees off attention: the maximum spanning tree of a map (Raganato and Tiedemann 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope.errors import invalid_argument
+from bertscope.questions.attention.maps import AttentionMaps
+from bertscope.questions.attention.marked_texts import RelationText
+from bertscope.questions.attention.sums import Counts, PerHead, divided
+from bertscope.values import validation
+from bertscope.values.display import data_frame, table_html
+from bertscope.values.merging import added, require_same, same_weights
+from bertscope.values.results import Provenance, Token
+from bertscope.values.spans import Span
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TreeScores"]
+
+Weights = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The dependencies of a text's words: words that have pieces of their own, with the governor of each.
+
+    Words without a piece of their own are left out, and so are words without a governor, but for the root.
+    """
+
+    words: tuple[Span, ...]
+    """The words."""
+    governors: tuple[int, ...]
+    """Index of each word's governor among the words, -1 for the root."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeScores:
+    """Attachment scores of the trees read off maps, summed over texts."""
+
+    layers: tuple[int, ...]
+    """Layer of each row of the arrays."""
+    heads: tuple[int, ...]
+    """Head of each column of the arrays; empty if each layer has one map, the mean over its heads."""
+    texts: int
+    """The texts with a tree."""
+    skipped_texts: int
+    """The texts whose pairs are no tree."""
+    words: int
+    """The words with a governor."""
+    directed: Counts
+    """[layers, heads], the words whose governor is right; [layers, 1] for means over heads."""
+    undirected: Counts
+    """The same, the words that are linked with their governor in either direction."""
+    previous: int
+    """The words whose governor is the word before: a tree that branches to the right finds these."""
+    following: int
+    """The words whose governor is the word after: a tree that branches to the left finds these."""
+    provenance: Provenance
+    """Provenance of the maps."""
+
+    def __repr__(self) -> str:
+        shape = f"{len(self.layers)} layers" if not self.heads else f"{len(self.layers)} x {len(self.heads)} heads"
+        return f"<TreeScores: {shape}, {self.texts} texts, {self.words} words, {self.provenance.model}>"
+
+    def directed_score(self) -> PerHead:
+        """Returns the share of words whose governor is right (unlabelled attachment score), 0 to 1; NaN without a word."""
+        return divided(self.directed, self.words)
+
+    def undirected_score(self) -> PerHead:
+        """Returns the share of words that are linked with their governor, 0 to 1; NaN without a word."""
+        return divided(self.undirected, self.words)
+
+    @property
+    def right_branching(self) -> float:
+        """The score of the tree in which each word depends on the one before."""
+        return self.previous / self.words if self.words else math.nan
+
+    @property
+    def left_branching(self) -> float:
+        """The score of the tree in which each word depends on the one after."""
+        return self.following / self.words if self.words else math.nan
+
+    @property
+    def branching_undirected(self) -> float:
+        """The undirected score of both trees: the share of words whose governor is next to them."""
+        return (self.previous + self.following) / self.words if self.words else math.nan
+
+    @classmethod
+    def merge(cls, parts: Iterable[TreeScores]) -> TreeScores:
+        """Returns the scores of all texts of the parts. Raises InvalidArgument without a part or for other layers and heads,
+        FailedPrecondition for models with other weights."""
+        parts = [*parts]
+        source = same_weights(part.provenance for part in parts)
+        require_same(parts, ("layers", "heads"))
+        return cls(
+            layers=parts[0].layers,
+            heads=parts[0].heads,
+            provenance=source,
+            **added(parts, ("texts", "skipped_texts", "words", "directed", "undirected", "previous", "following")),
+        )
+
+    def _repr_html_(self) -> str | None:
+        return table_html(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each map: layer, head (-1 for the mean over heads), texts, words, directed, undirected,
+        right_branching, left_branching, branching_undirected. Needs the extra "pandas"."""
+        return data_frame(tree_columns(self))
+
+
+def tree_columns(scores: TreeScores) -> dict[str, npt.NDArray[Any]]:
+    """Returns the columns of `TreeScores.to_pandas`; needs no pandas."""
+    layer, head = np.indices(scores.directed.shape).reshape(2, -1)
+    return {
+        "layer": np.array(scores.layers)[layer],
+        "head": np.array(scores.heads or [-1])[head],
+        "texts": np.full(layer.size, scores.texts),
+        "words": np.full(layer.size, scores.words),
+        "directed": scores.directed_score().reshape(-1),
+        "undirected": scores.undirected_score().reshape(-1),
+        "right_branching": np.full(layer.size, scores.right_branching),
+        "left_branching": np.full(layer.size, scores.left_branching),
+        "branching_undirected": np.full(layer.size, scores.branching_undirected),
+    }
+
+
+def score_tree(text: RelationText, maps: AttentionMaps, *, by_head: bool) -> TreeScores:
+    """Returns the scores of one text; maps: by pieces. Needs the extra "trees"."""
+    members = piece_words(maps.tokens, spans_of(text))
+    tree = gold_tree(text, np.unique(members[members >= 0]))
+    weights = maps.attention.astype(np.float64)
+    weights = weights if by_head else weights.mean(axis=1, keepdims=True)
+    found = np.zeros((2, *weights.shape[:2]), np.int64)
+    governors = np.array(tree.governors if tree else (), np.int64)
+    root = int(np.flatnonzero(governors < 0)[0]) if tree else -1
+    dependents = np.flatnonzero(governors >= 0)
+    if tree:
+        kept = [spans_of(text).index(word) for word in tree.words]
+        for place in np.ndindex(*weights.shape[:2]):
+            guessed = np.array(spanning_tree(by_words(weights[place], members, kept), root))
+            right = guessed[dependents] == governors[dependents]
+            # A guess may have the link the other way round.
+            turned = guessed[governors[dependents]] == dependents
+            found[(0, *place)], found[(1, *place)] = right.sum(), (right | turned).sum()
+    return TreeScores(
+        layers=maps.layers,
+        heads=maps.heads if by_head else (),
+        texts=int(tree is not None),
+        skipped_texts=int(tree is None),
+        words=len(dependents),
+        directed=found[0],
+        undirected=found[1],
+        previous=int((governors[dependents] == dependents - 1).sum()),
+        following=int((governors[dependents] == dependents + 1).sum()),
+        provenance=maps.provenance,
+    )
+
+
+def spans_of(text: RelationText) -> list[Span]:
+    """Returns the words of a text."""
+    return [Span(*word) for word in text.words or ()]
+
+
+def piece_words(tokens: Sequence[Token], words: Sequence[Span]) -> npt.NDArray[np.int64]:
+    """Returns the word of each piece, -1 for special tokens and other pieces: a piece belongs to the word that holds its first
+    character, as in ScoreRelations."""
+    members = np.full(len(tokens), -1, np.int64)
+    for place, token in enumerate(tokens):
+        if not token.special:
+            holding = (
+                number
+                for number, word in enumerate(words)
+                if word.segment == token.segment and word.start <= token.start < word.end
+            )
+            members[place] = next(holding, -1)
+    return members
+
+
+def by_words(weights: Weights, members: npt.NDArray[np.int64], kept: Sequence[int]) -> Weights:
+    """Returns a map by words [W, W] from one by pieces [L, L] (Clark et al. 2019, section 4.1).
+
+    Attention to a word is the sum over its pieces, attention from it their mean.
+    """
+    belongs = (members[:, None] == np.array(kept)).astype(np.float64)
+    return np.asarray((belongs / belongs.sum(axis=0)).T @ weights @ belongs)
+
+
+def gold_tree(text: RelationText, with_pieces: npt.NDArray[np.int64]) -> Tree | None:
+    """Returns the tree that a text's pairs make, whose sources are governors.
+
+    Returns None if they make none, or one of a single word.
+    """
+    governors: dict[int, int] = {}
+    for _, source, target in text.pairs:
+        if target in governors:
+            return None
+        governors[target] = source
+    words = [word for word in range(len(spans_of(text))) if word in with_pieces]
+    roots = [word for word in words if word not in governors and word in governors.values()]
+    if len(roots) != 1:
+        return None
+    reached = {roots[0]}
+    while more := {word for word in words if word not in reached and governors.get(word) in reached}:
+        reached |= more
+    kept = sorted(reached)
+    if len(kept) < 2 or len(reached) < len([word for word in words if word in governors]) + 1:
+        return None
+    places = {word: place for place, word in enumerate(kept)}
+    spans = spans_of(text)
+    return Tree(tuple(spans[word] for word in kept), tuple(places.get(governors.get(word, -1), -1) for word in kept))
+
+
+def spanning_tree(weights: Weights, root: int) -> list[int]:
+    """Returns the governor of each word, -1 for the root, in the tree from the root with the largest sum of weights.
+
+    weights: [W, W], of each word's attention to its governor. Chu-Liu and Edmonds' algorithm, from networkx.
+    """
+    try:
+        import networkx  # of the extra "trees"
+    except ImportError as error:
+        raise ImportError("score_trees() needs networkx: pip install networkx") from error
+    count = len(weights)
+    graph: networkx.DiGraph[int] = networkx.DiGraph()
+    graph.add_weighted_edges_from(
+        (governor, word, float(weights[word, governor]))
+        for word in range(count)
+        for governor in range(count)
+        if word not in (governor, root)
+    )
+    found = [-1] * count
+    for governor, word in networkx.maximum_spanning_arborescence(graph).edges:
+        found[word] = governor
+    return found
+
+
+def checked_texts(texts: RelationText | Iterable[RelationText]) -> list[RelationText]:
+    """Returns the texts. Raises InvalidArgument unless there are some, and one of them has pairs."""
+    asked = [texts] if isinstance(texts, RelationText) else [*validation.many("texts", texts, "RelationTexts")]
+    for index, text in enumerate(asked):
+        if not isinstance(text, RelationText):
+            raise invalid_argument(f"texts[{index}]", f"must be a RelationText, not {type(text).__name__}")
+    found = cast("list[RelationText]", asked)
+    if not any(text.pairs for text in found):
+        raise invalid_argument("texts", "have no pairs; read dependencies with read_conllu")
+    return found

@@ -1,0 +1,1 @@
+"""Measures models: their speed, their size, and what they lost."""

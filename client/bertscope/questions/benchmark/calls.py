@@ -1,0 +1,132 @@
+"""Calls for speed, size and losses: `benchmark_models`, `benchmark_studies`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import SupportsIndex
+
+from bertscope.questions.ablation.objectives import Objective
+from bertscope.questions.benchmark import requests
+from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_event
+from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport
+from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
+from bertscope.questions.benchmark.studies import StudiesSummary, StudyRow, StudyTable
+from bertscope.questions.models.models import Model
+from bertscope.rpc.aio.connection import AsyncConnection
+from bertscope.rpc.aio.streams import AsyncReading, last
+from bertscope.v1 import benchmark_pb2
+from bertscope.values.choices import Others, Runtime
+from bertscope.values.messages import Numbers
+
+__all__ = ["AsyncStudyBenchmark"]
+
+OnProgress = Callable[[BenchmarkProgress], object]
+
+
+class AsyncStudyBenchmark(AsyncReading[StudyRow, StudyTable]):
+    """A running benchmark of studies: gives a `StudyRow` at a time, or all of them as a `table`.
+
+    The call begins at the first read. Leaving it as a context manager, or `aclose`, cancels it.
+
+    >>> async with client.benchmark_studies(["DistilBERT"]) as studies:  # doctest: +SKIP
+    ...     async for study in studies:
+    ...         print(study.published.system, study.published.speedup, study.measured)
+    ...     table = await studies.table()
+    """
+
+    what = "benchmark"
+
+    # sync: @property
+    async def ended(self) -> StudiesSummary:
+        """The machine, and other calls for the device; waits for the end."""
+        table = await self.table()
+        return table.summary
+
+
+class AsyncBenchmarkCalls(AsyncConnection):
+    """The methods of `AsyncClient` that measure models."""
+
+    async def benchmark_models(
+        self,
+        models: ModelNames,
+        *,
+        baseline: str | Model | None = None,
+        lengths: Numbers | None = None,
+        texts: Texts | None = None,
+        batch_sizes: Numbers | None = None,
+        min_runs: SupportsIndex | None = None,
+        min_seconds: float | None = None,
+        max_seconds: float | None = None,
+        agreement_texts: Texts | None = None,
+        top_k: SupportsIndex | None = None,
+        objective: Objective | None = None,
+        as_loaded: bool = False,
+        runtime: Runtime | None = None,
+        others: Others = "wait",
+        resamples: SupportsIndex | None = None,
+        seed: SupportsIndex = 0,
+        confidence: float | None = None,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+    ) -> BenchmarkReport:
+        """Measures loaded models in alternation, and compares each with the baseline: the first unless another is named.
+
+        Speed is measured at `lengths` in tokens (32 and 128 unless set) or on `texts`: one sequence at a time, and offline
+        at the best of `batch_sizes`; each model and length runs `min_runs` times (20) and `min_seconds` (1) at least, and
+        the whole `max_seconds` (600) at most. `agreement_texts` compare predictions with the baseline's, `top_k` (5) of
+        them; `objective` scores every model. What is left out costs nothing.
+
+        All models run by the library that runs the baseline, or by `runtime` ("torch", "onnx"), and in its number format; the
+        server copies those that are loaded otherwise, for as long as this takes. With `as_loaded` every model runs as it is
+        loaded, and a ratio between models that run differently has a `caveat`. Read `report.warnings` first.
+
+        While it runs, `others` that call for the same device "wait", or are rejected with a retry delay ("refuse").
+        Intervals are a bootstrap: `resamples` (1000 unless set), `seed`, `confidence` (0.95). An exception in
+        `on_progress`, or Ctrl-C, ends it.
+        """
+        measuring = Measuring(
+            lengths, texts, batch_sizes, min_runs, min_seconds, max_seconds, others, resamples, seed, confidence
+        )
+        request = requests.benchmark_models(
+            models,
+            measuring,
+            baseline=baseline,
+            agreement_texts=agreement_texts,
+            top_k=top_k,
+            objective=objective,
+            as_loaded=as_loaded,
+            runtime=runtime,
+        )
+        messages = self._stream(request, benchmark_pb2.BenchmarkModelsResponse, timeout)
+        return await last(messages, benchmark_event, on_progress, BenchmarkReport, "benchmark without a report")
+
+    def benchmark_studies(
+        self,
+        systems: Texts | None = None,
+        *,
+        heavy: bool = False,
+        runtime: Runtime | None = None,
+        lengths: Numbers | None = None,
+        batch_sizes: Numbers | None = None,
+        min_runs: SupportsIndex | None = None,
+        min_seconds: float | None = None,
+        max_seconds: float | None = None,
+        others: Others = "wait",
+        resamples: SupportsIndex | None = None,
+        seed: SupportsIndex = 0,
+        confidence: float | None = None,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+    ) -> AsyncStudyBenchmark:
+        """Measures published compressed models, as shapes with random weights: Table 1 of the Primer in BERTology, on the
+        server's machine.
+
+        `systems` are named as the rows are ("DistilBERT"); None means all, and `heavy` those of BERT-large size too.
+        `runtime` ("torch", "onnx") runs them all where it can; the rest as in `benchmark_models`.
+        """
+        measuring = Measuring(
+            lengths, None, batch_sizes, min_runs, min_seconds, max_seconds, others, resamples, seed, confidence
+        )
+        request = requests.benchmark_studies(systems, measuring, heavy=heavy, runtime=runtime)
+        messages = self._stream(request, benchmark_pb2.BenchmarkStudiesResponse, timeout)
+        return AsyncStudyBenchmark(StudiesAssembler(on_progress), messages)

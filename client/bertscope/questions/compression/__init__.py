@@ -1,0 +1,1 @@
+"""Compresses models with `compress_model`."""

@@ -1,0 +1,1 @@
+"""Answers of the heads of fine-tuned models: labels, values and spans."""

@@ -1,0 +1,1 @@
+"""Lists, loads and unloads models."""

@@ -1,0 +1,1 @@
+"""Probes: trained, applied, kept, and their code lengths."""

@@ -1,0 +1,71 @@
+"""Calls that apply kept probes: `apply_probe`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import SupportsIndex
+
+from bertscope.questions.models.models import Model
+from bertscope.questions.probes import probe_application as application
+from bertscope.questions.probes.applied_probes import AppliedProbe
+from bertscope.questions.probes.kept_probes import KeptProbe
+from bertscope.questions.probes.probe_application import UnlabelledText
+from bertscope.questions.probes.probe_texts import ProbeText
+from bertscope.rpc.aio.many_texts import AsyncManyTexts, OnTexts
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1.representation_probe_application_pb2 import ApplyProbeResponse
+from bertscope.values.messages import Interventions, Numbers
+
+
+class AsyncProbeApplicationCalls(AsyncManyTexts):
+    """The methods of `AsyncClient` that apply kept probes."""
+
+    async def apply_probe(
+        self,
+        probe: KeptProbe,
+        texts: ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText],
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        top_k: SupportsIndex = 1,
+        any_weights: bool = False,
+        truncate: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AppliedProbe:
+        """Classifies the words or spans of texts by probes that were trained before, and counts how often they are right.
+
+        `texts` are any number of `ProbeText`, or of `UnlabelledText`, whose classes are not known; those without a span are not
+        sent. `layers` are all of the probe's unless given. `top_k` classes of each span come with their probabilities. A span
+        whose label the probe does not have is classified, and counted in `unseen_labels` rather than scored. `truncate` cuts
+        long texts; spans that are cut away, or in which no piece begins, are left out and counted.
+
+        States of another model mean something else: unless `any_weights` is set, a model with other weights than the probe was
+        trained on is FailedPrecondition. `on_progress` is called after each call with a `TextsProgress`. A text that the server
+        rejects is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        request = application.apply_probe_request(
+            probe,
+            model=model,
+            layers=layers,
+            top_k=top_k,
+            any_weights=any_weights,
+            truncate=truncate,
+            interventions=interventions,
+            reference_texts=reference_texts,
+        )
+        asked = application.asked_span_texts(texts, probe)
+        answers = self._answers(
+            asked,
+            partial(application.with_span_texts, request),
+            ApplyProbeResponse,
+            lambda items, reply: [application.read_applied(request, items, reply)],
+            timeout,
+            pace=self._pace(lambda asked: asked.text.text, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await self._sum(answers, AppliedProbe.merge, asked.total, on_progress)

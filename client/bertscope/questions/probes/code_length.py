@@ -1,0 +1,165 @@
+"""Measures how many bits the labels of words take, given states: minimum description length by online coding.
+
+Probes are trained on growing parts of the texts, and each codes the labels of the next part (Voita and Titov 2020).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope.errors import invalid_argument
+from bertscope.questions.probes.probe_texts import ProbeText
+from bertscope.questions.probes.probes import ProbeResult
+from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.results import Provenance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["CodeLengthProgress", "CodeLengths", "LayerCode"]
+
+SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+"""Where parts end, as shares of the texts (Voita and Titov 2020)."""
+DEV_SHARE = 0.1
+"""The share of the texts that decide when training ends, and are not coded, unless others are given."""
+COLUMNS = ("layer", "bits", "compression", "control_bits", "control_compression")
+
+
+@dataclass(frozen=True)
+class LayerCode:
+    """The code of the labels, given the states of one layer."""
+
+    __repr__ = short_repr
+
+    layer: int
+    """0, the embeddings, to the number of layers."""
+    bits: float
+    """Length of the code."""
+    compression: float
+    """The length of the uniform code divided by that: 1 says that the states tell nothing."""
+    control_bits: float
+    """Length of the code of the control task's labels (Hewitt and Liang 2019)."""
+    control_compression: float
+    """The same of it."""
+
+
+@dataclass(frozen=True)
+class CodeLengthProgress:
+    """The progress of `measure_code_length`."""
+
+    __repr__ = short_repr
+
+    done: int
+    """Parts that are coded."""
+    total: int
+    """All of them."""
+
+
+@dataclass(frozen=True, repr=False)
+class CodeLengths:
+    """The lengths of the labels' codes by layer."""
+
+    __repr__ = short_repr
+
+    layers: tuple[LayerCode, ...]
+    """The codes, in ascending order of their layers."""
+    uniform_bits: float
+    """Length of the code that takes log2(classes) bits for each label."""
+    spans: int
+    """Coded labels."""
+    labels: tuple[str, ...]
+    """The names of the classes."""
+    parts: tuple[int, ...]
+    """Where parts end, in texts; labels of the first part are coded uniformly."""
+    left_out_spans: int
+    """Spans that were cut away with the end of a text, or hold no piece."""
+    provenance: Provenance
+    """Provenance of the states."""
+
+    @property
+    def best_layer(self) -> int:
+        """The layer with the shortest code."""
+        return min(self.layers, key=lambda one: one.bits).layer
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Returns a row for each layer, with the values of the table's columns."""
+        return [tuple(getattr(one, name) for name in COLUMNS) for one in self.layers]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each layer. Needs pandas."""
+        return data_frame(self.rows(), list(COLUMNS))
+
+    def _repr_html_(self) -> str | None:
+        return table_html(self)
+
+
+def code_columns(found: CodeLengths) -> dict[str, list[Any]]:
+    """Returns the columns of the table of codes, by name."""
+    return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))
+
+
+@dataclass(frozen=True)
+class CodedTexts:
+    """Texts in the order in which they are coded, those that end training, and where parts end."""
+
+    __repr__ = short_repr
+
+    texts: Sequence[ProbeText]
+    dev: Sequence[ProbeText]
+    ends: tuple[int, ...]
+
+
+def coded_texts(texts: Iterable[ProbeText], dev: Iterable[ProbeText], seed: int) -> CodedTexts:
+    """Shuffles texts and divides them into parts. The first ends where two classes are there. Raises InvalidArgument for texts
+    without two classes, or too few of them."""
+    shuffled, held = [text for text in texts if text.labels], [*dev]
+    random.Random(seed).shuffle(shuffled)  # noqa: S311  # a shuffle of data
+    if not held:
+        count = round(DEV_SHARE * len(shuffled))
+        held, shuffled = shuffled[:count], shuffled[count:]
+    first = next((count for count in range(1, len(shuffled)) if _classes(shuffled[:count]) > 1), 0)
+    if not (first and held):
+        raise invalid_argument(
+            "texts", f"are too few to be coded: {len(shuffled)} with labels; two classes and some texts are needed"
+        )
+    ends = sorted({max(first, math.ceil(share * len(shuffled))) for share in SHARES})
+    if len(ends) < 2:
+        raise invalid_argument("texts", "have their second class in the last text only; give more")
+    return CodedTexts(shuffled, held, tuple(ends))
+
+
+def _classes(texts: Sequence[ProbeText]) -> int:
+    return len({label[0] for text in texts for label in text.labels})
+
+
+def code_lengths(found: Sequence[ProbeResult], ends: tuple[int, ...]) -> CodeLengths:
+    """Returns the lengths of codes, from probes that were tested on the part after the one that they were trained on."""
+    first = found[0]
+    spans = first.train.spans + sum(one.part.spans for one in found)
+    uniform = math.log2(len(first.labels))
+    names = ("loss", "dev_loss"), ("control_loss", "control_dev_loss")
+    task, control = (_bits(found, *pair) + first.train.spans * uniform for pair in names)
+    whole = spans * uniform
+    layers = [
+        LayerCode(layer.layer, float(bits), whole / float(bits), float(other), whole / float(other))
+        for layer, bits, other in zip(first.layers, task, control, strict=True)
+    ]
+    left_out = sum(part.truncated_spans + part.empty_spans for part in (first.train, *(one.part for one in found)))
+    return CodeLengths(tuple(layers), whole, spans, first.labels, ends, left_out, first.provenance)
+
+
+def _bits(found: Sequence[ProbeResult], loss: str, dev_loss: str) -> npt.NDArray[np.float64]:
+    """Returns [layers]: the bits of all tested spans. Probes that the uniform code beats on the dev spans are not used."""
+    uniform = math.log(len(found[0].labels))
+    nats = [
+        [one.part.spans * (getattr(layer, loss) if getattr(layer, dev_loss) < uniform else uniform) for layer in one.layers]
+        for one in found
+    ]
+    return np.asarray(np.sum(nats, axis=0) / math.log(2), dtype=np.float64)

@@ -1,0 +1,215 @@
+"""The request that applies kept probes to texts, and its reply."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, NamedTuple, SupportsIndex, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.questions.models.models import Model, model_name
+from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
+from bertscope.questions.probes.kept_probes import ARRAYS, KeptProbe
+from bertscope.questions.probes.probe_requests import POOLINGS
+from bertscope.questions.probes.probe_texts import Label, ProbeText
+from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_probe_application_pb2 as application_pb2
+from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
+from bertscope.values import messages as wire
+from bertscope.values import validation
+from bertscope.values.display import short_repr
+from bertscope.values.messages import Asked, Interventions
+from bertscope.values.spans import Span, span
+from bertscope.values.validation import TextOrPair
+
+__all__ = ["UnlabelledText"]
+
+
+@dataclass(frozen=True)
+class UnlabelledText:
+    """A text with words or spans to classify, or pairs of them, whose classes are not known.
+
+    >>> UnlabelledText("The cat sleeps.", [(4, 7)]).spans
+    (Span(start=4, end=7, segment=0),)
+    >>> UnlabelledText("The cat sleeps.", [((4, 7), (8, 14))]).spans
+    ((Span(start=4, end=7, segment=0), Span(start=8, end=14, segment=0)),)
+    """
+
+    __repr__ = short_repr
+
+    text: TextOrPair
+    """The text, or a pair (text, text_pair)."""
+    spans: Sequence[tuple[int, int] | tuple[int, int, int] | tuple[tuple[int, ...], tuple[int, ...]]]
+    """The parts: (start, end) or (start, end, segment), code points; or pairs of such parts."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
+        validation.text_or_pair("text", self.text)
+        given = validation.many("spans", self.spans, "tuples")
+        object.__setattr__(self, "spans", tuple(_part(f"spans[{index}]", value) for index, value in enumerate(given)))
+
+
+def _part(field: str, value: object) -> Span | tuple[Span, Span]:
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list))):
+        return span(field, value)
+    return span(f"{field}'s first part", value[0]), span(f"{field}'s second part", value[1])
+
+
+GivenTexts = ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText]
+
+
+class AskedSpan(NamedTuple):
+    """A span to classify, its label if that is known, and the second span of a pair."""
+
+    label: str | None
+    place: Span
+    other: Span | None
+
+
+class AskedText(NamedTuple):
+    """A text with its index among the caller's."""
+
+    number: int
+    text: ProbeText | UnlabelledText
+
+    @property
+    def spans(self) -> list[AskedSpan]:
+        """Each span, or pair of spans, with its label."""
+        if isinstance(self.text, UnlabelledText):
+            given = cast("tuple[Span | tuple[Span, Span], ...]", self.text.spans)
+            return [AskedSpan(None, one, None) if isinstance(one, Span) else AskedSpan(None, *one) for one in given]
+        labels = cast("tuple[Label, ...]", self.text.labels)
+        return [AskedSpan(label.label, Span(label.start, label.end, label.segment), label.other) for label in labels]
+
+    def check(self, *, pairs: bool) -> None:
+        """Raises InvalidArgument for a span that is a pair's where the probes take single ones, or the other way round."""
+        name = "spans" if isinstance(self.text, UnlabelledText) else "labels"
+        for index, one in enumerate(self.spans):
+            if (one.other is not None) != pairs:
+                problem = (
+                    "is a single part; the probe takes pairs" if pairs else "is of a pair of parts; the probe takes single ones"
+                )
+                raise invalid_argument(f"texts[{self.number}].{name}[{index}]", problem)
+
+
+def asked_span_texts(texts: GivenTexts, probe: KeptProbe) -> Asked[AskedText]:
+    """Returns the texts that have a span; the others have nothing to classify. A sequence is checked at once, an
+    iterator as it is read."""
+    pairs = isinstance(probe, KeptProbe) and probe.pairs
+    given: Any = [texts] if isinstance(texts, (ProbeText, UnlabelledText)) else texts
+    numbers = array("Q")
+
+    def some() -> Iterator[AskedText]:
+        for index, text in enumerate(validation.many("texts", given, "ProbeTexts")):
+            if not isinstance(text, (ProbeText, UnlabelledText)):
+                raise invalid_argument(f"texts[{index}]", f"must be a ProbeText or UnlabelledText, not {type(text).__name__}")
+            asked = AskedText(index, text)
+            asked.check(pairs=pairs)
+            if asked.spans:
+                numbers.append(index)
+                yield asked
+
+    if isinstance(given, Sized):
+        found = list(some())
+        return Asked(iter(found), len(found), numbers)
+    return Asked(some(), None, numbers)
+
+
+def apply_probe_request(
+    probe: KeptProbe,
+    *,
+    model: str | Model | None,
+    layers: SupportsIndex | Iterable[SupportsIndex] | None,
+    top_k: SupportsIndex,
+    any_weights: bool,
+    truncate: bool,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+) -> ApplyProbeRequest:
+    """Returns the request of ApplyProbe, without its inputs. Raises InvalidArgument for what can't be sent."""
+    if not isinstance(probe, KeptProbe):
+        raise invalid_argument("probe", f"must be a KeptProbe, not {type(probe).__name__}; load_probe reads one")
+    request = ApplyProbeRequest(
+        model=model_name("model", model),
+        labels=probe.labels,
+        pooling=validation.choice("pooling", probe.pooling, POOLINGS),
+        top_k=validation.positive("top_k", top_k),
+        weights_digest="" if validation.flag("any_weights", any_weights) else probe.weights_digest,
+        truncate=validation.flag("truncate", truncate),
+        interventions=wire.head_interventions(interventions),
+        reference_texts=validation.texts("reference_texts", reference_texts),
+    )
+    for layer in validation.uint32s("layers", layers) or probe.layers:
+        if layer not in probe.weights:
+            raise invalid_argument("layers", f"has layer {layer}; the probes are of layers {list(probe.layers)}")
+        request.probes.add(layer=layer, **dict(zip(ARRAYS, map(_tensor, probe.weights[layer]), strict=False)))
+    return request
+
+
+def _tensor(values: npt.NDArray[np.float32]) -> common_pb2.Tensor:
+    data = np.ascontiguousarray(values, "<f4").tobytes()
+    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=data)
+
+
+def with_span_texts(request: ApplyProbeRequest, texts: Sequence[AskedText]) -> ApplyProbeRequest:
+    """Returns the request with some texts."""
+    if not texts:
+        raise invalid_argument("texts", "no text has a span, so there is nothing to classify; give at least one")
+    numbers = {name: number for number, name in enumerate(request.labels)}
+    return wire.with_items(request, "inputs", (_message(text, numbers) for text in texts))
+
+
+def _message(asked: AskedText, numbers: dict[str, int]) -> application_pb2.ProbedText:
+    message = application_pb2.ProbedText(input=wire.text_input(asked.text.text))
+    for label, place, other in asked.spans:
+        own, second = (None if one is None else common_pb2.CharacterSpan(**one._asdict()) for one in (place, other))
+        message.spans.add(span=own, label=None if label is None else numbers.get(label), other=second)
+    return message
+
+
+def read_applied(request: ApplyProbeRequest, texts: Sequence[AskedText], reply: ApplyProbeResponse) -> AppliedProbe:
+    """Returns the answers of one call. Raises InvalidReply for a reply that breaks the contract."""
+    labels, uses = tuple(request.labels), ApplyProbeResponse.Use
+    known, unseen, spans, scored = frozenset(labels), dict[str, int](), list[ProbedSpan](), 0
+    marked = [(asked, *one) for asked in texts for one in asked.spans]
+    if len(marked) != len(reply.uses) or [own.layer for own in reply.layers] != sorted(own.layer for own in request.probes):
+        raise InvalidReply("the server sent the answers of other spans or layers than were asked for")
+    for (asked, label, place, other), use in zip(marked, reply.uses, strict=True):
+        if use != uses.USE_CLASSIFIED:
+            continue
+        segments = [asked.text.text] if isinstance(asked.text.text, str) else asked.text.text
+        words = [segments[one.segment][one.start : one.end] for one in (place, other) if one is not None]
+        spans.append(ProbedSpan(asked.number, *place, " / ".join(words), label, other))
+        scored += label in known
+        if label is not None and label not in known:
+            unseen[label] = unseen.get(label, 0) + 1
+    if scored != reply.labelled_spans:
+        raise InvalidReply(f"the server scored {reply.labelled_spans} spans of {scored}")
+    return AppliedProbe(
+        texts=len(texts),
+        spans=tuple(spans),
+        layers=tuple(_layer(own, len(spans), request.top_k, len(labels)) for own in reply.layers),
+        labels=labels,
+        scored_spans=scored,
+        truncated_spans=list(reply.uses).count(uses.USE_TRUNCATED),
+        empty_spans=list(reply.uses).count(uses.USE_EMPTY),
+        unseen_labels=tuple(sorted(unseen.items())),
+        provenance=wire.provenance(reply.provenance),
+    )
+
+
+def _layer(own: application_pb2.LayerAnswers, spans: int, top_k: int, count: int) -> AppliedLayer:
+    classes, shares = np.array(own.classes, np.int64), np.array(own.probabilities, np.float32)
+    confusion = np.zeros((count, count), np.int64)
+    if len(classes) != spans * top_k or len(shares) != len(classes) or (len(classes) and classes.max() >= count):
+        raise InvalidReply(f"the server sent {len(classes)} classes and {len(shares)} probabilities for {spans} spans")
+    for entry in own.confusions:
+        if max(entry.label, entry.answer) >= count:
+            raise InvalidReply("the server sent a confusion of classes that were not asked for")
+        confusion[entry.label, entry.answer] = entry.spans
+    shape = spans, top_k
+    return AppliedLayer(own.layer, classes.reshape(shape), shares.reshape(shape), own.correct, own.loss, confusion)

@@ -1,0 +1,138 @@
+"""Reads the stream of a TrainProbe call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope.errors import InvalidReply
+from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
+from bertscope.questions.probes.probes import LayerProbe, ProbePart, ProbeProgress, ProbeResult
+from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope.v1.representation_probes_pb2 import LayerProbes, ProbeReport, ProbeWeights, TrainProbeRequest, TrainProbeResponse
+from bertscope.values import messages as wire
+from bertscope.values.intervals import Interval, share_interval
+from bertscope.values.tensors import matrix
+
+
+class ProbeAssembler:
+    """The state of one TrainProbe stream: messages in, progress out, and the result at the end."""
+
+    def __init__(self, request: TrainProbeRequest) -> None:
+        self._labels = tuple(request.labels)
+        self._wanted = request.weights
+        self._mixed = request.mix
+        self._shape = (request.hidden_units, len(self._labels)) if request.hidden_units else (len(self._labels),)
+        self._report: ProbeReport | None = None
+        self._weights: dict[int, tuple[npt.NDArray[np.float32], ...]] = {}
+
+    def add(self, message: TrainProbeResponse) -> ProbeProgress | ProbeResult | None:
+        """Processes one message. Returns its progress; the result, once all of it is there. Raises InvalidReply."""
+        event = message.WhichOneof("event")
+        if event == "progress":
+            stage = wire.enum_name(probes_pb2.ProbeProgress.Stage, message.progress.stage, "STAGE_")
+            return wire.read(ProbeProgress, message.progress, stage=stage)
+        if event == "report":
+            self._report = message.report
+        elif event == "weights":
+            self._weights[message.weights.layer] = _weights(message.weights, self._shape)
+        if self._report is None or (self._wanted and len(self._weights) < len(self._report.layers)):
+            return None
+        return _result(self._report, self._labels, self._weights, mixed=self._mixed)
+
+
+def _weights(message: ProbeWeights, outputs: tuple[int, ...]) -> tuple[npt.NDArray[np.float32], ...]:
+    """Returns weights and biases of one product for each number of outputs."""
+    tensors = [message.weights, message.biases, message.output_weights, message.output_biases]
+    found: list[npt.NDArray[np.float32]] = []
+    for count, weights, biases in zip(outputs, tensors[::2], tensors[1::2], strict=False):
+        read = matrix(weights), np.frombuffer(biases.data, "<f4").astype(np.float32)
+        if read[0].shape[1] != count or len(read[1]) != count:
+            raise InvalidReply(f"the server sent {len(read[1])} biases for weights of shape {list(read[0].shape)}")
+        found += read
+    return tuple(found)
+
+
+def _result(report: ProbeReport, labels: tuple[str, ...], weights: Mapping[int, Any], *, mixed: bool) -> ProbeResult:
+    tested = report.HasField("test")
+    part, count = report.test if tested else report.dev, len(labels)
+    if not part.spans or not report.layers or not all(layer.task and layer.control for layer in report.layers):
+        raise InvalidReply("the server sent a report of probes without scores")
+    if len(report.confusion) != count**2 or report.majority_label >= count:
+        raise InvalidReply(f"the server sent {len(report.confusion)} counts of confusions for {count} classes")
+    name = "test" if tested else "dev"
+    return wire.read(
+        ProbeResult,
+        report,
+        layers=tuple(_layer(layer, part.spans, name) for layer in report.layers),
+        labels=labels,
+        scored=name,
+        train=wire.read(ProbePart, report.train),
+        dev=wire.read(ProbePart, report.dev),
+        test=wire.read(ProbePart, report.test) if tested else None,
+        majority_label=labels[report.majority_label],
+        confusion=np.array(report.confusion, dtype=np.int64).reshape(count, count),
+        pooling=wire.enum_name(TrainProbeRequest.Pooling, report.pooling, "POOLING_"),
+        seeds=tuple(run.seed for run in report.layers[0].task),
+        provenance=wire.provenance(report.provenance),
+        weights=dict(weights),
+        mix=_mix(report, part.spans, name) if mixed else None,
+    )
+
+
+def _layer(layer: LayerProbes, spans: int, part: str) -> LayerProbe:
+    task, control = ([getattr(run, part) for run in runs] for runs in (layer.task, layer.control))
+    shares = [score.correct / spans for score in task]
+    accuracy, by_chance = float(np.mean(shares)), float(np.mean([score.correct / spans for score in control]))
+    return LayerProbe(
+        layer=layer.layer,
+        accuracy=accuracy,
+        interval=_interval(layer, spans, part),
+        control_accuracy=by_chance,
+        selectivity=accuracy - by_chance,
+        loss=float(np.mean([score.loss for score in task])),
+        dev_loss=layer.task[0].dev.loss,
+        spread=(min(shares), max(shares)),
+        best_epochs=tuple(run.best_epoch for run in layer.task),
+        control_dev_loss=layer.control[0].dev.loss,
+        control_loss=float(np.mean([score.loss for score in control])),
+        gradient=max((run.gradient for run in layer.task if run.HasField("gradient")), default=None),
+    )
+
+
+def _interval(layer: LayerProbes, spans: int, part: str) -> Interval:
+    """Returns the interval of the accuracy over texts. Raises InvalidReply for hits that don't add up to it."""
+    size, right, texts = (
+        np.array([(each.spans, each.correct, each.texts) for each in layer.hits], dtype=np.int64).reshape(-1, 3).T
+    )
+    correct = sum(getattr(run, part).correct for run in layer.task)
+    if int(texts @ size) != spans or int(texts @ right) != correct:
+        raise InvalidReply(f"the server sent hits of layer {layer.layer} that are not its score")
+    return share_interval(np.repeat(right / len(layer.task), texts), np.repeat(size, texts).astype(np.float64))
+
+
+def _mix(report: ProbeReport, spans: int, part: str) -> LayerMix:
+    layers, mix = [layer.layer for layer in report.layers], report.mix
+    whole = [layer.layer for layer in mix.cumulative] == layers and all(layer.task for layer in mix.cumulative)
+    if not whole or not mix.weights or any(len(one.shares) != len(layers) for one in mix.weights):
+        raise InvalidReply("the server sent a mix of other layers than its probes have")
+    return LayerMix(
+        shares=np.array([one.shares for one in mix.weights], dtype=np.float64),
+        scales=tuple(one.scale for one in mix.weights),
+        cumulative=tuple(_cumulative(layer, spans, part) for layer in mix.cumulative),
+    )
+
+
+def _cumulative(layer: LayerProbes, spans: int, part: str) -> CumulativeProbe:
+    scores = [getattr(run, part) for run in layer.task]
+    accuracy = float(np.mean([score.correct / spans for score in scores]))
+    return CumulativeProbe(
+        layer=layer.layer,
+        accuracy=accuracy,
+        interval=_interval(layer, spans, part),
+        loss=float(np.mean([score.loss for score in scores])),
+        best_epochs=tuple(run.best_epoch for run in layer.task),
+    )

@@ -1,0 +1,70 @@
+"""Describes texts with labelled spans for probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bertscope.errors import invalid_argument
+from bertscope.values import validation
+from bertscope.values.display import short_repr
+from bertscope.values.spans import Span, parts, span
+from bertscope.values.validation import TextOrPair
+
+__all__ = ["ProbeText"]
+
+
+class Label(NamedTuple):
+    """A part of a text with its class."""
+
+    label: str
+    """Name of the class."""
+    start: int
+    """First code point."""
+    end: int
+    """One past the last code point."""
+    segment: int = 0
+    """0 for the text, 1 for the second text of a pair."""
+    other: Span | None = None
+    """The second part, of a label that is of a pair of parts."""
+
+
+@dataclass(frozen=True)
+class ProbeText:
+    """A text with labelled words or spans.
+
+    >>> ProbeText("The cat sleeps.", [("NOUN", 4, 7)]).labels
+    (Label(label='NOUN', start=4, end=7, segment=0, other=None),)
+    """
+
+    __repr__ = short_repr
+
+    text: TextOrPair
+    """The text, or a pair (text, text_pair)."""
+    labels: Sequence[Label | tuple[str, int, int] | tuple[str, int, int, int] | tuple[str, tuple[int, ...], tuple[int, ...]]]
+    """The labelled parts: (label, start, end) or (label, start, end, segment), code points; or of pairs (label, part, part),
+    each (start, end) or (start, end, segment)."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
+        validation.text_or_pair("text", self.text)
+        given = validation.many("labels", self.labels, "tuples")
+        object.__setattr__(self, "labels", tuple(_label(f"labels[{index}]", value) for index, value in enumerate(given)))
+
+
+def _label(field: str, value: object) -> Label:
+    name, *place = parts(field, value, (3, 4, 5), "(label, start, end), (label, start, end, segment) or (label, part, part)")
+    other = place.pop() if len(place) == 4 else None
+    if len(place) == 2 and isinstance(place[0], tuple):
+        place, other = list(span(f"{field}'s first part", place[0])), place[1]
+    name = validation.text(f"{field}'s label", name)
+    if not name:
+        raise invalid_argument(f"{field}'s label", "is empty; name it")
+    start, end, segment = span(field, tuple(place))
+    return Label(name, start, end, segment, None if other is None else span(f"{field}'s second part", other))
+
+
+def names_of(texts: Iterable[ProbeText]) -> list[str]:
+    """Returns the labels of some texts, in alphabetical order."""
+    return sorted({label[0] for text in texts for label in text.labels})

@@ -1,0 +1,207 @@
+"""Calls that read predictions between layers and take them apart: `read_layers`, `attribute_logits`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from functools import partial
+from itertools import islice
+from typing import SupportsIndex
+
+from bertscope.questions.models.models import Model
+from bertscope.questions.representations.attribution import (
+    Answers,
+    LogitAttributions,
+    asked_attributions,
+    attribute_logits_request,
+    read_attributions,
+    text_of_attributed,
+)
+from bertscope.questions.representations.lens import (
+    LensText,
+    LensTexts,
+    ToRead,
+    asked_readings,
+    read_layers_request,
+    read_lens_texts,
+    text_of_input,
+)
+from bertscope.questions.representations.lens_requests import TEXTS, Rejected, merged, requests_with
+from bertscope.questions.representations.tuned_lens import TunedLens
+from bertscope.rpc.aio.many_texts import AsyncManyTexts
+from bertscope.rpc.aio.streams import collected
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1 import representation_lens_pb2
+from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
+from bertscope.values.choices import LensNormalisation
+from bertscope.values.messages import Asked, Interventions, Numbers, with_items
+from bertscope.values.validation import TextOrPair
+
+
+class AsyncLensCalls(AsyncManyTexts):
+    """The methods of `AsyncClient` that read predictions between layers and take them apart."""
+
+    async def read_layers(
+        self,
+        texts: ToRead | Iterable[ToRead],
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        all_pieces: bool = False,
+        normalisation: LensNormalisation | None = None,
+        lens: TunedLens | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> LensTexts:
+        """Reads the masked-LM head at every layer ("logit lens"): what each state of a position predicts.
+
+        A text is a string with "[MASK]", a tuple of two for a pair, or a `LensInput`, of which some parts are read; any number
+        of them, also from a generator. With `all_pieces` every piece of a text is read. `layers` are states: 0 the embeddings,
+        k the output of layer k - 1; all unless given. Each reading has the `top_k` (5 unless set) likeliest entries, the
+        entropy, the divergence from the last layer's distribution, and the scores of `candidates`, each a single entry of the
+        vocabulary; a word of several is an error.
+
+        `normalisation` "none" gives the head the states as they are, "final" after the model's last normalisation; unless set,
+        "final" for a ModernBERT and "none" for all others. The last layer's predictions are those of `fill_mask` in any case.
+        `lens` reads the other states through the maps that `train_lens` made; `layers` are then those that it has and the last,
+        and `normalisation` is the lens's. A model with other weights than it was trained on is FailedPrecondition.
+
+        One answer for each text, in order. `timeout` holds for each call. A rejected text is an error that names its index
+        ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        stream = self.read_layers_stream(
+            texts,
+            model=model,
+            layers=layers,
+            top_k=top_k,
+            candidates=candidates,
+            all_pieces=all_pieces,
+            normalisation=normalisation,
+            lens=lens,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+        return await collected(stream, LensTexts)
+
+    def read_layers_stream(
+        self,
+        texts: ToRead | Iterable[ToRead],
+        *,
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        top_k: SupportsIndex | None = None,
+        candidates: str | Iterable[str] | None = None,
+        all_pieces: bool = False,
+        normalisation: LensNormalisation | None = None,
+        lens: TunedLens | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[LensText, None]:
+        """Streams the results of `read_layers` in order, as they come, in memory that does not grow with the number of texts.
+
+        The calls begin when the first answer is requested. Closing the generator cancels running ones.
+        """
+        request = read_layers_request(
+            model=model,
+            layers=layers,
+            top_k=top_k,
+            candidates=candidates,
+            all_pieces=all_pieces,
+            normalisation=normalisation,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        requests, asked = requests_with(request, lens), asked_readings(texts)
+        if requests[1:]:
+            return self._read_in_turn(asked, requests, on_rejected, timeout)
+        return self._read(asked, requests[0], on_rejected, timeout)
+
+    def _read(
+        self,
+        asked: Asked[representation_lens_pb2.LensInput],
+        request: ReadLayersRequest,
+        on_rejected: OnRejected | None,
+        timeout: float | None,
+    ) -> AsyncGenerator[LensText, None]:
+        return self._answers(
+            asked,
+            partial(with_items, request, "inputs"),
+            representation_lens_pb2.ReadLayersResponse,
+            read_lens_texts,
+            timeout,
+            pace=self._pace(text_of_input, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+
+    async def _read_in_turn(
+        self,
+        asked: Asked[representation_lens_pb2.LensInput],
+        requests: Sequence[ReadLayersRequest],
+        on_rejected: OnRejected | None,
+        timeout: float | None,
+    ) -> AsyncGenerator[LensText, None]:
+        """Yields the answers of several requests about the same texts, each with all layers."""
+        begin = 0
+        while inputs := list(islice(asked.items, TEXTS)):
+            left, begin = dict(enumerate(inputs, begin)), begin + len(inputs)
+            found: dict[int, list[LensText]] = {number: [] for number in left}
+            for request in requests:
+                reject = None if on_rejected is None else Rejected(left, on_rejected)
+                numbers = list(left)
+                some = Asked(iter([left[number] for number in numbers]), len(numbers), numbers)
+                async with aclosing(self._read(some, request, reject, timeout)) as answers:
+                    answered = [answer async for answer in answers]
+                for number, answer in zip(left, answered, strict=True):
+                    found[number].append(answer)
+            for number in left:
+                yield merged(found[number])
+
+    async def attribute_logits(
+        self,
+        texts: TextOrPair | Iterable[TextOrPair],
+        answers: Answers | Iterable[Answers],
+        *,
+        mask: SupportsIndex | None = None,
+        ablate: bool = False,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> LogitAttributions:
+        """Attributes the difference of two answers' logits at a mask to heads, feed-forward blocks, biases and the embeddings.
+
+        `answers` is a tuple (answer, other answer) for all texts, or one for each; each answer is a single entry of the
+        vocabulary. Texts have one mask, or `mask` is the number of theirs, from 0. The terms sum to the difference: layer
+        normalisations are frozen at the statistics that they had, and the masked-LM head's activation at its factor. A term is
+        what a part adds at the mask itself. With `ablate`, also how much the difference falls when each head is zeroed; that
+        runs a text once for each head.
+
+        One answer for each text, in order; `timeout` and `on_rejected` are as in `read_layers`.
+        """
+        request = attribute_logits_request(
+            model=model, ablate=ablate, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        stream = self._answers(
+            asked_attributions(texts, answers, mask),
+            partial(with_items, request, "inputs"),
+            representation_lens_pb2.AttributeLogitsResponse,
+            read_attributions,
+            timeout,
+            pace=self._pace(text_of_attributed, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+        return await collected(stream, LogitAttributions)

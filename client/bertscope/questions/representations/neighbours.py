@@ -1,0 +1,231 @@
+"""Finds the nearest neighbours of a word's occurrences among the words of texts, in each layer, one text at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bertscope.errors import invalid_argument
+from bertscope.questions.representations.states import HiddenStates
+from bertscope.values import validation
+from bertscope.values.display import data_frame, short_repr
+from bertscope.values.results import Provenance, Token
+from bertscope.values.validation import TextOrPair
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Neighbour", "Neighbourhoods", "Occurrence", "WordNeighbours"]
+
+MAX_WORDS = 100
+"""Words that are looked for."""
+SMALLEST_NORM = 1e-12
+NONE_ANSWERED = "no text was answered; give one or more, and correct what `on_rejected` was told"
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A word where it occurs."""
+
+    __repr__ = short_repr
+
+    input_index: int
+    """Index of the text among those of the call."""
+    token: Token
+    """The word."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A word whose state is close to that of an occurrence."""
+
+    __repr__ = short_repr
+
+    cosine: float
+    """Cosine of the two states, -1 to 1."""
+    occurrence: Occurrence
+    """The word and its text."""
+
+
+@dataclass(frozen=True, eq=False)
+class WordNeighbours:
+    """The nearest neighbours of one occurrence of a word, by layer."""
+
+    __repr__ = short_repr
+
+    word: str
+    """The word that was looked for."""
+    occurrence: Occurrence
+    """The occurrence."""
+    neighbours: Mapping[int, tuple[Neighbour, ...]]
+    """The nearest first, by the number of the layer, 0 the embeddings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """The nearest neighbours of some words' occurrences."""
+
+    __repr__ = short_repr
+
+    layers: tuple[int, ...]
+    """The layers, 0 the embeddings."""
+    texts: int
+    """The texts searched."""
+    searched: int
+    """Their words."""
+    found: tuple[WordNeighbours, ...]
+    """Each occurrence, in the order of the words, then of the texts."""
+    provenance: Provenance
+    """Provenance of the states."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Returns a row for each neighbour: word, input_index, start, layer, rank (1 is the nearest), cosine, neighbour,
+        neighbour_input_index and neighbour_start. Needs the extra "pandas"."""
+        return data_frame(neighbour_columns(self))
+
+
+@dataclass(slots=True)
+class Query:
+    """The request of a search; `k` neighbours of the first `occurrences` of each word."""
+
+    words: tuple[str, ...]
+    k: int
+    occurrences: int
+    other_words: bool
+    places: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def checked(cls, words: str | Iterable[str], k: object, occurrences: object, *, other_words: object) -> Query:
+        """Raises InvalidArgument for no word, more than MAX_WORDS, two that differ in letter case alone, or a zero."""
+        named = validation.not_empty("words", validation.texts("words", words))
+        if len(named) > MAX_WORDS:
+            raise invalid_argument("words", f"are {len(named)}; look for {MAX_WORDS} at a time")
+        query = cls(
+            tuple(named),
+            validation.positive("k", k),
+            validation.positive("occurrences", occurrences),
+            other_words=validation.flag("other_words", other_words),
+        )
+        for index, word in enumerate(named):
+            if folded(word) in query.places:
+                raise invalid_argument(f"words[{index}]", "is there twice; letter case is ignored")
+            query.places[folded(word)] = index
+        return query
+
+    def may_hold(self, text: TextOrPair) -> bool:
+        """Returns whether a text has the letters of any of the words."""
+        parts = (text,) if isinstance(text, str) else text
+        return any(word in part.casefold() for part in parts for word in self.places)
+
+
+class Found:
+    """The occurrences of the words, as texts come in."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self._each: list[list[tuple[Occurrence, npt.NDArray[np.float32]]]] = [[] for _ in query.words]
+
+    def add(self, index: int, states: HiddenStates) -> bool:
+        """Adds the occurrences in text `index`. Returns whether every word has enough."""
+        directions = _directions(states)
+        for row, token in enumerate(states.tokens):
+            place = None if token.special else self.query.places.get(folded(token.text))
+            if place is not None and len(self._each[place]) < self.query.occurrences:
+                self._each[place].append((Occurrence(index, token), directions[:, row].copy()))
+        return all(len(each) == self.query.occurrences for each in self._each)
+
+    def search(self) -> Search:
+        """Returns the search for their neighbours. Raises InvalidArgument for a word that no text has."""
+        for index, each in enumerate(self._each):
+            if not each:
+                raise invalid_argument(f"words[{index}]", "is a word of no text; name whole words, as the model cuts them")
+        every = [(index, *one) for index, each in enumerate(self._each) for one in each]
+        return Search(self.query, [(index, where) for index, where, _ in every], np.stack([one for *_, one in every], axis=1))
+
+
+class Search:
+    """The nearest neighbours of some occurrences, as texts come in; memory does not grow with these."""
+
+    def __init__(
+        self, query: Query, occurrences: Sequence[tuple[int, Occurrence]], directions: npt.NDArray[np.float32]
+    ) -> None:
+        """`directions`: [layers, occurrences, hidden_size]."""
+        self._query, self._occurrences, self._directions = query, occurrences, directions
+        shape = (*directions.shape[:2], query.k)
+        self._cosines = np.full(shape, -np.inf)
+        self._nearest = np.full(shape, None, dtype=object)
+        self._texts = self._searched = 0
+        self._last: HiddenStates | None = None
+
+    def add(self, states: HiddenStates) -> None:
+        """Compares the occurrences with the words of a text."""
+        rows = [row for row, token in enumerate(states.tokens) if not token.special]
+        self._texts, self._searched, self._last = self._texts + 1, self._searched + len(rows), states
+        tokens = [states.tokens[row] for row in rows]
+        cosines = (self._directions @ _directions(states)[:, rows].transpose(0, 2, 1)).astype(np.float64)
+        cosines[:, self._left_out(states.input_index, tokens)] = -np.inf
+        words = np.empty(len(rows), dtype=object)
+        words[:] = [Occurrence(states.input_index, token) for token in tokens]
+        together = np.concatenate([self._cosines, cosines], axis=2)
+        order = np.argsort(-together, axis=2, kind="stable")[:, :, : self._query.k]
+        named = np.concatenate([self._nearest, np.broadcast_to(words, cosines.shape)], axis=2)
+        self._cosines = np.take_along_axis(together, order, axis=2)
+        self._nearest = np.take_along_axis(named, order, axis=2)
+
+    def _left_out(self, input_index: int, tokens: Sequence[Token]) -> npt.NDArray[np.bool_]:
+        """Returns [occurrences, words]: True for an occurrence itself, and for the same word if only others are wanted."""
+        result = np.zeros((len(self._occurrences), len(tokens)), dtype=bool)
+        names = [folded(token.text) for token in tokens]
+        for number, (word, where) in enumerate(self._occurrences):
+            same, name = where.input_index == input_index, folded(self._query.words[word])
+            for place, token in enumerate(tokens):
+                itself = same and (token.segment, token.start) == (where.token.segment, where.token.start)
+                result[number, place] = itself or (self._query.other_words and names[place] == name)
+        return result
+
+    def result(self) -> Neighbourhoods:
+        """Returns the neighbours among the texts that came in. Raises InvalidArgument if none did."""
+        if self._last is None:
+            raise invalid_argument("inputs", NONE_ANSWERED)
+        layers = self._last.layers
+        found = []
+        for number, (word, where) in enumerate(self._occurrences):
+            nearest = {layer: tuple(self._of(place, number)) for place, layer in enumerate(layers)}
+            found.append(WordNeighbours(self._query.words[word], where, nearest))
+        return Neighbourhoods(layers, self._texts, self._searched, tuple(found), self._last.provenance)
+
+    def _of(self, layer: int, number: int) -> Iterator[Neighbour]:
+        for cosine, occurrence in zip(self._cosines[layer, number].tolist(), self._nearest[layer, number], strict=True):
+            if np.isfinite(cosine):
+                yield Neighbour(cosine, occurrence)
+
+
+def neighbour_columns(found: Neighbourhoods) -> dict[str, list[Any]]:
+    """Returns the columns of `Neighbourhoods.to_pandas`; needs no pandas."""
+    names = ("word", "input_index", "start", "layer", "rank", "cosine", "neighbour", "neighbour_input_index", "neighbour_start")
+    rows = [
+        (one.word, *_place(one.occurrence), layer, rank, near.cosine, near.occurrence.token.text, *_place(near.occurrence))
+        for one in found.found
+        for layer, nearest in one.neighbours.items()
+        for rank, near in enumerate(nearest, start=1)
+    ]
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _place(occurrence: Occurrence) -> tuple[int, int]:
+    return occurrence.input_index, occurrence.token.start
+
+
+def _directions(states: HiddenStates) -> npt.NDArray[np.float32]:
+    """Returns the states of all words, each of length 1; [layers, words, hidden_size]."""
+    values = states.states.astype(np.float32)
+    return np.asarray(values / np.maximum(np.linalg.norm(values, axis=2, keepdims=True), SMALLEST_NORM), np.float32)
+
+
+def folded(word: str) -> str:
+    """Returns a word as it is compared: without letter case, and blanks around it."""
+    return word.strip().casefold()

@@ -1,0 +1,187 @@
+"""Calls for scores of whole texts: `score_texts`, `compare_texts`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+
+from bertscope.questions.models.models import Model
+from bertscope.questions.scores.comparison import ComparedSet, TextComparison, read_compared_sets
+from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
+from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
+from bertscope.questions.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
+from bertscope.questions.scores.texts import ScoredText, ScoredTexts
+from bertscope.rpc.aio.many_texts import AsyncManyTexts
+from bertscope.rpc.aio.streams import collected
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1 import cloze_scores_pb2
+from bertscope.values.choices import Scoring
+from bertscope.values.messages import Interventions, with_items
+
+
+class AsyncScoreCalls(AsyncManyTexts):
+    """The methods of `AsyncClient` that score and compare whole texts."""
+
+    async def score_texts(
+        self,
+        texts: ToScore | Iterable[ToScore],
+        *,
+        model: str | Model | None = None,
+        scoring: Scoring = "within_word",
+        pieces: bool = True,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> ScoredTexts:
+        """Scores texts by pseudo-log-likelihood: the sum over their pieces of ln P(piece | the rest, piece masked).
+
+        A text is a string, a tuple of two for a pair, or a `ScoredInput`, of which some parts are scored with the rest as
+        context (`conditional("The keys to the cabinet", "are")`); any number of them, also from a generator. `scoring` says
+        what is masked beside the piece: "within_word" the later pieces of its word (Kauf and Ivanova 2023), "original" nothing
+        (Salazar et al. 2020), "whole_word" all of its word. Special tokens and the text's own masks are never scored.
+        Without `pieces`, the replies are smaller and have no words.
+
+        A text of n tokens is run about n times. Calls are as large as a few seconds allow, and long texts go in parts, so that
+        `timeout`, which holds for each call, suffices for texts of any length. A text that the server rejects is an error that
+        names its index ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
+        """
+        stream = self.score_texts_stream(
+            texts,
+            model=model,
+            scoring=scoring,
+            pieces=pieces,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+        return await collected(stream, ScoredTexts)
+
+    def score_texts_stream(
+        self,
+        texts: ToScore | Iterable[ToScore],
+        *,
+        model: str | Model | None = None,
+        scoring: Scoring = "within_word",
+        pieces: bool = True,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[ScoredText, None]:
+        """Streams the results of `score_texts` in order, as they come, in memory that does not grow with the number of texts.
+
+        The calls begin when the first score is requested. Closing the generator cancels running ones.
+        """
+        request = score_texts_request(
+            model=model,
+            scoring=scoring,
+            pieces=pieces,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        return self._score_texts(request, texts, on_rejected, timeout)
+
+    async def compare_texts(
+        self,
+        sets: ToCompare | Iterable[ToCompare],
+        *,
+        model: str | Model | None = None,
+        scoring: Scoring = "within_word",
+        critical_region: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> TextComparison:
+        """Compares texts by their scores: how often the right text of a set scores highest, by group.
+
+        A set is a minimal pair (good, bad), or a `TextSet`; any number of them, also from a generator or from `read_sets`. The
+        right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`. With
+        `critical_region`, only the words in which a set's texts differ are scored, given the rest.
+
+        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls, rejected
+        sets ("sets[70000]") and `timeout` are as in `score_texts`.
+        """
+        stream = self.compare_texts_stream(
+            sets,
+            model=model,
+            scoring=scoring,
+            critical_region=critical_region,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+        return await collected(stream, lambda found: TextComparison(tuple(found)))
+
+    def compare_texts_stream(
+        self,
+        sets: ToCompare | Iterable[ToCompare],
+        *,
+        model: str | Model | None = None,
+        scoring: Scoring = "within_word",
+        critical_region: bool = False,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[ComparedSet, None]:
+        """Streams the sets of `compare_texts` in order, as they come, in memory that does not grow with their number.
+
+        The calls begin when the first set is requested. Closing the generator cancels running ones.
+        """
+        request = compare_texts_request(
+            model=model,
+            scoring=scoring,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+
+        def build(asked: Iterable[AskedSet]) -> cloze_scores_pb2.CompareTextsRequest:
+            return with_items(request, "sets", [one.message for one in asked])
+
+        return self._answers(
+            asked_sets(sets, critical_region=critical_region),
+            build,
+            cloze_scores_pb2.CompareTextsResponse,
+            read_compared_sets,
+            timeout,
+            pace=self._pace_by(lambda one: one.work, request.reference_texts, timeout),
+            on_rejected=on_rejected,
+        )
+
+    async def _score_texts(
+        self,
+        request: cloze_scores_pb2.ScoreTextsRequest,
+        texts: ToScore | Iterable[ToScore],
+        on_rejected: OnRejected | None,
+        timeout: float | None,
+    ) -> AsyncGenerator[ScoredText, None]:
+        def build(sections: Iterable[Section]) -> cloze_scores_pb2.ScoreTextsRequest:
+            return with_items(request, "inputs", [section.message for section in sections])
+
+        assembly, asked = Assembly(), asked_sections(texts)
+        answers = self._answers(
+            asked,
+            build,
+            cloze_scores_pb2.ScoreTextsResponse,
+            read_sections,
+            timeout,
+            pace=self._pace_by(lambda section: section.work, request.reference_texts, timeout),
+            on_rejected=None if on_rejected is None else assembly.rejecting(on_rejected),
+        )
+        async with aclosing(answers):
+            async for answer in answers:
+                whole = assembly.add(answer)
+                if whole is not None:
+                    yield whole

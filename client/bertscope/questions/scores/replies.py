@@ -1,0 +1,122 @@
+"""The request of ScoreTexts, and its replies, of which the sections of a text are joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertscope.errors import InvalidArgument, InvalidReply
+from bertscope.questions.models.models import Model, model_name
+from bertscope.questions.scores.inputs import Section, text_of
+from bertscope.questions.scores.texts import ScoredPiece, ScoredText
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1 import cloze_scores_pb2 as scores_pb2
+from bertscope.v1 import common_pb2
+from bertscope.values import validation
+from bertscope.values.choices import Scoring
+from bertscope.values.lazy import made
+from bertscope.values.messages import SCORINGS, Interventions, enum_name, head_interventions, provenance
+from bertscope.values.results import Provenance
+
+
+def score_texts_request(
+    *,
+    model: str | Model | None,
+    scoring: str,
+    pieces: bool,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> scores_pb2.ScoreTextsRequest:
+    """Returns the request of ScoreTexts, without its texts."""
+    return scores_pb2.ScoreTextsRequest(
+        model=model_name("model", model),
+        scoring=validation.choice("scoring", scoring, SCORINGS),
+        pieces=validation.flag("pieces", pieces),
+        interventions=head_interventions(interventions),
+        reference_texts=validation.texts("reference_texts", reference_texts),
+        truncate=validation.flag("truncate", truncate),
+    )
+
+
+@dataclass(frozen=True)
+class SectionScore:
+    """The reply about a section of a text."""
+
+    section: Section
+    message: scores_pb2.ScoredText
+    scoring: Scoring
+    provenance: Provenance
+
+
+def read_sections(sections: Sequence[Section], response: scores_pb2.ScoreTextsResponse) -> list[SectionScore]:
+    """Returns the scores of a reply, each with its section."""
+    if len(response.results) != len(sections):
+        raise InvalidReply(f"the server answered {len(response.results)} of {len(sections)} texts")
+    source = provenance(response.provenance)
+    scoring: Any = enum_name(common_pb2.PseudoLogLikelihood, response.scoring, "PSEUDO_LOG_LIKELIHOOD_")
+    return [
+        SectionScore(section, message, scoring, source) for section, message in zip(sections, response.results, strict=True)
+    ]
+
+
+class Assembly:
+    """Joins the sections of each text. A text of which a section was rejected is left out."""
+
+    def __init__(self) -> None:
+        self._scores: list[SectionScore] = []
+        self._rejected: set[int] = set()
+
+    def rejecting(self, on_rejected: OnRejected) -> OnRejected:
+        """Returns the same function, called once for each text, whatever number of its sections is rejected."""
+
+        def reject(index: int, error: InvalidArgument) -> None:
+            if index not in self._rejected:
+                self._rejected.add(index)
+                on_rejected(index, error)
+
+        return reject
+
+    def add(self, score: SectionScore) -> ScoredText | None:
+        """Adds the next section. Returns the text if it is whole."""
+        if self._scores and self._scores[-1].section.number != score.section.number:
+            self._scores = []
+        self._scores.append(score)
+        if not score.section.last or score.section.number in self._rejected:
+            return None
+        found, self._scores = self._scores, []
+        return _whole(found)
+
+
+def _whole(scores: Sequence[SectionScore]) -> ScoredText:
+    first, messages = scores[0], [score.message for score in scores]
+    pieces = sum(message.scored_pieces for message in messages)
+    if not pieces:
+        raise InvalidReply("the server scored no piece of a text")
+    return made(
+        ScoredText,
+        text=text_of(first.section.given),
+        log_likelihood=math.fsum(message.log_likelihood for message in messages),
+        scored_pieces=pieces,
+        scored_words=sum(message.scored_words for message in messages),
+        pieces=tuple(_piece(piece) for message in messages for piece in message.pieces),
+        tokens=first.message.tokens,
+        truncated_tokens=first.message.truncated_tokens,
+        scoring=first.scoring,
+        provenance=first.provenance,
+    )
+
+
+def _piece(message: scores_pb2.ScoredPiece) -> ScoredPiece:
+    return made(
+        ScoredPiece,
+        text=message.text,
+        id=message.id,
+        start=message.start,
+        end=message.end,
+        segment=message.segment,
+        word=message.word,
+        log_probability=message.log_probability,
+    )

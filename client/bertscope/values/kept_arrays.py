@@ -1,0 +1,123 @@
+"""Reads arrays that were kept in numpy's .npy and .npz files, whatever the files hold.
+
+Nothing in a file is run, and nothing is allocated that the file does not have: what its headers say is compared with its size
+before an array is made, and compressed arrays are not read.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from bertscope.errors import InvalidArgument, invalid_argument
+from bertscope.values import validation
+
+MAX_ARRAYS = 100
+"""Arrays in a file; more would be no file of ours."""
+HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+# What the readers of zip files, headers and JSON raise at files that are damaged or made to mislead.
+DAMAGED = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RecursionError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    SyntaxError,
+    struct.error,
+    tokenize.TokenError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+
+
+@contextmanager
+def kept_file(path: object, holds: str, otherwise: str) -> Iterator[None]:
+    """Turns what goes wrong with a file's contents into InvalidArgument, which names the file: `holds` and the cause for
+    contents of another form, `otherwise` for those of none."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise invalid_argument(str(path), f"{holds}: {error}") from error
+    except DAMAGED as error:
+        raise invalid_argument(str(path), otherwise) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # A place before the file's begin, to which a damaged zip file leads.
+            raise
+        raise invalid_argument(str(path), otherwise) from error
+
+
+def read_npz(file: IO[bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Returns those of the named arrays that an .npz file has, as numpy.savez writes it. Raises InvalidArgument for an array of
+    anything but real numbers, and DAMAGED for other contents."""
+    with zipfile.ZipFile(file) as archive:
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()[:MAX_ARRAYS]}
+        found = {}
+        for name in names:
+            if (member := members.get(name)) is None:
+                continue
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise invalid_argument(name, "is compressed; write the file with numpy.savez")
+            with archive.open(member) as array:
+                found[name] = read_npy(array, member.file_size, name)
+        return found
+
+
+def read_npy(file: IO[bytes], size: int, name: str = "array") -> NDArray[Any]:
+    """Returns the array of an .npy file of `size` bytes. Raises InvalidArgument for anything but real numbers, and DAMAGED for
+    other contents."""
+    shape, by_columns, kind = HEADERS[npy_format.read_magic(file)](file)
+    if kind.kind not in "biuf":
+        raise invalid_argument(name, f"is of {kind}; it must be of real numbers")
+    length = math.prod(shape) * kind.itemsize  # Python's whole numbers: these have no largest one.
+    if min(shape, default=0) < 0 or length != size - file.tell():
+        raise ValueError(f"{name} has shape {shape}, which the file has not")
+    values = np.frombuffer(bytearray(file.read(length)), kind)  # A bytearray: arrays that are read can be changed.
+    return values.reshape(shape, order="F" if by_columns else "C")
+
+
+def read_about(values: NDArray[Any], wanted: str) -> dict[str, Any]:
+    """Returns what an array of UTF-8 bytes says about the others: a JSON object of the wanted "format". Raises DAMAGED."""
+    found: dict[str, Any] = json.loads(values.tobytes())
+    if found["format"] != wanted:
+        raise ValueError(found["format"])
+    return found
+
+
+def read_layers(values: NDArray[Any]) -> list[int]:
+    """Returns numbers of layers, each once. Raises InvalidArgument."""
+    if values.ndim != 1 or values.dtype.kind not in "iu" or len(set(found := values.tolist())) != len(found):
+        raise invalid_argument("layers", "must be whole numbers, none twice")
+    return list(found)
+
+
+def finite(name: str, values: NDArray[Any]) -> NDArray[np.float32]:
+    """Returns numbers as float32. Raises InvalidArgument if one is not finite, or not in float32."""
+    with np.errstate(over="ignore"):
+        found = values.astype(np.float32)
+    if not np.isfinite(found).all():
+        raise invalid_argument(name, "has numbers that are not finite")
+    return found
+
+
+def read_versions(values: object) -> dict[str, str]:
+    """Returns versions by package name. Raises InvalidArgument."""
+    if not isinstance(values, dict):
+        raise invalid_argument("versions", "must be an object")
+    return {name: validation.text(f"versions[{name}]", version) for name, version in values.items()}

@@ -1,0 +1,204 @@
+"""Builds and reads messages that several services share: enums, provenance, tokens, inputs, head interventions.
+
+Building raises InvalidArgument, naming the field, for values that can't be encoded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
+
+from google.protobuf.message import Message
+
+from bertscope.errors import invalid_argument
+from bertscope.v1 import attention_statistics_pb2, common_pb2, compression_pb2
+from bertscope.values import validation
+from bertscope.values.choices import DataType, Mode, Quantity, Runtime, Scoring
+from bertscope.values.interventions import HeadIntervention
+from bertscope.values.results import AppliedStep, Provenance, Token
+from bertscope.values.validation import TextOrPair
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Item = TypeVar("Item")
+Request = TypeVar("Request", bound=Message)
+Result = TypeVar("Result", bound="DataclassInstance")
+
+Inputs = TextOrPair | Iterable[TextOrPair]
+"""One text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
+Interventions = HeadIntervention | Iterable[HeadIntervention]
+"""One head intervention, or many."""
+Numbers = SupportsIndex | Iterable[SupportsIndex]
+"""One layer or head, or many."""
+
+
+class Asked(NamedTuple, Generic[Item]):
+    """The texts of a method, read as they are needed."""
+
+    items: Iterator[Item]
+    total: int | None
+    """Their number; None until they are read."""
+    numbers: Sequence[int] | None = None
+    """The index of each, as it is read, among the caller's texts, of which some are left out; None if all are asked about."""
+
+
+def values(choice: Any, enum: Any, prefix: str) -> dict[str, Any]:
+    """Returns the contract's values of the names that an argument chooses from: {"torch": RUNTIME_TORCH, ...}."""
+    return {name: enum.Value(prefix + name.upper()) for name in get_args(choice)}
+
+
+DATA_TYPES = values(DataType, common_pb2.DataType, "DATA_TYPE_")
+SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood, "PSEUDO_LOG_LIKELIHOOD_")
+QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity, "ATTENTION_QUANTITY_")
+PRECISIONS = {
+    "fp32": common_pb2.PRECISION_FLOAT32,
+    "bf16": common_pb2.PRECISION_BFLOAT16,
+    "fp16": common_pb2.PRECISION_FLOAT16,
+}
+RUNTIMES = values(Runtime, common_pb2.Runtime, "RUNTIME_")
+MODES = values(Mode, common_pb2.HeadIntervention.Mode, "MODE_")
+PRECISION_NAMES = {message: name for name, message in PRECISIONS.items()}
+"""Names of precisions, which are shorter than in the contract."""
+
+
+def with_items(request: Request, field: str, items: Iterable[Any]) -> Request:
+    """Returns the request with some items in one of its fields."""
+    result = type(request)()
+    result.CopyFrom(request)
+    getattr(result, field).extend(items)
+    return result
+
+
+def read(kind: type[Result], message: Message, **converted: Any) -> Result:
+    """Returns a result whose fields have the values of the message's fields of the same names, except for `converted` ones.
+
+    A repeated field becomes a tuple; an optional one that is not set becomes None.
+    """
+    names = (field.name for field in dataclasses.fields(kind) if field.name not in converted)
+    return kind(**{name: _value(message, name) for name in names}, **converted)
+
+
+def _value(message: Message, name: str) -> Any:
+    value = getattr(message, name)
+    if not isinstance(value, (str, float, int)):
+        return tuple(value)
+    return None if message.DESCRIPTOR.fields_by_name[name].has_presence and not message.HasField(name) else value
+
+
+def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:
+    """Returns the library to run a model with; None is the server's setting."""
+    chosen = None if runtime is None else validation.choice("runtime", runtime, RUNTIMES)
+    return chosen or common_pb2.RUNTIME_UNSPECIFIED
+
+
+def asked_texts(texts: str | Iterable[str]) -> Asked[str]:
+    """Returns any number of texts. A sequence is checked at once, an iterator as it is read."""
+    if isinstance(texts, Sized):
+        checked = validation.texts("texts", texts)
+        return Asked(iter(checked), len(checked))
+    values = enumerate(validation.many("texts", texts, "strings"))
+    return Asked((validation.text(f"texts[{index}]", value) for index, value in values), None)
+
+
+def asked_inputs(inputs: Inputs) -> Asked[common_pb2.TextInput]:
+    """Returns any number of texts or pairs; as `asked_texts`."""
+    if isinstance(inputs, Sized):
+        checked = validation.texts_or_pairs("inputs", inputs)
+        return Asked(map(text_input, checked), len(checked))
+    values = enumerate(validation.many("inputs", inputs, "texts"))
+    return Asked((text_input(validation.text_or_pair(f"inputs[{index}]", value)) for index, value in values), None)
+
+
+def text_input(value: TextOrPair) -> common_pb2.TextInput:
+    """Returns the message of a text or pair that was checked before."""
+    text, text_pair = (value, None) if isinstance(value, str) else value
+    return common_pb2.TextInput(text=text, text_pair=text_pair)
+
+
+def text_of(message: common_pb2.TextInput) -> TextOrPair:
+    """Returns the text or pair of a message."""
+    return (message.text, message.text_pair) if message.HasField("text_pair") else message.text
+
+
+def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:
+    """Returns the messages of head interventions."""
+    if isinstance(interventions, tuple) and not interventions:
+        return []
+    if isinstance(interventions, HeadIntervention):
+        interventions = [interventions]
+    return [
+        _intervention(f"interventions[{index}]", value)
+        for index, value in enumerate(validation.many("interventions", interventions, "head interventions"))
+    ]
+
+
+def _intervention(field: str, value: object) -> common_pb2.HeadIntervention:
+    if not isinstance(value, HeadIntervention):
+        raise invalid_argument(field, "must be made by bertscope.zero, uniform, mean or scale")
+    return common_pb2.HeadIntervention(layer=value.layer, heads=value.heads, mode=MODES[value.mode], scale=value.factor)
+
+
+def provenance(message: common_pb2.Provenance) -> Provenance:
+    """Returns the provenance of an answer."""
+    known = _provenance(message.SerializeToString(deterministic=True))
+    # A dict of its own: a caller that changes one must not change other answers.
+    return dataclasses.replace(known, library_versions=dict(known.library_versions))
+
+
+@lru_cache(maxsize=64)  # Reading it takes longer than reading the answers of a text.
+def _provenance(serialized: bytes) -> Provenance:
+    message = common_pb2.Provenance.FromString(serialized)
+    return Provenance(
+        model=message.model,
+        weights_digest=message.weights_digest,
+        runtime=runtime(message.runtime),
+        device=message.device,
+        precision=precision(message.precision),
+        library_versions=dict(message.library_versions),
+        numbering=enum_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
+    )
+
+
+def token(message: common_pb2.Token) -> Token:
+    """Returns one position of a sequence."""
+    return Token(
+        text=message.text,
+        id=message.id if message.HasField("id") else None,
+        start=message.start,
+        end=message.end,
+        special=message.special,
+        word=message.word if message.HasField("word") else None,
+        segment=message.segment,
+        pieces=tuple(message.pieces),
+    )
+
+
+def precision(number: common_pb2.Precision.ValueType) -> str:
+    """Returns "fp32" or the like; empty if the server does not say, as for a model that still loads."""
+    return PRECISION_NAMES.get(number) or enum_name(common_pb2.Precision, number, "PRECISION_") if number else ""
+
+
+def runtime(number: int) -> str:
+    """Returns "torch" or "onnx"; empty if the server does not say, as for a model that still loads."""
+    return enum_name(common_pb2.Runtime, number, "RUNTIME_") if number else ""
+
+
+def heads_by_layer(messages: Iterable[common_pb2.LayerHeads]) -> dict[int, tuple[int, ...]]:
+    """Returns the heads of several layers."""
+    return {message.layer: tuple(message.heads) for message in messages}
+
+
+def enum_name(enum: Any, number: int, prefix: str) -> str:
+    """Returns "torch" for RUNTIME_TORCH; the bare number for a value that a newer server knows and this version does not."""
+    try:
+        return str(enum.Name(number)).removeprefix(prefix).lower()
+    except ValueError:
+        return str(number)
+
+
+def applied_steps(messages: Iterable[compression_pb2.AppliedStep]) -> tuple[AppliedStep, ...]:
+    """Returns the steps that were applied to a model."""
+    return tuple(AppliedStep(message.step, message.description, dict(message.numbers)) for message in messages)

@@ -1,0 +1,76 @@
+"""Defines the kind of every command: it rejects what would otherwise be dropped or misread without a word."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+from typer.models import CommandFunctionType
+
+from bertscope_workbench.command.views.output import UsageError
+
+TEXTS = ("TEXT", "QUESTION", "SEQUENCE")
+"""Names, in the help, of values that are texts."""
+FILES = ("--texts", "--pairs", "--questions", "--passage-file", "--train")
+"""Options that read texts from files, in the order in which they are proposed."""
+
+
+class Command(TyperCommand):
+    """A command that rejects an option of one value that is given twice, and a file's path where a text is expected."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the command line. Raises UsageError."""
+        rest = super().parse_args(ctx, [*args])
+        if not ctx.resilient_parsing:  # That is completion, of a line that is not finished.
+            _, _, given = self.make_parser(ctx).parse_args(args=[*args])
+            _reject_repeated(given)
+            self._reject_paths(ctx.params)
+        return rest
+
+    def _reject_paths(self, values: Mapping[str, Any]) -> None:
+        for parameter in self.params:
+            if (parameter.metavar or "").strip("[].") not in TEXTS:
+                continue
+            value = values.get(parameter.name or "")
+            for text in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(text, str) and _is_path(text):
+                    raise UsageError(f"{text} is a file{self._instead(parameter, text)}")
+
+    def _instead(self, parameter: Any, path: str) -> str:
+        """Returns what to write for the file."""
+        known = {name for other in self.params for name in other.opts}
+        option = parameter.param_type_name == "option"
+        proposed = [name for name in ((f"{parameter.opts[0]}-file",) if option else FILES) if name in known]
+        if proposed:
+            return f": did you mean {' or '.join(f'{name} {path}' for name in proposed)}?"
+        return f", and {parameter.opts[0] if option else parameter.metavar} takes a text: write the text itself"
+
+
+class Commands(typer.Typer):
+    """A set of such commands."""
+
+    def __init__(self, *, add_completion: bool = False, **options: Any) -> None:
+        super().__init__(add_completion=add_completion, **options)
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **options: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Adds a command, as typer does."""
+        return super().command(name, cls=cls, **options)
+
+
+def _reject_repeated(given: Iterable[Any]) -> None:
+    for parameter, times in Counter(given).items():
+        once = parameter.param_type_name == "option" and not (parameter.multiple or parameter.is_flag or parameter.count)
+        if once and times > 1:
+            raise UsageError(f"{parameter.opts[0]} is given {'twice' if times == 2 else f'{times} times'}; it takes one value")
+
+
+def _is_path(text: str) -> bool:
+    """Says whether a text names a file; a word that happens to be the name of one, without an end, is a word."""
+    try:
+        return Path(text).suffix != "" and not any(map(str.isspace, text)) and Path(text).is_file()
+    except (OSError, ValueError):  # A text may be too long for a name, or have a null in it.
+        return False

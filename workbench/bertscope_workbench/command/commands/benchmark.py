@@ -1,0 +1,140 @@
+"""Measure models side by side: speed, size, and what they lost against a baseline.
+
+Models take turns, and have the device to themselves. All run by one library, the baseline's unless --runtime or --as-loaded
+says otherwise. A difference that its interval doesn't support is not distinguishable.
+
+What they lost is measured on texts (--agreement), and on one FILE of prompts, pairs, labelled texts or texts (--loss).
+
+With --studies, published compressed models are built as shapes with random weights, and measured beside BERT-base.
+
+Ctrl-C ends the benchmark on the server, too.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from bertscope import BenchmarkReport, StudyTable
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, StudyOptions, texts, texts_named
+from bertscope_workbench.command.options.groups import grouped
+from bertscope_workbench.command.options.objectives import ScoreOptions
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views import benchmark as benchmark_view
+from bertscope_workbench.command.views import benchmark_files, progress
+from bertscope_workbench.command.views import files as output_files
+from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.plots.benchmark import save_benchmark
+
+
+@grouped
+def benchmark(
+    server: ServerOptions,
+    compared: ModelOptions,
+    measuring: MeasuringOptions,
+    score: ScoreOptions,
+    studies: StudyOptions,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("--output", metavar="FILE", help="Write it: .md, .csv, .json or .jsonl. Repeatable."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw speed-up against quality: .png, .svg or .pdf.")
+    ] = None,
+    timeout: options.LongTimeout = None,
+    json: options.Json = False,
+) -> None:
+    for path in output or ():
+        output_files.require_output(path, benchmark_files.FORMATS)
+    output_files.require_plot(plot)
+    if studies.studies:
+        _refuse(
+            [*compared.given, *score.given, *score.extra, *measuring.texts_given, *(["--plot"] if plot else [])],
+            "without --studies",
+        )
+        print_measured(measure_studies(studies, measuring, score.seed, server, timeout), output or (), None, json=json)
+        return
+    _refuse(studies.given, "with --studies")
+    compared.check()
+    measuring.check()
+    if score.extra and not score.given:
+        raise UsageError(f"{score.extra[0]} goes with one of {', '.join(score.flags.values())}")
+    if compared.as_loaded and measuring.runtime:
+        raise UsageError("--runtime and --as-loaded exclude each other: the former runs all models by one library")
+    if plot and not (compared.agreement or score.given):
+        raise UsageError("--plot shows what models lost: give --agreement, or a file to score them on")
+    if plot and len(set(compared.names())) < 2:
+        raise UsageError("--plot shows models beside a baseline: name two or more with --model")
+    print_measured(measure_models(compared, measuring, score, server, timeout), output or (), plot, json=json)
+
+
+def measure_models(
+    compared: ModelOptions, measuring: MeasuringOptions, score: ScoreOptions, server: ServerOptions, timeout: float | None
+) -> BenchmarkReport:
+    """Measures loaded models, and shows the progress."""
+    names = compared.names()
+    with (
+        score.lines_named(),
+        texts_named(texts=measuring.run_texts, agreement_texts=compared.agreement),
+        server.connect(timeout) as client,
+        progress.benchmarking("benchmark") as show,
+    ):
+        return client.benchmark_models(
+            names,
+            baseline=compared.baseline,
+            agreement_texts=None if compared.agreement is None else texts(compared.agreement),
+            top_k=compared.top_k,
+            objective=score.objective() if score.given else None,
+            as_loaded=compared.as_loaded,
+            runtime=measuring.runtime,
+            seed=score.seed,
+            on_progress=show,
+            timeout=timeout,
+            texts=measuring.texts(),
+            **measuring.arguments(),
+        )
+
+
+def measure_studies(
+    studies: StudyOptions, measuring: MeasuringOptions, seed: int, server: ServerOptions, timeout: float | None
+) -> StudyTable:
+    """Measures published systems, and shows the progress."""
+    with (
+        texts_named(),
+        server.connect(timeout) as client,
+        progress.benchmarking("benchmark") as show,
+        client.benchmark_studies(
+            studies.system,
+            heavy=studies.heavy,
+            runtime=measuring.runtime,
+            seed=seed,
+            on_progress=show,
+            timeout=timeout,
+            **measuring.arguments(),
+        ) as running,
+    ):
+        return running.table()
+
+
+def print_measured(measured: BenchmarkReport | StudyTable, output: Sequence[Path], plot: Path | None, *, json: bool) -> None:
+    """Prints a benchmark, and writes the requested files."""
+    if json:
+        print_json(benchmark_files.document(measured))
+    elif isinstance(measured, BenchmarkReport):
+        benchmark_view.print_report(console(), measured)
+    else:
+        benchmark_view.print_studies(console(), measured)
+    for path in output:
+        benchmark_files.write(measured, path)
+    if plot is not None and isinstance(measured, BenchmarkReport):
+        output_files.draw(lambda path: save_benchmark(measured, path), plot)
+    if not json:
+        for path in (*output, *([plot] if plot else [])):
+            console().print(f"wrote {path}", soft_wrap=True)
+
+
+def _refuse(given: Sequence[str], where: str) -> None:
+    if given:
+        raise UsageError(f"{given[0]} goes {where} only")

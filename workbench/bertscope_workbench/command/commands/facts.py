@@ -1,0 +1,161 @@
+"""Show what a model knows: how often it gives the right object of a fact ("The capital of [X] is [Y].").
+
+A table by relation has P@1 and P@10 with intervals, and how many facts were skipped and why. --negated adds negated probes,
+--prior what is likely without the subject, and several templates the consistency over paraphrases. With --rows, a row for
+each fact is written as its answers come, and --resume goes on with a file that was cut short.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from bertscope import Fact, FactAnswers, FactRelation, FactTemplate, ObjectScoring, TemplateChoice
+from bertscope.questions.facts.knowledge import ANSWER_COLUMNS
+from bertscope.questions.facts.questions import templates_of
+from rich.console import Console
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.items import RowOptions
+from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.parts.fact_rows import FactSource, answered_in_rows
+from bertscope_workbench.command.views import facts as view
+from bertscope_workbench.command.views.files import read_file
+from bertscope_workbench.command.views.output import Failure, UsageError
+from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.plots.facts import save_facts
+from bertscope_workbench.readers.fact_files import read_templates, read_words
+from bertscope_workbench.readers.items.run import WrittenItems
+
+GOLDS = "golds"
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """The templates, and the objects to rank among."""
+
+    templates: Annotated[
+        Path | None, typer.Option("--templates", metavar="FILE", help="Templates by relation, as LAMA's or ParaRel's (.jsonl).")
+    ] = None
+    template: Annotated[
+        list[str] | None,
+        typer.Option("--template", metavar="TEXT", help='A template: "The capital of [X] is [Y]." Repeatable.'),
+    ] = None
+    negated: Annotated[
+        list[str] | None,
+        typer.Option("--negated", metavar="TEXT", help='A negated one: "The capital of [X] is not [Y]." Repeatable.'),
+    ] = None
+    candidates: Annotated[
+        str | None,
+        typer.Option("--candidates", metavar="FILE|golds", help="Rank among these words, or all right objects of a relation."),
+    ] = None
+    vocabulary: Annotated[
+        Path | None, typer.Option("--vocabulary", metavar="FILE", help="Rank among these words: one a line, as LAMA's.")
+    ] = None
+
+    def relations(self, facts: Sequence[Fact]) -> dict[str, FactRelation]:
+        """Returns the relations of the facts, by name."""
+        own = [*map(FactTemplate, self.template or []), *(FactTemplate(text, negated=True) for text in self.negated or [])]
+        names = list(dict.fromkeys(fact.relation for fact in facts))
+        known = {} if self.templates is None else read_file(self.templates, read_templates)
+        if not own and not known:
+            raise UsageError('give --templates FILE, or --template "The capital of [X] is [Y]."')
+        missing = [name for name in names if name not in known]
+        if missing and not self.template:
+            raise Failure(f"{self.templates} has no template of the relation {missing[0]}; give one with --template")
+        return {name: self._relation(name, known.get(name), own, facts) for name in names}
+
+    def _relation(
+        self, name: str, known: FactRelation | None, own: Sequence[FactTemplate], facts: Sequence[Fact]
+    ) -> FactRelation:
+        templates = [*(() if known is None else templates_of(known)), *own]
+        candidates: Sequence[str] = ()
+        if self.candidates == GOLDS:
+            candidates = list(dict.fromkeys(word for fact in facts if fact.relation == name for word in fact.objects))
+        elif self.candidates is not None:
+            candidates = read_file(Path(self.candidates), read_words)
+        return FactRelation(name, templates, candidates)
+
+
+@grouped
+def facts(
+    *,
+    server: ServerOptions,
+    base: InterventionOptions,
+    questions: QuestionOptions,
+    rows: RowOptions,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv)."
+        ),
+    ],
+    relation: Annotated[
+        str | None, typer.Option("--relation", metavar="NAME", help="The relation of all facts; the file's unless set.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="NAME=COLUMN,...", help="What a table calls them: subject=country,object=capital."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N facts.")] = None,
+    scoring: Annotated[
+        ObjectScoring | None,
+        typer.Option("--scoring", help="How objects of several pieces are scored; single_entry, the default, skips them."),
+    ] = None,
+    max_pieces: Annotated[
+        int | None,
+        typer.Option("--max-pieces", min=1, max=10, help="With --scoring left_to_right or confidence_first; 5 unless set."),
+    ] = None,
+    by: Annotated[TemplateChoice, typer.Option("--by", help="P@k by the first template, the best, or the mean.")] = "first",
+    prior: Annotated[bool, typer.Option("--prior", help="Also ask with a mask in place of the subject.")] = False,
+    uhn: Annotated[bool, typer.Option("--uhn", help="Leave out what the subject's name gives away (LAMA-UHN).")] = False,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=0, max=100, help="Predictions kept of each answer.")] = 1,
+    out: Annotated[
+        OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl or .parquet.")
+    ],
+    call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
+) -> None:
+    names = specifications.columns("--columns", columns)
+    source = FactSource()
+    for path in files:
+        read_file(path, lambda path: source.add(path, relation, names, limit, skip_broken=rows.skip_broken))
+    relations = questions.relations(source.facts)
+    vocabulary = [] if questions.vocabulary is None else read_file(questions.vocabulary, read_words)
+    changes = base.arguments()
+    asked: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "scoring": scoring or "single_entry",
+        "max_pieces": max_pieces,
+        "top_k": top_k,
+        "prior": prior,
+        **changes,
+    }
+    written: WrittenItems | None = None
+    with server.connect(call.timeout) as client:
+        if rows.rows is not None:
+            found, written = answered_in_rows(client, source, [*relations.values()], rows, call.model, asked)
+        else:
+            with answering("asking") as show:
+                found = client.query_facts(source.facts, relations.values(), model=call.model, on_progress=show, **asked)
+        easy = None
+        if uhn:
+            with answering("asking about names") as show:
+                facts = [result.fact for result in found]
+                by_name = client.guess_by_name(facts, model=call.model, on_progress=show, **changes)
+            easy = view.LeftOut(len(found.objects_in_subjects), len(by_name - found.objects_in_subjects))
+            found = found.without(found.objects_in_subjects | by_name)
+    scores = found.scores(by)
+    files_written = out.write(ANSWER_COLUMNS, partial(save_facts, scores), rows=found.rows())
+
+    def show_scores(screen: Console, found: FactAnswers) -> None:
+        view.print_scores(screen, found, scores, easy)
+        if written is not None:
+            source.report(written)
+
+    print_result(found, lambda found: view.document(found, scores, easy), show_scores, json=call.json, written=files_written)

@@ -1,0 +1,102 @@
+"""List, show, load and unload the models of a server."""
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+from bertscope import Precision
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.checked_commands import Commands
+from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.options.results import print_result
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views.models import document, model_table, print_models
+from bertscope_workbench.command.views.progress import loading
+
+app = Commands(help=__doc__)
+
+
+@app.callback(invoke_without_command=True)
+def models(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
+@app.command("list")
+@grouped
+def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offered("timeout", "json")]) -> None:
+    """List the loaded models, the default model first."""
+    with server.connect(call.timeout) as client:
+        found = client.list_models()
+    print_result(found, lambda models: {"models": [*map(document, models)]}, print_models, json=call.json)
+
+
+@app.command("show")
+@grouped
+def show(
+    *,
+    server: ServerOptions,
+    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model; the default model unless given.")] = None,
+    call: Annotated[options.CallOptions, Offered("timeout", "json")],
+) -> None:
+    """Show all that is known of one model, its labels and pruned heads among it."""
+    with server.connect(call.timeout) as client:
+        found = client.get_model(model)
+    print_result(found, document, lambda screen, found: screen.print(model_table(found)), json=call.json)
+
+
+@app.command("load")
+@grouped
+def load(
+    *,
+    server: ServerOptions,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder or .onnx file on the server.")],
+    name: Annotated[
+        str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu", "cuda:N" or "mps".')] = None,
+    precision: Annotated[Precision | None, typer.Option("--precision", help="The number format to compute in.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub id.")] = None,
+    runtime: Annotated[
+        Literal["auto", "torch", "onnx"] | None,
+        typer.Option("--runtime", help="The library that runs it; auto chooses by a measurement."),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put it in the place of a model of that name, which answers until then.")
+    ] = False,
+    call: Annotated[options.LongCallOptions, Offered("timeout", "json", timeout="How long the load may take.")],
+) -> None:
+    """Load a model, and wait until it is ready."""
+    with server.connect(call.timeout) as client, loading() as show:
+        model = client.load_model(
+            name,
+            source=source,
+            device=device,
+            precision=precision,
+            revision=revision,
+            runtime=runtime,
+            replace=replace,
+            on_progress=show,
+            timeout=call.timeout,
+        )
+    print_result(model, document, lambda screen, model: print_models(screen, [model]), json=call.json)
+
+
+@app.command("unload")
+@grouped
+def unload(
+    *,
+    server: ServerOptions,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
+    call: Annotated[options.CallOptions, Offered("timeout", "json")],
+) -> None:
+    """Unload a model; what already runs on it finishes."""
+    with server.connect(call.timeout) as client:
+        client.unload_model(model)
+    print_result(
+        model if model.startswith("models/") else f"models/{model}",
+        lambda name: {"unloaded": name},
+        lambda screen, _: screen.print(f"unloaded {model}"),
+        json=call.json,
+    )

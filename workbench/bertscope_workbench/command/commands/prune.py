@@ -1,0 +1,49 @@
+"""Remove heads from a model's weights; what is left is a new model, and the old one stays.
+
+Says which heads by --heads, or by --least and a FILE to rank them on.
+"""
+
+from typing import Annotated
+
+import typer
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.options.objectives import ObjectiveOptions
+from bertscope_workbench.command.options.results import print_result
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views.models import document, print_models
+from bertscope_workbench.command.views.output import Failure, UsageError
+from bertscope_workbench.command.views.progress import waiting
+
+
+@grouped
+def prune(
+    *,
+    server: ServerOptions,
+    objective: ObjectiveOptions,
+    name: Annotated[str, typer.Option("--name", metavar="NEW", help="The id that the new model gets.")],
+    heads: Annotated[
+        list[str] | None, typer.Option("--heads", metavar="L[:H,H]", help="Heads to remove: 3:1,4, or all of 5. Repeatable.")
+    ] = None,
+    least: Annotated[
+        float | None,
+        typer.Option("--least", min=0, max=1, metavar="SHARE", help="Remove this share, the least important by a FILE."),
+    ] = None,
+    folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+) -> None:
+    if (heads is None) == (least is None):
+        raise UsageError("say which heads: --heads, or --least with a file to rank them on")
+    if heads is not None and objective.given:
+        raise UsageError("a file to rank heads on goes with --least, not with --heads")
+    with objective.lines_named(), server.connect(call.timeout) as client, waiting("pruning"):
+        if least is None:
+            chosen = specifications.all_heads("--heads", heads or [])
+        else:
+            chosen = dict(client.rank_heads(objective.objective(), model=call.model, timeout=call.timeout).least(share=least))
+            if not chosen:
+                raise Failure(f"--least {least:g} is less than one head; say more")
+        pruned = client.prune_heads(name, chosen, model=call.model, folder=folder, timeout=call.timeout)
+    print_result(pruned, document, lambda screen, model: print_models(screen, [model]), json=call.json)

@@ -1,0 +1,232 @@
+"""Show which heads attend between linked words (a verb and its subject), beside what fixed distances and chance find.
+
+With --features, which heads attend to words with a feature; with --tree, how many words depend on the same words in a map's
+maximum spanning tree. Sentences that can't be read, or that the model can't read, are
+named and left out.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from bertscope import BertscopeError, Client, Direction, FeatureText, RelationScores, RelationText, TreeScores
+from bertscope.questions.attention.feature_scores import feature_columns
+from bertscope.questions.attention.relation_scores import relation_columns
+from bertscope.questions.attention.trees import tree_columns
+from bertscope.rpc.splitting import OnRejected
+from rich.console import Console
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options.control import Control, untrained_copy
+from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.sources import Source, source_of
+from bertscope_workbench.command.views import relations as view
+from bertscope_workbench.command.views.output import Failure, UsageError, console
+from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.plots.relations import save_features, save_relations
+from bertscope_workbench.plots.trees import save_trees
+from bertscope_workbench.readers import span_files, treebanks
+
+
+@grouped
+def relations(
+    *,
+    server: ServerOptions,
+    base: InterventionOptions,
+    out: Annotated[
+        PrintedOutputOptions,
+        Offered(dark="Draw on a dark page.", output="Write every head's scores: .csv, .tsv, .jsonl or .parquet."),
+    ],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A treebank (.conllu), or texts with the places of words (.jsonl).")
+    ],
+    features: Annotated[bool, typer.Option("--features", help="Score words with a feature: nouns, subjects.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Score the trees of maps: one for each layer.")] = False,
+    by_head: Annotated[bool, typer.Option("--by-head", help="With --tree: a tree for each head; takes longer.")] = False,
+    propbank: Annotated[bool, typer.Option("--propbank", help="The file has PropBank's roles: score those.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Score this relation or feature. Repeatable.")
+    ] = None,
+    no_subtypes: Annotated[bool, typer.Option("--no-subtypes", help="Take nsubj:pass for nsubj.")] = False,
+    no_intervals: Annotated[bool, typer.Option("--no-intervals", help="Fewer bytes, and no intervals.")] = False,
+    direction: Annotated[
+        Literal["forward", "backward"] | None,
+        typer.Option("--direction", help="From a word to what depends on it, or back; the better one unless set."),
+    ] = None,
+    select: Annotated[
+        Path | None,
+        typer.Option(
+            "--select", metavar="FILE", help="Choose heads on this file's texts; on every second text of FILE unless set."
+        ),
+    ] = None,
+    control: Control = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
+    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Relations to show, those with most pairs.")] = 30,
+    call: Annotated[
+        options.LongCallOptions,
+        Offered("model", "timeout", timeout="How long an answer may take, 60 unless set; with --tree, the whole."),
+    ],
+) -> None:
+    choices: Mapping[str, object] = {
+        "--only": only,
+        "--propbank": propbank,
+        "--no-subtypes": no_subtypes,
+        "--no-intervals": no_intervals,
+        "--direction": direction,
+        "--by-head": by_head,
+        "--features": features,
+        "--select": select,
+        "--control": control,
+    }
+    kind = "--tree" if tree else "--features" if features else ""
+    for option, given in choices.items():
+        if given and option in UNUSED[kind]:
+            raise UsageError(f"{option} does not go with {kind}" if kind else f"{option} goes with --tree")
+    arguments = base.arguments() | {"model": call.model, "timeout": call.timeout}
+    if tree:
+        score_trees(server, out, relation_source(file, limit), by_head=by_head, **arguments)
+    elif features:
+        score_features(server, out, feature_source(file, limit), only, **arguments)
+    else:
+        linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
+        others = None if select is None else relation_source(select, None, propbank=propbank, subtypes=not no_subtypes)
+        arguments["details"] = not no_intervals
+        score_relations(server, out, linked, others, only, direction, top, control, **arguments)
+
+
+UNUSED: Mapping[str, tuple[str, ...]] = {
+    "": ("--by-head",),
+    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head", "--select", "--control"),
+    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--select", "--control"),
+}
+"""The options that mean nothing to a kind of scores."""
+
+
+def score_relations(
+    server: ServerOptions,
+    out: PrintedOutputOptions,
+    source: Source[RelationText],
+    others: Source[RelationText] | None,
+    only: list[str] | None,
+    direction: Direction | None,
+    top: int,
+    control: str | None,
+    **arguments: Any,
+) -> None:
+    """Scores relations, and shows their best heads: chosen on other texts, or on a half of these; beside those of an untrained
+    model with a `control`."""
+    select: view.Select = "half"
+    untrained, stopped = None, None
+    with server.connect(arguments["timeout"]) as client:
+        try:
+            found = scores_of(client, source, only, **arguments)
+        except BertscopeError as error:
+            if not isinstance(error.partial, RelationScores):
+                raise
+            found, stopped = error.partial, error
+        if others is not None and stopped is None:
+            select = scores_of(client, others, only, **arguments | {"details": False})
+        if control and stopped is None:
+            with untrained_copy(client, arguments["model"]) as copy:
+                untrained = scores_of(client, source, only, lambda *_: None, **arguments | {"model": copy})
+    written = out.write(
+        relation_columns(found),
+        lambda path, dark: save_relations(found, path, direction, select=select, dark=dark),
+        partial=stopped is not None,
+    )
+    if others is not None:
+        if not out.json:
+            others.print_left_out(console())
+        source.left_out += others.left_out if out.json else []
+    print_result(
+        found,
+        lambda found: view.document(found, direction, select, untrained),
+        lambda screen, found: view.print_relations(screen, found, direction, top, select, untrained),
+        json=out.json,
+        written=written,
+        source=source,
+    )
+    if stopped is not None:
+        print_stopped(stopped, len(source.items))
+        raise stopped
+
+
+def scores_of(
+    client: Client,
+    source: Source[RelationText],
+    only: list[str] | None,
+    reject: OnRejected | None = None,
+    **arguments: Any,
+) -> RelationScores:
+    """Returns the scores of the texts of a file, showing the progress; `reject` gets texts that the server rejects, which the
+    source notes unless it is given."""
+    with source.some_left(), answering("scoring") as show:
+        rejected = reject or source.reject
+        return client.score_relations(source.items, only, on_progress=show, on_rejected=rejected, **arguments)
+
+
+def score_features(
+    server: ServerOptions, out: PrintedOutputOptions, source: Source[FeatureText], only: list[str] | None, **arguments: Any
+) -> None:
+    """Scores features, and shows the heads that attend most to them."""
+    with server.connect(arguments["timeout"]) as client, source.some_left(), answering("scoring") as show:
+        found = client.score_features(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
+    written = out.write(feature_columns(found), partial(save_features, found))
+    print_result(found, view.features_document, view.print_features, json=out.json, written=written, source=source)
+
+
+def score_trees(
+    server: ServerOptions, out: PrintedOutputOptions, source: Source[RelationText], *, by_head: bool, **arguments: Any
+) -> None:
+    """Scores the trees of maps, and shows the best beside trees that branch to one side, and the best heads of relations."""
+    if importlib.util.find_spec("networkx") is None:
+        raise Failure("trees need networkx: pip install networkx")
+    with server.connect(arguments["timeout"]) as client, source.some_left():
+        with answering("scoring") as show:
+            found = client.score_trees(source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
+        # The texts that it rejects are those that are named already.
+        heads = client.score_relations(source.items, on_rejected=lambda *_: None, **arguments)
+    written = out.write(tree_columns(found), partial(save_trees, found))
+    combined = {"best_heads": view.combined_document(heads)}
+
+    def show_all(screen: Console, found: TreeScores) -> None:
+        view.print_trees(screen, found)
+        view.print_combined(screen, heads)
+
+    print_result(
+        found,
+        lambda found: view.trees_document(found) | combined,
+        show_all,
+        json=out.json,
+        written=written,
+        source=source,
+    )
+
+
+def print_stopped(error: BertscopeError, texts: int) -> None:
+    """Prints how many texts the numbers are of, if an error ended the calls before all were answered."""
+    console(stderr=True).print(f"cut short: the numbers are of the first {error.answered} of {texts} texts", style="yellow")
+
+
+def relation_source(path: Path, limit: int | None, *, propbank: bool = False, subtypes: bool = True) -> Source[RelationText]:
+    """Returns the texts with linked words of a file."""
+    if path.suffix.lower() in span_files.SUFFIXES:
+        if propbank:
+            raise UsageError("--propbank goes with a treebank")
+        return source_of(path, lambda: span_files.read_relation_texts(path, limit=limit))
+    if propbank:
+        return source_of(path, lambda: treebanks.read_propbank(path, limit=limit))
+    return source_of(path, lambda: treebanks.read_conllu(path, subtypes=subtypes, limit=limit))
+
+
+def feature_source(path: Path, limit: int | None) -> Source[FeatureText]:
+    """Returns the texts with marked words of a file."""
+    if path.suffix.lower() in span_files.SUFFIXES:
+        return source_of(path, lambda: span_files.read_feature_texts(path, limit=limit))
+    return source_of(path, lambda: treebanks.read_conllu_features(path, limit=limit))

@@ -1,0 +1,181 @@
+"""Show the hidden states of texts: how many, how long. With --output, write them, of as many texts as there are.
+
+The file appears when it is whole, and not at all if the run ends before.
+"""
+
+import json as json_format
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from bertscope import Client, DataType, StatePooling, StateQuantity, StatesInput, StateUnit, TextsProgress
+from bertscope.errors import invalid_argument
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.answering import ItemFileOptions, PairArguments
+from bertscope_workbench.command.options.describing import TREEBANK
+from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.items import ItemSource, LeftOut, Place, SkipBroken, stopped_in_one_line
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.sources import source_of
+from bertscope_workbench.command.options.texts import answer_texts
+from bertscope_workbench.command.views.files import require_output
+from bertscope_workbench.command.views.output import UsageError, console
+from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.states import document, print_states, print_written
+from bertscope_workbench.readers import files
+from bertscope_workbench.readers.files import ItemKind
+from bertscope_workbench.readers.items.sources import Items, ItemStream
+from bertscope_workbench.readers.state_files import write_states
+from bertscope_workbench.readers.state_formats import STATE_FORMATS, format_of
+from bertscope_workbench.readers.table_rows import Row
+from bertscope_workbench.readers.treebanks import read_conllu
+
+
+def _marked(row: Row) -> StatesInput:
+    """Returns a text with its spans: [[start, end], ...], or [start, end, 1] in the second text."""
+    spans = row["spans"]
+    if isinstance(spans, str):
+        try:
+            spans = json_format.loads(spans)
+        except ValueError:
+            raise invalid_argument("spans", "must be a list: [[0, 5], [24, 30]]") from None
+    if not isinstance(spans, list):
+        raise invalid_argument("spans", "must be a list: [[0, 5], [24, 30]]")
+    return StatesInput(files.INPUTS.item(row), spans)
+
+
+MARKED = ItemKind(("text", "spans"), ("text_pair",), _marked)
+"""A text or a pair and its spans: columns "text", "spans", and "text_pair" if there is one."""
+
+
+@grouped
+def states(
+    *,
+    server: ServerOptions,
+    base: InterventionOptions,
+    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None,
+    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with the one TEXT.")] = None,
+    file: Annotated[
+        ItemFileOptions,
+        Offered(
+            file='.txt, .conllu, or columns "text", maybe "text_pair", of a table.', limit="Take the file's first N texts."
+        ),
+    ],
+    layer: Annotated[
+        list[str] | None,
+        typer.Option("--layer", "--layers", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set."),
+    ] = None,
+    unit: Annotated[
+        StateUnit,
+        typer.Option("--unit", help='What has a state; a span is a part that the file marks in its column "spans".'),
+    ] = "piece",
+    pooling: Annotated[
+        StatePooling | None,
+        typer.Option(
+            "--pooling",
+            help="How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says.",
+        ),
+    ] = None,
+    quantity: Annotated[
+        StateQuantity, typer.Option("--quantity", help="What is read of each token; with --output, hidden alone.")
+    ] = "hidden",
+    dtype: Annotated[
+        DataType,
+        typer.Option("--dtype", help="Numbers as they are sent; bfloat16 is written as float32, which has its values."),
+    ] = "float32",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write the states: .parquet, .npy or .safetensors.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Put the file in the place of one that exists.")] = False,
+    skip_broken: SkipBroken = False,
+    call: options.LongCallOptions,
+) -> None:
+    if output is None and (replace or skip_broken):
+        raise UsageError("--replace and --skip-broken go with --output FILE")
+    if output is not None and quantity != "hidden":
+        raise UsageError("--output takes hidden states alone; leave --quantity out, or print the values with --json")
+    if output is not None and call.json:
+        raise UsageError("--json prints the states, and --output writes them; leave one of them out")
+    if unit == "span" and (file.file is None or file.file.suffix.lower() == TREEBANK):
+        raise UsageError('--unit span goes with --texts FILE, a table with a column "spans"')
+    require_output(output, STATE_FORMATS)
+    if output is not None:
+        format_of(output)
+    left_out = LeftOut()
+    items, place = _items(file, text or [], pair, left_out, spans=unit == "span", skip=skip_broken)
+    asked: dict[str, Any] = {
+        "layers": specifications.numbers("--layer", layer),
+        "unit": unit,
+        "pooling": pooling,
+        "dtype": dtype,
+        **base.arguments(),
+        **call.arguments(),
+    }
+    with server.connect(call.timeout) as client:
+        if output is not None:
+            _write(client, output, items, place, left_out, replace, skip_broken, **asked)
+            return
+        ask = partial(client.extract_hidden_states, quantity=quantity, **asked)
+        given = ((item.number, item.value) for item in items)
+        answer_texts(given, ask, show=partial(print_states, console()), document=document if call.json else None)
+
+
+def _items(
+    file: ItemFileOptions, texts: list[str], pair: str | None, left_out: LeftOut, *, spans: bool, skip: bool
+) -> tuple[Items[Any], Place]:
+    """Returns the texts of a file, of the arguments or of the lines of stdin, and the function that names their places."""
+    path = file.file
+    if path is None:
+        if file.columns or file.limit:
+            raise UsageError("--columns and --limit go with --texts")
+        return ItemStream(item for _, item in PairArguments(texts, pair).items()), lambda item: f"text {item.number}"
+    if texts or pair is not None:
+        raise UsageError("give either TEXT or --texts FILE")
+    if path.suffix.lower() == TREEBANK:
+        sentences = source_of(path, lambda: read_conllu(path, limit=file.limit))
+        for line in sentences.left_out:
+            left_out.broken(invalid_argument(str(path), line))
+        return ItemStream([each.text for each in sentences.items]), lambda item: sentences.places[item.number - 1]
+    kind: ItemKind[Any] = MARKED if spans else files.INPUTS
+    source = ItemSource(path, kind, file.columns, file.limit)
+    return source.read(left_out.broken if skip else None), lambda item: f"{path}, line {item.number}"
+
+
+def _write(
+    client: Client,
+    output: Path,
+    items: Items[Any],
+    place: Place,
+    left_out: LeftOut,
+    replace: bool,
+    skip_broken: bool,
+    **asked: Any,
+) -> None:
+    """Writes the states, and says what is in the files. A run that ends before its time is one line."""
+    answered: list[TextsProgress] = []
+
+    def how() -> str:
+        if not answered:
+            return ""
+        of = "" if items.total is None else f" of {items.total}"
+        return f"; nothing was written to {output}, which appears when it is whole: {answered[-1].done}{of} texts were answered"
+
+    with stopped_in_one_line(output, how), answering("extracting") as show:
+
+        def progress(event: TextsProgress) -> None:
+            answered[:] = [event]
+            show(event)
+
+        rejected = left_out.rejected(place) if skip_broken else None
+        written = write_states(
+            *(output, items, client.extract_hidden_states),
+            options=asked,
+            replace=replace,
+            on_rejected=rejected,
+            on_progress=progress,
+        )
+    print_written(console(), written, left_out.number)

@@ -1,0 +1,162 @@
+"""Change heads (or layers, or sets of heads) one after another, and see what each is worth.
+
+Reads what to measure from one FILE. Ctrl-C ends the sweep on the server, too; what has come by then is shown and written,
+and --resume measures the rest.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import typer
+from bertscope import BertscopeError, FailedPrecondition, Greedy, InvalidArgument, Metric, Order, SweepTable
+from bertscope.questions.ablation.sweeps import document
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.objectives import ObjectiveOptions
+from bertscope_workbench.command.options.results import OutputOptions, print_written
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views import files as output_files
+from bertscope_workbench.command.views import sweep as sweep_view
+from bertscope_workbench.command.views import sweep_files
+from bertscope_workbench.command.views.output import Failure, UsageError, console, print_json
+from bertscope_workbench.command.views.progress import waiting, watch
+from bertscope_workbench.plots.sweeps import save_sweep
+
+METRICS: dict[str, Metric] = {name.replace("_", "-"): name for name in get_args(Metric)}
+ORDERS: dict[str, Order] = {name.replace("_", "-"): name for name in get_args(Order)}
+
+
+@grouped
+def sweep(
+    *,
+    server: ServerOptions,
+    objective: ObjectiveOptions,
+    base: InterventionOptions,
+    mode: Annotated[
+        Literal["zero", "uniform", "mean", "scale"], typer.Option("--mode", help="What changed heads contribute.")
+    ] = "zero",
+    factor: Annotated[float | None, typer.Option("--factor", metavar="F", help="With --mode scale: what they count.")] = None,
+    scope: Annotated[
+        Literal["heads", "layers"] | None, typer.Option("--scope", help="What is changed at once; heads unless set.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="L:H,H[+L:H]", help="Change these heads at once instead: 3:1,4+5:0. Repeatable."),
+    ] = None,
+    greedy: Annotated[
+        Literal["effect", "importance", "best-remaining"] | None,
+        typer.Option("--greedy", help="Remove one after another, in this order, and draw the curve."),
+    ] = None,
+    step: Annotated[int | None, typer.Option("--step", min=1, help="With --greedy: how many between two points.")] = None,
+    max_removed: Annotated[int | None, typer.Option("--max-removed", min=1, help="With --greedy: how many at the end.")] = None,
+    metric: Annotated[
+        Literal[
+            "loss",
+            "accuracy",
+            "reciprocal-rank",
+            "divergence",
+            "token-accuracy",
+            "entity-f1",
+            "answer-f1",
+            "pearson",
+            "spearman",
+            "squared-error",
+        ]
+        | None,
+        typer.Option("--metric", help="The metric to show, and to remove by; the first one unless set."),
+    ] = None,
+    resamples: Annotated[int | None, typer.Option("--resamples", min=100, help="Of the intervals; 1000 unless set.")] = None,
+    confidence: Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 unless set.")] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", metavar="SIZE", help="Most that the server may keep to share work: 256MiB.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows to show: what helps and what hurts most.")] = 14,
+    drawn: Annotated[OutputOptions, Offered("plot", "dark")],
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write every effect: .tsv, .csv, .jsonl, or all as .json.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="FILE", help="Go on from a sweep that was cut short: its .json.")
+    ] = None,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+) -> None:
+    if sets and scope:
+        raise UsageError("--set and --scope exclude each other")
+    if greedy is None and (step or max_removed):
+        raise UsageError("--step and --max-removed go with --greedy")
+    output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
+    name = None if metric is None else METRICS[metric]
+    curve = None if greedy is None else Greedy(ORDERS[greedy], step=step or 1, max_removed=max_removed, metric=name)
+    earlier = None if resume is None else sweep_files.read_partial(resume)
+    stopped: BaseException | None = None
+    with (
+        objective.lines_named(),
+        resumption_named(),
+        server.connect(call.timeout) as client,
+        client.sweep_heads(
+            objective.objective(),
+            model=call.model,
+            mode=mode,
+            factor=factor,
+            scope=scope,
+            sets=[specifications.head_set("--set", value) for value in sets] if sets else None,
+            **base.arguments(),
+            resamples=resamples,
+            seed=objective.seed,
+            confidence=confidence,
+            memory_bytes=None if memory is None else specifications.byte_count("--memory", memory),
+            greedy=curve,
+            start_from=earlier,
+            timeout=call.timeout,
+        ) as running,
+    ):
+        with waiting("measuring the baseline"):
+            measured = running.start.baseline
+        if name is not None and name not in measured:
+            raise UsageError(f"--metric {metric}: this sweep measures {', '.join(measured)}")
+        try:
+            found = watch(running, earlier)
+        except (BertscopeError, KeyboardInterrupt) as error:
+            found, stopped = running.partial(str(error) or "interrupted"), error
+            if found.count == (earlier.count if earlier else 0):
+                raise
+    if call.json:
+        print_json(document(found))
+    else:
+        sweep_view.print_sweep(console(), found, found.metric(name), top)
+    write(found, name, output, drawn, quiet=call.json)
+    if stopped is not None:
+        raise stopped
+
+
+def write(found: SweepTable, metric: str | None, output: Path | None, drawn: OutputOptions, *, quiet: bool) -> None:
+    """Writes the requested files, or for a sweep that was cut short the file from which another one can resume."""
+    written: list[Path] = []
+    rest: Path | None = None
+    if not found.complete and not (quiet and output is None):  # A document on stdout can be resumed.
+        written, rest = sweep_files.write_partial(found, output)
+    elif output is not None:
+        sweep_files.write_effects(found, output)
+        written = [output]
+    written += drawn.write((), lambda path, dark: save_sweep(found, path, metric, dark=dark), partial=not found.complete)
+    screen = console(stderr=quiet)
+    if not (quiet and found.complete):
+        print_written(screen, written)
+    if rest is not None:
+        screen.print(f"the rest: the same command with --resume {rest}", soft_wrap=True)
+
+
+@contextmanager
+def resumption_named() -> Iterator[None]:
+    """Replaces the Python client's argument in errors by the option."""
+    try:
+        yield
+    except (InvalidArgument, FailedPrecondition) as error:
+        if error.reason == "CLIENT_SIDE" and "start_from" in str(error):
+            raise Failure(str(error).replace("start_from", "--resume")) from error
+        raise

@@ -1,0 +1,146 @@
+"""Options, checks and the run of commands that answer texts or other items: as they come, or in a file with a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+
+import typer
+from rich.console import Console
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.items import ItemOptions, ItemSource, write_rows
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.texts import answer_texts, read_texts
+from bertscope_workbench.command.views.output import UsageError, console
+from bertscope_workbench.readers import files
+from bertscope_workbench.readers.files import ItemKind
+
+if TYPE_CHECKING:
+    from bertscope import Client
+
+Numbered = Iterable[tuple[int | None, Any]]
+"""Items, with the numbers of their lines if they are of lines."""
+
+
+@dataclass(frozen=True)
+class AskingOptions(ItemOptions, InterventionOptions, ServerOptions):
+    """The server, the heads to change, and the file of rows."""
+
+
+class Arguments(Protocol):
+    """The items that a command line may have."""
+
+    def __bool__(self) -> bool:
+        """Returns whether it has any."""
+
+    def items(self) -> Numbered:
+        """Returns them, or those of stdin. Raises UsageError if there is none."""
+
+
+@dataclass(frozen=True)
+class TextArguments:
+    """Texts of the command line, or of lines of stdin."""
+
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help='Texts; "-" or none reads lines from stdin.')
+    ] = None
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+    def items(self) -> Numbered:
+        """Yields the texts."""
+        return read_texts(self.texts or [])
+
+
+@dataclass(frozen=True)
+class PairArguments(TextArguments):
+    """Texts likewise, or one pair."""
+
+    pair: Annotated[
+        str | None, typer.Option("--pair", "--text-pair", metavar="TEXT", help="A second text, read with the one TEXT.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.pair is not None and (len(self.texts or []) != 1 or self.texts == ["-"]):
+            raise UsageError("--pair goes with exactly one TEXT")
+
+    def items(self) -> Numbered:
+        """Yields the texts, or the pair."""
+        return ((line, text if self.pair is None else (text, self.pair)) for line, text in super().items())
+
+
+@dataclass(frozen=True)
+class ItemFileOptions:
+    """A file of items, by default of texts or pairs."""
+
+    option: ClassVar[str] = "--texts"
+    conflict: ClassVar[str] = "--texts reads the texts from a file, and takes no TEXT"
+    """The error of a command line that also has items."""
+
+    file: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Read a file: column "text", maybe "text_pair", or .txt.'),
+    ] = None
+    columns: options.Columns = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None
+
+    def check(self, given: Arguments, output: Path | None, *, json: bool) -> None:
+        """Rejects options that mean nothing without the file, and what does not go with it, or with an `output`."""
+        if self.file is None:
+            for option, value in {"--columns": self.columns, "--limit": self.limit, "--output": output}.items():
+                if value is not None:
+                    raise UsageError(f"{option} goes with {self.option} FILE")
+        elif given:
+            raise UsageError(self.conflict)
+        if json and output is not None:
+            raise UsageError("--json prints the answers, and --output writes them; leave one of them out")
+
+    def source(self, kind: ItemKind[Any]) -> ItemSource[Any] | None:
+        """Returns the items, None without a file."""
+        return None if self.file is None else ItemSource(self.file, kind, self.columns, self.limit)
+
+
+@dataclass(frozen=True)
+class AskedItems:
+    """The items that a command asks about: of its command line, of stdin or of a file."""
+
+    to: AskingOptions
+    given: Arguments
+    file: ItemFileOptions
+    call: options.CallOptions
+    kind: ItemKind[Any] = files.INPUTS
+    """The columns of the file that an item is made of."""
+
+    def __post_init__(self) -> None:
+        self.file.check(self.given, self.to.rows, json=self.call.json)
+
+    def read(self) -> Numbered:
+        """Returns the items. Raises UsageError if there is none, and Failure for a file that can't be read."""
+        source = self.file.source(self.kind)
+        return self.given.items() if source is None else source.texts()
+
+    def answer(
+        self,
+        doing: str,
+        method: Callable[[Client], Callable[..., Generator[Any, None, None]]],
+        show: Callable[[Console, Any], None],
+        document: Callable[[list[Any]], Any],
+        **asked: Any,
+    ) -> None:
+        """Asks about the items by a method of the client, and prints each answer as it comes, or one document of them all; or
+        writes a row for each. `asked` are the arguments of the command's own options."""
+        arguments = self.to.arguments() | asked
+        source = self.file.source(self.kind)
+        with self.to.connect(self.call.timeout) as client:
+            ask = partial(method(client), model=self.call.model)
+            if source is not None and self.to.rows is not None:
+                write_rows(source, self.to, ask, arguments, doing)
+                return
+            as_document = document if self.call.json else None
+            answer_texts(self.read(), partial(ask, **arguments), show=partial(show, console()), document=as_document)

@@ -1,0 +1,222 @@
+"""Defines the options of sweep, rank, prune and benchmark that name a file of items, and converts them to an objective."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import typer
+from bertscope import (
+    ClozePrompts,
+    Divergence,
+    InvalidArgument,
+    LabelledQuestions,
+    LabelledTexts,
+    LabelledWords,
+    LabelSets,
+    MaskedLmLoss,
+    MinimalPairs,
+    RatedTexts,
+)
+from bertscope.questions.ablation.objectives import Objective
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options import scoring as scorings
+from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.output import Failure, UsageError
+from bertscope_workbench.readers import files
+from bertscope_workbench.readers.probe_files import read_probe_texts
+
+
+def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> files.Items[Any]:
+    """Reads labelled words. Raises InvalidArgument for a sentence that can't be read."""
+    if columns:
+        raise UsageError("--columns does not go with --words")
+    found = read_probe_texts(path, limit=limit)
+    if found.problems:
+        raise found.problems[0]
+    return found
+
+
+READERS: dict[str, Callable[..., files.Items[Any]]] = {
+    "prompts": files.read_prompts,
+    "texts": files.read_texts,
+    "pairs": files.read_pairs,
+    "labelled": files.read_labelled,
+    "words": _read_words,
+    "rated": files.read_rated,
+    "label_sets": files.read_label_sets,
+    "divergence": files.read_inputs,
+    "answered": files.read_answered,
+}
+ITEM = re.compile(r"\bobjective\.\w+\.\w+\[(\d+)\](?:\.input\b)?(?:\.text(?:_pair)?\b|\.\w+(?=:)|\.(\w+))?")
+"""The server's name of an item; a part is kept if the error is about it and not about the text itself."""
+
+
+@dataclass(frozen=True)
+class ObjectiveOptions:
+    """The file to measure on, and how. Files are .tsv, .csv or .jsonl; texts may be .txt."""
+
+    flags: ClassVar[Mapping[str, str]] = {source: f"--{source}" for source in READERS}
+    """The option that names a file, for each kind of items."""
+
+    prompts: Annotated[
+        Path | None,
+        typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
+    ] = None
+    texts: Annotated[
+        Path | None,
+        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')
+    ] = None
+    labelled: Annotated[
+        Path | None,
+        typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
+    ] = None
+    words: Annotated[
+        Path | None,
+        typer.Option(
+            "--words",
+            metavar="FILE",
+            help="Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans.",
+        ),
+    ] = None
+    label_sets: Annotated[
+        Path | None,
+        typer.Option("--label-sets", metavar="FILE", help='Measure sets of labels: columns "text", "labels" (a|b, | is none).'),
+    ] = None
+    rated: Annotated[
+        Path | None,
+        typer.Option("--rated", metavar="FILE", help='Measure values: columns "text", "value" and maybe "text_pair".'),
+    ] = None
+    answered: Annotated[
+        Path | None,
+        typer.Option("--answered", metavar="FILE", help='Measure answers: columns "question", "passage", "answer" (a|b).'),
+    ] = None
+    divergence: Annotated[
+        Path | None,
+        typer.Option(
+            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
+        ),
+    ] = None
+    columns: options.Columns = None
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")] = 0
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
+    ] = None
+    skip_multi_piece: Annotated[
+        bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
+    ] = False
+    scoring: Annotated[
+        scorings.Name | None,
+        typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
+    ] = None
+    truncate: options.Truncate = False
+
+    @property
+    def given(self) -> list[str]:
+        """The options that name a file."""
+        return [flag for source, flag in self.flags.items() if getattr(self, source) is not None]
+
+    @property
+    def extra(self) -> list[str]:
+        """The options that were given and mean nothing without a file."""
+        values = {
+            "--columns": self.columns,
+            "--limit": self.limit,
+            "--mask-share": self.mask_share,
+            "--skip-multi-piece": self.skip_multi_piece or None,
+            "--scoring": self.scoring,
+            "--truncate": self.truncate or None,
+        }
+        return [option for option, value in values.items() if value is not None]
+
+    def objective(self) -> Objective:
+        """Returns the objective. Raises UsageError unless exactly one file is named, and Failure if it can't be read."""
+        named = [source for source in self.flags if getattr(self, source) is not None]
+        if len(named) != 1:
+            raise UsageError(f"say what to measure: one of {', '.join(self.flags.values())}, not {len(named)}")
+        for option, value, source in (
+            ("--mask-share", self.mask_share, "texts"),
+            ("--skip-multi-piece", self.skip_multi_piece or None, "prompts"),
+            ("--scoring", self.scoring, "pairs"),
+        ):
+            if value is not None and named != [source]:
+                raise UsageError(f"{option} goes with {self.flags[source]}, not with {self.flags[named[0]]}")
+        return BUILDERS[named[0]](self)
+
+    def items(self, source: str, limit: int | None = None) -> files.Items[Any]:
+        """Returns the items of a file, the first `limit` or as many as requested."""
+        path, columns = getattr(self, source), specifications.columns("--columns", self.columns)
+        with reading(path):
+            return READERS[source](path, columns=columns, limit=limit or self.limit)
+
+    @contextmanager
+    def lines_named(self) -> Iterator[None]:
+        """Replaces the server's name of an item in errors by its line in the file."""
+        try:
+            yield
+        except InvalidArgument as error:
+            raise Failure(ITEM.sub(self._line, str(error))) from error
+
+    def _line(self, item: re.Match[str]) -> str:
+        (source,) = (source for source in self.flags if getattr(self, source) is not None)
+        line = f"{getattr(self, source)}, line {self.items(source, int(item[1]) + 1).lines[-1]}"
+        return f"{line}: {item[2]}" if item[2] else line
+
+
+def _answered(items: files.Items[Any]) -> LabelledQuestions:
+    """Returns the objective: as SQuAD 2.0 has it where a question has no answer, else as SQuAD 1.1."""
+    return LabelledQuestions(items, no_answer_threshold=None if all(answers for *_, answers in items) else 0.0)
+
+
+BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
+    "prompts": lambda asked: ClozePrompts(
+        asked.items("prompts"), skip_multi_piece=asked.skip_multi_piece, truncate=asked.truncate
+    ),
+    "texts": lambda asked: MaskedLmLoss(
+        asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate
+    ),
+    "pairs": lambda asked: MinimalPairs(
+        asked.items("pairs"), scoring=scorings.scoring_of(asked.scoring), truncate=asked.truncate
+    ),
+    "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
+    "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
+    "rated": lambda asked: RatedTexts(asked.items("rated"), truncate=asked.truncate),
+    "label_sets": lambda asked: LabelSets(asked.items("label_sets"), truncate=asked.truncate),
+    "answered": lambda asked: _answered(asked.items("answered")),
+    "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
+}
+
+
+@dataclass(frozen=True)
+class ScoreOptions(ObjectiveOptions):
+    """The file to score models on, for commands with another --texts and no --divergence."""
+
+    flags: ClassVar[Mapping[str, str]] = {
+        "prompts": "--prompts",
+        "texts": "--loss",
+        "pairs": "--pairs",
+        "labelled": "--labelled",
+        "words": "--words",
+        "rated": "--rated",
+        "label_sets": "--label-sets",
+        "answered": "--answered",
+    }
+
+    texts: Annotated[
+        Path | None,
+        typer.Option("--loss", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
+    ] = None
+    divergence: ClassVar[None] = None  # type: ignore[misc]  # not an option here
+    mask_share: Annotated[
+        float | None,
+        typer.Option("--mask-share", metavar="SHARE", help="With --loss: share of words to mask; 0.15 unless set."),
+    ] = None

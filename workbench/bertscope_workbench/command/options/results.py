@@ -1,0 +1,97 @@
+"""Options of the files that a command writes, and the printing of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Protocol, TypeVar
+
+import typer
+from rich.console import Console
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.options.sources import Source
+from bertscope_workbench.command.views.files import draw, partial_name, require_plot
+from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.command.views.table_files import require_table, write_table
+
+T = TypeVar("T")
+
+
+class Save(Protocol):
+    """Draws a figure into a file."""
+
+    def __call__(self, path: Path, /, *, dark: bool) -> None:
+        """Draws on a dark page if so."""
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """A figure and a table."""
+
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None
+    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Write a table: .csv, .tsv, .jsonl or .parquet.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Rejects, before any call, files that could not be written after it."""
+        require_plot(self.plot)
+        require_table(self.output)
+        if self.dark and self.plot is None:
+            raise UsageError("--dark goes with --plot")
+
+    def write(
+        self,
+        columns: Mapping[str, Any] | Sequence[str],
+        save: Save | None = None,
+        *,
+        rows: Iterable[Sequence[Any]] | None = None,
+        partial: bool = False,
+    ) -> list[Path]:
+        """Writes the table, and with `save` the figure, under names that say so if they are `partial`. Returns their paths.
+
+        `columns` have their values by name, or are names beside the `rows`.
+        """
+        output, plot = (None if path is None else partial_name(path) if partial else path for path in (self.output, self.plot))
+        if output is not None:
+            write_table([*columns], zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows or (), output)
+        if plot is not None and save is not None:
+            draw(lambda path: save(path, dark=self.dark), plot)
+        return [path for path in (output, plot) if path is not None]
+
+
+@dataclass(frozen=True)
+class PrintedOutputOptions(OutputOptions):
+    """The same, and how to print."""
+
+    json: options.Json = False
+
+
+def print_result(
+    found: T,
+    document: Callable[[T], dict[str, Any]],
+    show: Callable[[Console, T], None],
+    *,
+    json: bool,
+    written: Iterable[Path | None] = (),
+    source: Source[Any] | None = None,
+) -> None:
+    """Prints a result as one document, or with `show` for people, after what was left out and before the files."""
+    if json:
+        print_json(document(found) | ({} if source is None else {"left_out": source.left_out}))
+        return
+    screen = console()
+    if source is not None:
+        source.print_left_out(screen)
+    show(screen, found)
+    print_written(screen, written)
+
+
+def print_written(screen: Console, paths: Iterable[Path | None]) -> None:
+    """Prints the files that were written."""
+    for path in paths:
+        if path is not None:
+            screen.print(f"wrote {path}", soft_wrap=True)

@@ -1,0 +1,111 @@
+"""Defines the options of every command that calls a server: its address, the caller's credentials, the connection."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from bertscope import BertscopeError, DeadlineExceeded, InvalidArgument, Tls, Unavailable
+from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
+from bertscope.rpc.targets import DEFAULT_TARGET
+
+from bertscope_workbench.command.views.output import Failure, UsageError
+
+if TYPE_CHECKING:
+    from bertscope import AsyncClient, Client
+
+TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
+
+Made = TypeVar("Made")
+
+
+def _option(flag: str, variable: str, text: str, **more: Any) -> Any:
+    return typer.Option(flag, envvar=variable, help=text, rich_help_panel="Server", **more)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The server, and the caller's credentials. A token comes from a file or the environment: others can see command lines."""
+
+    target: Annotated[
+        str, _option("--target", "BERTSCOPE_TARGET", "The server to call; several share the work.", metavar="HOST:PORT,...")
+    ] = DEFAULT_TARGET
+    token_file: Annotated[
+        Path | None,
+        _option(
+            "--token-file", "BERTSCOPE_TOKEN_FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.", metavar="FILE"
+        ),
+    ] = None
+    insecure_token: Annotated[
+        bool,
+        _option("--insecure-token", "BERTSCOPE_INSECURE_TOKEN", "Send it unencrypted, also to other machines."),
+    ] = False
+    tls: Annotated[bool, _option("--tls", "BERTSCOPE_TLS", "Connect with TLS; the next four options imply it.")] = False
+    ca: Annotated[
+        Path | None, _option("--ca", "BERTSCOPE_CA", "Authorities that the server's certificate comes from.", metavar="FILE")
+    ] = None
+    certificate: Annotated[
+        Path | None, _option("--certificate", "BERTSCOPE_CERTIFICATE", "The caller's own certificate.", metavar="FILE")
+    ] = None
+    key: Annotated[Path | None, _option("--key", "BERTSCOPE_KEY", "Its private key.", metavar="FILE")] = None
+    server_name: Annotated[
+        str | None,
+        _option("--server-name", "BERTSCOPE_SERVER_NAME", "Name in the server's certificate, if not HOST.", metavar="NAME"),
+    ] = None
+
+    @contextmanager
+    def connect(self, timeout: float | None = None) -> Iterator[Client]:
+        """Yields a client; a failure to reach the server becomes a line that says what to do."""
+        with self._client(timeout or DEFAULT_TIMEOUT_SECONDS) as client:
+            try:
+                yield client
+            except Unavailable as error:
+                if error.reason:  # A server did answer, and said why it can't serve.
+                    raise
+                explained, known, _ = error.message.partition(" (gRPC: ")
+                line = f"{explained}{_how_to_go_on(error)}" if known else f"cannot reach a server at {self.target}: {error}"
+                raise Failure(line) from error
+            except DeadlineExceeded as error:
+                limit = f" within {timeout:g} s" if timeout else ""
+                line = f"no answer from {self.target}{limit}; allow more with --timeout{_how_to_go_on(error)}"
+                raise Failure(line) from error
+
+    def asynchronous(self) -> AsyncClient:
+        """Returns a client that tries nothing again, for a page that says so itself when a call fails."""
+        from bertscope.aio import AsyncClient  # asyncio's client takes time to import
+
+        return self._made(lambda **identity: AsyncClient(self.target, retries=0, **identity))
+
+    def _client(self, timeout: float) -> Client:
+        from bertscope import Client
+
+        return self._made(lambda **identity: Client(self.target, timeout=timeout, **identity))
+
+    def _made(self, make: Callable[..., Made]) -> Made:
+        try:
+            return make(token=self._token(), tls=self._tls(), insecure_token=self.insecure_token)
+        except OSError as error:
+            raise UsageError(f"{error.filename}: {error.strerror}") from error
+        except InvalidArgument as error:
+            raise UsageError(str(error)) from error
+
+    def _token(self) -> str | None:
+        if self.token_file is None:
+            return os.environ.get(TOKEN_VARIABLE) or None  # some users unset a variable by setting it to ""
+        # A file of other bytes is rejected as a token, without quoting it.
+        return self.token_file.read_text(encoding="utf-8", errors="replace").strip()
+
+    def _tls(self) -> Tls | None:
+        if not (self.tls or self.ca or self.certificate or self.key or self.server_name):
+            return None
+        return Tls(self.ca, self.certificate, self.key, self.server_name)
+
+
+def _how_to_go_on(error: BertscopeError) -> str:
+    """Returns what the command noted at the error: which rows there are, and how to get the rest."""
+    return "".join(getattr(error, "__notes__", ()))

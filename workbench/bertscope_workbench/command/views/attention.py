@@ -1,0 +1,117 @@
+"""Formats attention maps as tables and as JSON."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from bertscope import AttentionMaps
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from bertscope_workbench.command.views.output import printable, table, titled
+from bertscope_workbench.command.views.patterns import attention_patterns, entropy_nats
+from bertscope_workbench.plots.attention_page import name_of, place_of
+
+STRONGEST_PAIRS = 12
+
+
+MIN_CELL = 3
+"""Characters of a weight in a map: ".07"."""
+
+
+def document(maps: AttentionMaps) -> dict[str, Any]:
+    """Returns the maps in JSON types; weights are rounded to 7 digits, about the precision of float32."""
+    fields = {field.name: getattr(maps, field.name) for field in dataclasses.fields(maps) if field.name != "input_index"}
+    return fields | {
+        "tokens": [dataclasses.asdict(token) for token in maps.tokens],
+        "attention": np.round(maps.attention.astype(np.float64), 7).tolist(),
+        "provenance": dataclasses.asdict(maps.provenance),
+    }
+
+
+def print_maps(screen: Console, maps: AttentionMaps) -> None:
+    """Prints maps. One head: its map, or its strongest pairs. One layer: a row for each head. More: a row for each layer."""
+    if maps.truncated_tokens:
+        screen.print(f"{maps.truncated_tokens} tokens were cut away", style="yellow")
+    if maps.quantity != "weights":
+        screen.print(f"{name_of(maps)}; each row divided by its sum", style="dim", soft_wrap=True)
+        maps = shares(maps)
+    if len(maps.layers) == len(maps.heads) == 1:
+        widths = [printable(token.text).cell_len for token in maps.tokens]
+        width = max(widths) + 1 + sum(max(MIN_CELL, width) + 1 for width in widths)
+        screen.print(map_table(maps) if width <= screen.width else pairs_table(maps))
+    elif len(maps.layers) == 1:
+        screen.print(heads_table(maps))
+    else:
+        screen.print(layers_table(maps))
+
+
+def shares(maps: AttentionMaps) -> AttentionMaps:
+    """Returns the maps with each row divided by its sum, in float32."""
+    numbers = maps.attention.astype(np.float32)
+    total = numbers.sum(axis=-1, keepdims=True)
+    return dataclasses.replace(maps, attention=numbers / np.where(total > 0, total, 1))
+
+
+def layers_table(maps: AttentionMaps) -> Group:
+    """Returns, for each layer, the head that attends most to each place, and its mean weight there."""
+    patterns = attention_patterns(maps)
+    title = (
+        "in each layer, the head that attends most to each place, and its mean weight there"
+        if maps.by_head
+        else "mean at each place"
+    )
+    result = table(["layer#", *(f"{name}#" for name in patterns)])
+    for index, layer in enumerate(maps.layers):
+        cells = []
+        for weights in patterns.values():
+            best = int(weights[index].argmax())
+            weight = weights[index, best]
+            cells.append(shade(f"{maps.heads[best]}  {weight:.2f}" if maps.by_head else f"{weight:.2f}", weight))
+        result.add_row(str(layer), *cells)
+    return titled(title, result)
+
+
+def heads_table(maps: AttentionMaps) -> Group:
+    """Returns, for each head of one layer, its mean weight at each place and the entropy of its rows."""
+    patterns = attention_patterns(maps)
+    entropy = entropy_nats(maps)
+    title = f"layer {maps.layers[0]}: mean weight at each place"
+    result = table(["head#", *(f"{name}#" for name in patterns), "entropy, nats#"])
+    for index, head in enumerate(maps.heads):
+        weights = [values[0, index] for values in patterns.values()]
+        result.add_row(str(head), *(shade(f"{weight:.2f}", weight) for weight in weights), f"{entropy[0, index]:.2f}")
+    return titled(title, result)
+
+
+def map_table(maps: AttentionMaps) -> Group:
+    """Returns the whole map of one head: a row attends to the columns."""
+    title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: each row attends to the columns"
+    names = [printable(token.text) for token in maps.tokens]
+    result = Table(box=None, padding=(0, 1, 0, 0))
+    result.add_column("", no_wrap=True)
+    for name in names:
+        result.add_column(name, justify="right", no_wrap=True, min_width=max(MIN_CELL, name.cell_len))
+    for name, row in zip(names, maps.attention[0, 0], strict=True):
+        cells = (shade(f"{weight:.2f}".removeprefix("0"), float(weight)) for weight in row)
+        result.add_row(Text(name.plain, style="bold"), *cells)
+    return titled(title, result)
+
+
+def pairs_table(maps: AttentionMaps) -> Group:
+    """Returns the strongest weights of one head, for a map that does not fit the screen."""
+    weights = maps.attention[0, 0]
+    order = np.argsort(weights, axis=None)[::-1][:STRONGEST_PAIRS]
+    title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: strongest weights (the whole map is wider than the screen)"
+    result = table(["from", "#", "to", "#", "weight#"])
+    for row, column in zip(*np.unravel_index(order, weights.shape), strict=True):
+        weight = float(weights[row, column])
+        names = printable(maps.tokens[row].text), printable(maps.tokens[column].text)
+        result.add_row(names[0], str(row), names[1], str(column), shade(f"{weight:.2f}", weight))
+    return titled(title, result)
+
+
+def shade(cell: str, weight: float) -> Text:
+    """Returns a number that is brighter the larger it is."""
+    return Text(cell, style="bold cyan" if weight >= 0.5 else "cyan" if weight >= 0.2 else "dim" if weight < 0.05 else "")

@@ -1,0 +1,71 @@
+"""Formats attributions of logits as tables and as JSON."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from bertscope import LogitAttribution
+from rich.console import Console, Group
+from rich.text import Text
+
+from bertscope_workbench.command.views.output import printable, table, titled
+
+SHOWN = 10
+"""The heads and feed-forward blocks with the largest terms that are printed."""
+
+
+def attribution_document(found: LogitAttribution) -> dict[str, Any]:
+    """Returns the terms in JSON types; arrays are [layers, heads] or [layers]."""
+    fields = dataclasses.asdict(found)
+    arrays = {name: value.tolist() for name, value in fields.items() if isinstance(value, np.ndarray)}
+    correlation = {} if found.ablated is None else {"correlation": found.correlation()}
+    return fields | arrays | {"total": found.total} | correlation
+
+
+def print_attribution(screen: Console, found: LogitAttribution) -> None:
+    """Prints the difference, the sums of its terms by layer, and the parts that add most."""
+    text = found.text if isinstance(found.text, str) else " / ".join(found.text)
+    screen.print(printable(text), style="bold", soft_wrap=True)
+    if found.truncated_tokens:
+        screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
+    screen.print(printable(f"logit of {found.answer} minus that of {found.other_answer}: {found.difference:+.3f}"))
+    screen.print(layers_table(found))
+    screen.print(largest_table(found))
+    if found.ablated is not None:
+        correlation = found.correlation()
+        said = "not defined, as one of them does not vary" if math.isnan(correlation) else f"{correlation:+.3f}"
+        screen.print(f"correlation over heads of what they add with how much the difference falls without them: {said}")
+    screen.print(f"{found.provenance.model}; sum of all terms: {found.total:+.4f}", style="dim")
+
+
+def layers_table(found: LogitAttribution) -> Group:
+    """Returns what the heads together, the feed-forward block and the biases of each layer add, the last layer on top."""
+    result = table(["layer#", "heads#", "feed-forward#", "biases#", "sum#"])
+    result.add_row("masked-LM head", "", "", signed(found.head_biases), signed(found.head_biases))
+    for layer in reversed(range(len(found.heads))):
+        biases = float(found.attention_biases[layer] + found.normalisation_shifts[layer])
+        parts = float(found.heads[layer].sum()), float(found.feed_forward[layer]), biases
+        result.add_row(str(layer), *map(signed, parts), signed(sum(parts)))
+    result.add_row("embeddings", "", "", "", signed(found.embeddings))
+    return titled("what each layer adds to the difference", result)
+
+
+def largest_table(found: LogitAttribution) -> Group:
+    """Returns the heads and feed-forward blocks that add most, of either sign, largest first."""
+    parts: list[tuple[float, str, float | None]] = [
+        (float(added), f"head {layer}:{head}", None if found.ablated is None else float(found.ablated[layer, head]))
+        for (layer, head), added in np.ndenumerate(found.heads)
+    ]
+    parts += [(float(added), f"feed-forward {layer}", None) for layer, added in enumerate(found.feed_forward)]
+    parts.sort(key=lambda part: -abs(part[0]))
+    ablated = ["falls without it#"] if found.ablated is not None else []
+    result = table(["part", "adds#", *ablated])
+    for added, name, falls in parts[:SHOWN]:
+        result.add_row(name, signed(added), *([Text("") if falls is None else signed(falls)] if ablated else []))
+    return titled(f"the {min(SHOWN, len(parts))} heads and feed-forward blocks that add most", result)
+
+
+def signed(value: float) -> Text:
+    """Returns a number with its sign, in the colour of the answer that it favours."""
+    return Text(f"{value:+.3f}", style="cyan" if value > 0 else "yellow" if value < 0 else "dim")

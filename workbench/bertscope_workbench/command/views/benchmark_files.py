@@ -1,0 +1,94 @@
+"""Writes benchmarks: JSON, Markdown, and rows as CSV or JSON lines."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from bertscope import BenchmarkReport, StudyTable
+from bertscope.questions.benchmark.rows import columns
+
+from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets
+from bertscope_workbench.command.views.benchmark_sheets import Sheet
+from bertscope_workbench.command.views.files import written
+from bertscope_workbench.command.views.output import json_text
+
+Measured = BenchmarkReport | StudyTable
+
+
+def write(measured: Measured, path: Path) -> None:
+    """Writes a benchmark by the suffix of the file's name, one of `FORMATS`."""
+    text = WRITERS[path.suffix.lower()](measured)
+    with written(path) as file:
+        file.write(text)
+
+
+def document(measured: Measured) -> dict[str, Any]:
+    """Returns the benchmark in JSON types, warnings first."""
+    warnings = measured.warnings if isinstance(measured, BenchmarkReport) else measured.summary.warnings
+    return {"warnings": warnings} | dataclasses.asdict(measured)
+
+
+def markdown(measured: Measured) -> str:
+    """Returns the benchmark as Markdown: the terminal's contents, and the intervals of indistinguishable ratios."""
+    if isinstance(measured, BenchmarkReport):
+        title, warnings = benchmark_notes.heading(measured), measured.warnings
+        title = title[:1].upper() + title[1:]
+        sheets, notes = benchmark_sheets.report_sheets(measured, full=True), benchmark_notes.report_notes(measured)
+    else:
+        title, warnings = "Published compressed models, measured", measured.summary.warnings
+        sheets, notes = [benchmark_sheets.study_sheet(measured, full=True)], benchmark_notes.study_notes(measured)
+        left_out = benchmark_sheets.not_measured(measured)
+        notes = [*(f"Not measured: {system}: {reason}" for system, reason in left_out), *notes]
+    warned = [f"> **Warning:** {_escaped(warning)}" for warning in warnings]
+    parts = [
+        f"# {_escaped(title)}",
+        *warned,
+        *map(_markdown_sheet, sheets),
+        "\n".join(f"- {_escaped(note)}" for note in notes if note),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _json(measured: Measured) -> str:
+    return json_text(document(measured))
+
+
+def _csv(measured: Measured) -> str:
+    rows = measured.rows()
+    names = columns(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([row.get(name) for name in names] for row in rows)
+    return text.getvalue()
+
+
+def _json_lines(measured: Measured) -> str:
+    return "".join(json_text(row, indent=None) for row in measured.rows())
+
+
+WRITERS: dict[str, Callable[[Measured], str]] = {".md": markdown, ".csv": _csv, ".json": _json, ".jsonl": _json_lines}
+FORMATS = tuple(WRITERS)
+
+
+def _markdown_sheet(sheet: Sheet) -> str:
+    names = [sheet.key, *(column for group in sheet.groups for column in group.columns)]
+    rows = [[name, *(cell for group in sheet.groups for cell in group.rows[index])] for index, name in enumerate(sheet.names)]
+    rule = ["---:" if name.endswith("#") else "---" for name in names]
+    heading = [" ".join(name.removesuffix("#").split("\n")).strip() for name in names]
+    lines = [f"## {_escaped(sheet.title)}", "", _markdown_row(heading), _markdown_row(rule, escape=False)]
+    return "\n".join([*lines, *map(_markdown_row, rows)])
+
+
+def _markdown_row(cells: Iterable[str], *, escape: bool = True) -> str:
+    return f"| {' | '.join(_escaped(cell) if escape else cell for cell in cells)} |"
+
+
+def _escaped(text: str) -> str:
+    """Returns the text on one line, with characters that would end a cell or begin markup escaped."""
+    for char in "\\|`*<":
+        text = text.replace(char, f"\\{char}")
+    return " ".join(text.split())

@@ -1,0 +1,93 @@
+"""Formats filled masks as tables and as JSON."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from bertscope import FilledMask, FilledText
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bertscope_workbench.command.options.texts import provenance_once
+from bertscope_workbench.command.views.output import bar, printable, probability, table
+
+
+def document(answers: list[FilledText]) -> dict[str, Any]:
+    """Returns the answers in JSON types; the provenance, which they share, once."""
+    return provenance_once([dataclasses.asdict(answer) for answer in answers])
+
+
+def print_answer(screen: Console, answer: FilledText) -> None:
+    """Prints the text, and a table for each of its masks, or one of its fillings."""
+    if answer.fillings:
+        screen.print(_title(answer, answer.masks))
+        screen.print(_fillings(answer))
+    elif not answer.masks:
+        screen.print(_title(answer, ()))
+    for index, mask in enumerate(() if answer.fillings else answer.masks):
+        title = _title(answer, [mask])
+        if len(answer.masks) > 1:
+            title.append(f"  (mask {index + 1} of {len(answer.masks)})", style="dim")
+        screen.print(title)
+        screen.print(_predictions(mask))
+    if answer.next_sentence_probability is not None:
+        follows = answer.next_sentence_probability
+        screen.print(f"the second text follows the first: {probability(follows)}  {bar(follows)}")
+    if answer.truncated_tokens:
+        screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")
+
+
+def _title(answer: FilledText, masks: Sequence[FilledMask]) -> Text:
+    """Returns the text, and the second one below it, with some of its masks highlighted."""
+    title = _highlighted(answer.text, [mask for mask in masks if mask.segment == 0])
+    if answer.text_pair is not None:
+        title.append("\n").append_text(_highlighted(answer.text_pair, [mask for mask in masks if mask.segment == 1]))
+    return title
+
+
+def _highlighted(text: str, masks: Sequence[FilledMask]) -> Text:
+    title, done = Text(), 0
+    for mask in masks:
+        title.append_text(printable(text[done : mask.start]))
+        title.append_text(Text(text[mask.start : mask.end], style="bold reverse"))
+        done = mask.end
+    return title.append_text(printable(text[done:]))
+
+
+def _fillings(answer: FilledText) -> Table:
+    """Returns the fillings, a column for each mask. Lengths are compared by the last number."""
+    several = len(answer.masks) > 1
+    tokens = [f"mask {number}" if several else "token" for number in range(1, len(answer.masks) + 1)]
+    result = table(["#", *tokens, "pieces#", "log probability#", "per piece#", ""])
+    for order, filling in enumerate(answer.fillings, start=1):
+        mean = filling.mean_log_probability
+        result.add_row(
+            str(order),
+            *map(printable, filling.tokens),
+            str(sum(len(span.pieces) for span in filling.spans)),
+            f"{filling.log_probability:.3f}",
+            f"{mean:.3f}",
+            bar(math.exp(mean)),
+        )
+    return result
+
+
+def _predictions(mask: FilledMask) -> Any:
+    among_candidates = any(prediction.candidate_probability is not None for prediction in mask.predictions)
+    logits = any(prediction.logit is not None for prediction in mask.predictions)
+    columns = ["rank#", "token", "probability#", "", *(["among candidates#"] if among_candidates else [])]
+    columns += ["logit#"] if logits else []
+    result = table(columns)
+    for prediction in mask.predictions:
+        share = prediction.candidate_probability
+        result.add_row(
+            "" if prediction.rank is None else str(prediction.rank),
+            printable(prediction.token),
+            probability(prediction.probability),
+            bar(prediction.probability if share is None else share),
+            *([probability(share)] if share is not None else []),
+            *(["" if prediction.logit is None else f"{prediction.logit:.4f}"] if logits else []),
+        )
+    return result

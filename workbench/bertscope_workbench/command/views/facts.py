@@ -1,0 +1,106 @@
+"""Prints what a model knows: P@1 and P@10 by relation, the macro-average, and what was skipped."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bertscope import FactAnswers, FactScores, RelationKnowledge, Share
+from bertscope.questions.facts.metrics import SHARES
+from rich.console import Console
+from rich.text import Text
+
+from bertscope_workbench.command.views.output import percent, plural, printable, table, titled
+
+REASONS = {
+    "several_pieces": "no right object is a single entry of the vocabulary",
+    "not_among_candidates": "no right object is among the candidates or the given vocabulary",
+    "not_writable": "the model's vocabulary can't write any right object, or not in so few pieces",
+    "too_long": "a question is longer than the model reads",
+}
+COLUMNS = {
+    "prior_p_at_1": "no subject#",
+    "consistency": "consistent#",
+    "consistent_p_at_1": "right in all#",
+    "same_if_negated": "same if negated#",
+    "misprimed": "misprimed#",
+    "unprimed_p_at_1": "P@1 unprimed#",
+    "primed_p_at_1": "primed#",
+}
+"""The columns of metrics that few calls ask for."""
+
+
+class LeftOut(NamedTuple):
+    """The numbers of facts that LAMA-UHN's filters leave out: string match, and person name alone."""
+
+    by_string: int
+    by_name: int
+
+
+def document(answers: FactAnswers, scores: FactScores, easy: LeftOut | None) -> dict[str, Any]:
+    """Returns the metrics in JSON types."""
+    return {
+        "facts": scores.facts,
+        "skipped": scores.skipped,
+        "easy": None if easy is None else easy._asdict(),
+        "scoring": answers.scoring,
+        "template": scores.template,
+        "vocabulary_left_out": answers.vocabulary_left_out,
+        "macro": {"p_at_1": scores.p_at_1, "p_at_10": scores.p_at_10, "mrr": scores.mrr} | _macros(scores),
+        "relations": [
+            dataclasses.asdict(each) | {"p_at_1": each.p_at_1._asdict(), "p_at_10": each.p_at_10._asdict()}
+            for each in scores.relations
+        ],
+        "provenance": dataclasses.asdict(answers.provenance),
+    }
+
+
+def print_scores(screen: Console, answers: FactAnswers, scores: FactScores, easy: LeftOut | None) -> None:
+    """Prints a row for each relation and the macro-average, and what was left out."""
+    heading = f"{plural(scores.facts, 'fact')} of {plural(len(scores.relations), 'relation')}, "
+    screen.print(Text(heading, style="bold").append_text(printable(answers.provenance.model)))
+    more = [name for name in COLUMNS if any(not math.isnan(getattr(each, name)) for each in scores.relations)]
+    intervals = ["95 %#"] if scores.template != "mean" else []
+    columns = ["relation", "facts#", "P@1#", *intervals, "P@10#", *intervals, "MRR#", "among#"]
+    result = table([*columns, *(COLUMNS[name] for name in more)])
+    for each in scores.relations:
+        first = [percent(each.p_at_1.value), *([_interval(each.p_at_1)] if intervals else [])]
+        tenth = [percent(each.p_at_10.value), *([_interval(each.p_at_10)] if intervals else [])]
+        rest = [percent(getattr(each, name)) for name in more]
+        among, mrr = str(each.ranked_among) if each.facts else "", _number(each.mrr)
+        result.add_row(printable(each.relation), str(each.facts), *first, *tenth, mrr, among, *rest)
+    if len(scores.relations) > 1:
+        blank = [""] * len(intervals)
+        means = [percent(scores.p_at_1), *blank, percent(scores.p_at_10), *blank, _number(scores.mrr), ""]
+        macros = _macros(scores)
+        cells = ["mean over relations", "", *means, *(percent(macros[name]) for name in more)]
+        result.add_row(*(Text(cell, style="cyan") for cell in cells))
+    by = {
+        "first": "the first template",
+        "best": "the template with the highest P@1 on these facts",
+        "mean": "the mean over templates",
+    }
+    screen.print(titled(f"right objects of rank 1, and of rank 1 to 10, by {by[scores.template]}", result))
+    for reason, number in scores.skipped.items():
+        screen.print(f"skipped: {plural(number, 'fact')}: {REASONS.get(reason, reason)}", style="yellow")
+    if answers.vocabulary_left_out:
+        words = plural(answers.vocabulary_left_out, "word")
+        screen.print(f"left out of the given vocabulary: {words} of several entries, or of none", style="yellow")
+    if easy is not None:
+        left_out = f"{easy.by_string} by a right object in the subject, {easy.by_name} more by a part of its name"
+        screen.print(f"left out as easy to guess: {left_out}", style="yellow")
+
+
+def _macros(scores: FactScores) -> dict[str, float]:
+    def of(name: str) -> Callable[[RelationKnowledge], float]:
+        return lambda each: float(getattr(each, name))
+
+    return {name: scores.macro(of(name)) for name in SHARES}
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"
+
+
+def _interval(share: Share) -> str:
+    return "" if math.isnan(share.low) else f"{100 * share.low:.1f} to {100 * share.high:.1f}"

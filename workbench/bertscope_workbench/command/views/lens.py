@@ -1,0 +1,87 @@
+"""Formats predictions at every layer as tables and as JSON."""
+
+import dataclasses
+from typing import Any
+
+from bertscope import LayerReading, LensPosition, LensText, LensTexts
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from bertscope_workbench.command.options.texts import provenance_once
+from bertscope_workbench.command.views.output import bar, fits, printable, probability, table, titled
+
+OTHERS = 3
+"""The most predictions after the first in a table of one position."""
+COMMON = 0.5
+"""A prediction of this probability or more is printed in bold."""
+
+
+def document(found: LensTexts) -> dict[str, Any]:
+    """Returns the readings in JSON types; the provenance, which they share, once."""
+    return provenance_once([dataclasses.asdict(text) for text in found])
+
+
+def print_lens(screen: Console, found: LensText) -> None:
+    """Prints the layers of one position or a few; of more, the likeliest entry of each at each layer, if that fits."""
+    text = found.text if isinstance(found.text, str) else " / ".join(found.text)
+    screen.print(printable(text), style="bold", soft_wrap=True)
+    if found.truncated_tokens:
+        screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
+    whole = grid(found)
+    if len(found.positions) > 1 and fits(screen, whole):
+        screen.print(titled("the likeliest entry at each layer; the last layer is what the model predicts", whole))
+    if len(found.positions) == 1 or found.positions[0].layers[0].candidates or not fits(screen, whole):
+        for position in found.positions:
+            screen.print(layers_table(position))
+    states = "as they are" if found.normalisation == "none" else "after the model's last normalisation"
+    screen.print(f"{found.provenance.model}; layer 0: the embeddings; states before the last are read {states}", style="dim")
+
+
+def grid(found: LensText) -> Table:
+    """Returns the likeliest entry of each position at each layer, the last layer on top."""
+    result = table(["layer#", *(position.token.text for position in found.positions)])
+    for number in reversed(range(len(found.layers))):
+        cells = (_word(position.layers[number]) for position in found.positions)
+        result.add_row(str(found.layers[number]), *cells)
+    return result
+
+
+def _word(reading: LayerReading) -> Text:
+    best = reading.top[0]
+    word = printable(best.token)
+    word.stylize("bold cyan" if best.probability >= COMMON else "" if best.probability >= COMMON / 5 else "dim")
+    return word
+
+
+def layers_table(position: LensPosition) -> Group:
+    """Returns a row for each layer: its predictions, entropy, divergence, and the probability and rank of the candidates."""
+    scored = [*position.layers[0].candidates]
+    own = position.layers[0].own
+    names = [*([own.token] if own is not None else []), *(score.token for score in scored)]
+    others = max(0, min(OTHERS, len(position.layers[0].top) - 1))
+    result = table(["layer#", "prediction", "probability#", "", *(["then"] if others else []), "entropy#", "KL to last#"])
+    for name in names:
+        result.add_column(printable(name), justify="right")
+        result.add_column("rank", justify="right")
+    for reading in reversed(position.layers):
+        best = reading.top[0]
+        following = ", ".join(score.token for score in reading.top[1 : 1 + others])
+        cells = [cell for score in _scores(reading) for cell in score]
+        result.add_row(
+            str(reading.layer),
+            printable(best.token),
+            probability(best.probability),
+            bar(best.probability),
+            *([printable(following)] if others else []),
+            f"{reading.entropy:.3f}",
+            f"{reading.divergence:.3f}",
+            *cells,
+        )
+    place = f"token {position.token_index}, "
+    return titled(f"{place}{printable(position.token.text)}: entropy and divergence in nats", result)
+
+
+def _scores(reading: LayerReading) -> list[tuple[str, str]]:
+    scores = [*([reading.own] if reading.own is not None else []), *reading.candidates]
+    return [(probability(score.probability), str(score.rank)) for score in scores]

@@ -1,0 +1,265 @@
+"""Prints the best heads of relations beside their baselines, and the heads that attend most to features."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bertscope import BestHead, Direction, FeatureScores, RelationScores, TreeScores
+from bertscope.questions.attention.selection import DIRECTIONS, ChosenOn, Selection
+from bertscope.questions.attention.sums import PerHead
+from rich.console import Console
+from rich.text import Text
+
+from bertscope_workbench.command.views.output import percent, plural, printable, table, titled
+
+Select = Selection | RelationScores
+ARROWS = {"forward": "→", "backward": "←"}
+
+
+TITLES: dict[ChosenOn, str] = {
+    "half": "chosen on every second text, scored on the others",
+    "other": "chosen on other texts, scored on these",
+    "same": "chosen on the texts that it is scored on, and finds less in others",
+}
+COMBINED: dict[ChosenOn, str] = {
+    "half": "{pairs} of every second text, each by the head of its relation that is best in the others",
+    "other": "all {pairs}, each by the head of its relation that is best in the other texts",
+    "same": "all {pairs}, each by the head of its relation that is best in these same texts",
+}
+
+
+def document(
+    scores: RelationScores,
+    direction: Direction | None,
+    select: Select = "half",
+    control: RelationScores | None = None,
+) -> dict[str, Any]:
+    """Returns the scores in JSON types: the best head of each relation, and the numbers of all heads, [layers, heads].
+
+    `select` says which texts choose the heads, as in `best_heads`; `control` is of an untrained model.
+    """
+    best = {each.relation: each for each in scores.best_heads(direction, select=select)}
+    untrained = {each.relation: each for each in control.best_heads(direction)} if control else {}
+    return {
+        "layers": scores.layers,
+        "heads": scores.heads,
+        "texts": scores.texts,
+        "relations": [
+            {
+                "relation": relation.relation,
+                "pairs": relation.pairs,
+                "skipped_pairs": relation.skipped_pairs,
+                "offsets": [{"offset": offset, "pairs": pairs} for offset, pairs in relation.offsets.items()],
+                "best": _best(best.get(relation.relation)),
+                **({"control": _best(untrained.get(relation.relation))} if control else {}),
+                **{
+                    each: {
+                        "accuracy": relation.accuracy(each).tolist(),
+                        "chance": relation.chance(each).tolist(),
+                        "largest_weight": relation.largest_weight(each).tolist(),
+                        "largest_weight_by_chance": relation.largest_weight_by_chance(each).tolist(),
+                    }
+                    for each in DIRECTIONS
+                },
+            }
+            for relation in scores.relations.values()
+        ],
+        "combined": combined_document(scores, select),
+        "provenance": dataclasses.asdict(scores.provenance),
+    }
+
+
+def combined_document(scores: RelationScores, select: Select = "half") -> dict[str, Any]:
+    """Returns the shares of pairs that are found if each relation is looked up by its best head, or its best offset; the number
+    of pairs, and the texts that heads are chosen on."""
+    shares: dict[str, Any] = {each: scores.combined_accuracy(each, select=select) for each in DIRECTIONS}
+    undirected, offset = scores.combined_accuracy(None, select=select), scores.combined_offset_accuracy(select=select)
+    source = {"pairs": scores.combined_pairs(select), "chosen_on": scores.chosen_on(select)}
+    return shares | {"undirected": undirected, "offset": offset} | source
+
+
+def features_document(scores: FeatureScores) -> dict[str, Any]:
+    """Returns the scores in JSON types: the numbers of all heads, [layers, heads]."""
+    return {
+        "layers": scores.layers,
+        "heads": scores.heads,
+        "texts": scores.texts,
+        "features": [
+            {
+                "feature": name,
+                "texts": score.attention.texts,
+                "attention": score.attention.mean().tolist(),
+                "from_first_special": score.from_first_special.mean().tolist(),
+            }
+            for name, score in scores.features.items()
+        ],
+        "provenance": dataclasses.asdict(scores.provenance),
+    }
+
+
+def print_relations(
+    screen: Console,
+    scores: RelationScores,
+    direction: Direction | None,
+    top: int,
+    select: Select = "half",
+    control: RelationScores | None = None,
+) -> None:
+    """Prints a row for each relation, most pairs first: its best head, and what it should beat.
+
+    `select` says which texts choose the heads, as in `best_heads`; `control` is of an untrained model.
+    """
+    _print_heading(screen, scores)
+    pairs = {relation.relation: relation.pairs for relation in scores.relations.values()}
+    ordered = sorted(scores.best_heads(direction, select=select), key=lambda best: -pairs[best.relation])
+    found = ordered[:top]
+    untrained = {each.relation: each for each in control.best_heads(direction)} if control else {}
+    intervals = any(best.interval is not None for best in found)
+    held_out = any(best.chosen_on != "same" for best in found)
+    columns = ["relation", "pairs#", *(["where chosen#"] if held_out else []), "head#", "", "found#"]
+    columns += ["95 % interval#"] if intervals else []
+    result = table([*columns, "best offset#", "finds#", "chance#", *(["untrained#"] if control else [])])
+    for best in found:
+        style = "green" if best.beats_offset else "dim" if best.above_offset is not None else ""
+        other = untrained.get(best.relation)
+        where = percent(best.chosen_accuracy) if best.chosen_on != "same" else ""
+        result.add_row(
+            printable(best.relation),
+            str(best.pairs),
+            *([where] if held_out else []),
+            f"{best.layer}:{best.head}",
+            ARROWS[best.direction],
+            Text(percent(best.accuracy), style=style),
+            *([_interval(best)] if intervals else []),
+            f"{best.offset:+d}",
+            percent(best.offset_accuracy),
+            percent(best.chance),
+            *(["" if other is None else percent(other.accuracy)] if control else []),
+        )
+    kinds = {best.chosen_on for best in found} or {"same"}
+    how = TITLES[next(each for each in TITLES if each in kinds)]
+    screen.print(titled(f"the head that attends most often to the linked word most (layer:head), {how}", result))
+    if intervals:
+        screen.print("green: better than the best fixed offset, by the interval of the difference", style="dim")
+    if held_out and "same" in kinds:
+        screen.print("nothing where chosen: one text has the relation, on which its head is chosen and scored", style="yellow")
+    if control:
+        screen.print("untrained: the best head of a model of the same shape with random weights, chosen likewise", style="dim")
+    print_combined(screen, scores, [direction] if direction else DIRECTIONS, select)
+    rest = len(ordered) - len(found)
+    skipped = sum(relation.skipped_pairs for relation in scores.relations.values())
+    if rest:
+        screen.print(f"not shown: {plural(rest, 'relation')} with fewer pairs (--top or --json shows them)", style="dim")
+    if skipped:
+        screen.print(f"not scored: {plural(skipped, 'pair')} of words without a piece of their own", style="yellow")
+    for relation in scores.relations.values():
+        if not relation.pairs:
+            screen.print(printable(f"no pair: {relation.relation}"), style="yellow")
+
+
+def print_combined(
+    screen: Console,
+    scores: RelationScores,
+    directions: Sequence[Direction] = DIRECTIONS,
+    select: Select = "half",
+) -> None:
+    """Prints how many pairs are found if each relation is looked up by its best head: in one direction of all, or in the better
+    one of each."""
+    pairs = scores.combined_pairs(select)
+    if len(scores.relations) > 1 and pairs:
+        heads = [f"{ARROWS[each]} {percent(scores.combined_accuracy(each, select=select))}" for each in directions]
+        if len(directions) > 1:
+            heads.append(f"undirected {percent(scores.combined_accuracy(None, select=select))}")
+        offsets = percent(scores.combined_offset_accuracy(select=select))
+        found = f"{', '.join(heads)}; by its best offset: {offsets}"
+        screen.print(f"{COMBINED[scores.chosen_on(select)].format(pairs=plural(pairs, 'pair'))}: {found}")
+
+
+def print_features(screen: Console, scores: FeatureScores) -> None:
+    """Prints a row for each feature: the head that attends most to it, and the last layer's attention from the first token."""
+    _print_heading(screen, scores)
+    last = scores.layers - 1
+    first_columns = [f"first token in layer {last}, mean#", "best head#", "attends#"]
+    result = table(["feature", "texts#", "mean of heads#", "best head#", "attends#", *first_columns])
+    for name, score in scores.features.items():
+        if not score.attention.texts:
+            screen.print(printable(f"no text has the feature: {name}"), style="yellow")
+            continue
+        attention, first = score.attention.mean(), score.from_first_special.mean()[-1:]
+        layer, head = _largest(attention)
+        cells = ["", "", ""]
+        if score.from_first_special.texts:
+            cells = [f"{first.mean():.3f}", f"{last}:{_largest(first)[1]}", f"{first.max():.3f}"]
+        result.add_row(
+            printable(name),
+            str(score.attention.texts),
+            f"{attention.mean():.3f}",
+            f"{layer}:{head}",
+            Text(f"{attention.max():.3f}", style="cyan"),
+            *cells,
+        )
+    title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer:head)"
+    screen.print(titled(title, result))
+    screen.print("best heads are chosen on the texts that they are scored on: in others they attend less", style="dim")
+
+
+def trees_document(scores: TreeScores) -> dict[str, Any]:
+    """Returns the scores in JSON types; arrays are [layers, heads], or [layers, 1] for means over heads."""
+    return {
+        "layers": list(scores.layers),
+        "heads": list(scores.heads),
+        "texts": scores.texts,
+        "skipped_texts": scores.skipped_texts,
+        "words": scores.words,
+        "directed": scores.directed_score().tolist(),
+        "undirected": scores.undirected_score().tolist(),
+        "right_branching": scores.right_branching,
+        "left_branching": scores.left_branching,
+        "branching_undirected": scores.branching_undirected,
+        "provenance": dataclasses.asdict(scores.provenance),
+    }
+
+
+def print_trees(screen: Console, scores: TreeScores) -> None:
+    """Prints a row for each layer: the shares of words with the right governor in its tree, or in that of its best head."""
+    heading = f"{plural(scores.texts, 'text')}, {plural(scores.words, 'word')} with a governor, "
+    screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
+    if scores.skipped_texts:
+        screen.print(f"texts whose links are no tree: {scores.skipped_texts}", style="yellow")
+    baseline = max(scores.right_branching, scores.left_branching)
+    directed, undirected = scores.directed_score(), scores.undirected_score()
+    result = table(["layer#", *(["best head#"] if scores.heads else []), "governor found#", "linked either way#"])
+    for index, layer in enumerate(scores.layers):
+        best = int(directed[index].argmax())
+        found = float(directed[index, best])
+        head = [str(scores.heads[best])] if scores.heads else []
+        style = "cyan" if found > baseline else ""
+        result.add_row(str(layer), *head, Text(percent(found), style=style), percent(float(undirected[index, best])))
+    screen.print(titled("words whose governor is the one in the maximum spanning tree of the map", result))
+    if scores.heads:
+        screen.print("best heads are chosen on the texts that they are scored on: in others they find less", style="dim")
+    right, left = percent(scores.right_branching), percent(scores.left_branching)
+    either = percent(scores.branching_undirected)
+    screen.print(f"each word depends on the one before: {right}, on the one after: {left}; either way: {either}", style="dim")
+
+
+def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> None:
+    heading = f"{plural(scores.texts, 'text')}, {scores.layers} x {scores.heads} heads, "
+    screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
+
+
+def _best(best: BestHead | None) -> dict[str, Any] | None:
+    if best is None:
+        return None
+    values = dataclasses.asdict(best) | {"beats_offset": best.beats_offset}
+    return {name: value for name, value in values.items() if name != "relation"}
+
+
+def _interval(best: BestHead) -> str:
+    return "" if best.interval is None else f"{100 * best.interval.low:.1f} to {100 * best.interval.high:.1f}"
+
+
+def _largest(values: PerHead) -> tuple[int, int]:
+    layer, head = np.unravel_index(int(values.argmax()), values.shape)
+    return int(layer), int(head)

@@ -1,0 +1,97 @@
+"""Formats scores of texts as tables and as JSON."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from bertscope import ScoredText, ScoredTexts
+from bertscope.questions.scores.texts import Level
+from rich.console import Console
+
+from bertscope_workbench.command.views.output import bar, plural, printable, table
+
+FULL_BAR_BITS = 20.0
+"""The surprisal of a full bar, bits: that of a word whose probability is one in a million."""
+MAX_TEXT = 90
+"""The most characters of a text in a table of texts."""
+
+
+def document(found: ScoredTexts) -> dict[str, Any]:
+    """Returns the scores in JSON types; the provenance, which they share, once."""
+    results = []
+    for scored in found:
+        result = dataclasses.asdict(scored) | {"pseudo_perplexity": scored.pseudo_perplexity}
+        del result["provenance"], result["scoring"]
+        result["words"] = [
+            {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment}
+            | {"log_probability": word.log_probability, "surprisal_bits": word.surprisal_bits}
+            for word in scored.words
+        ]
+        results.append(result)
+    return {
+        "provenance": dataclasses.asdict(found[0].provenance) if found else None,
+        "scoring": found[0].scoring if found else None,
+        "log_likelihood": found.log_likelihood,
+        "scored_pieces": found.scored_pieces,
+        "pseudo_perplexity": found.pseudo_perplexity,
+        "results": results,
+    }
+
+
+def print_scores(screen: Console, found: ScoredTexts, level: Level) -> None:
+    """Prints a table of the texts, or of the words or pieces of each, and the score of all together."""
+    if level == "text":
+        _print_texts(screen, found)
+    else:
+        for scored in found:
+            screen.print(printable(_text_of(scored)), style="bold", soft_wrap=True)
+            screen.print(_words(scored) if level == "word" else _pieces(scored))
+            screen.print(_line(scored))
+            screen.print()
+    if len(found) > 1:
+        screen.print(
+            f"{plural(len(found), 'text')}, {plural(found.scored_pieces, 'piece')}: log-likelihood {found.log_likelihood:.2f}, "
+            f"pseudo-perplexity {found.pseudo_perplexity:.3f}"
+        )
+    cut = sum(scored.truncated_tokens > 0 for scored in found)
+    if cut:
+        screen.print(f"{plural(cut, 'text')} were cut", style="yellow")
+    if found:
+        screen.print(f"scoring: {found[0].scoring.replace('_', '-')}, {found[0].provenance.model}", style="dim")
+
+
+def _print_texts(screen: Console, found: Sequence[ScoredText]) -> None:
+    result = table(["log-likelihood#", "pieces#", "pseudo-perplexity#", "text"])
+    for scored in found:
+        text = _text_of(scored)
+        shown = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+        numbers = f"{scored.log_likelihood:.4f}", str(scored.scored_pieces), f"{scored.pseudo_perplexity:.3f}"
+        result.add_row(*numbers, printable(shown))
+    screen.print(result)
+
+
+def _words(scored: ScoredText) -> Any:
+    result = table(["word", "surprisal, bits#", "", "pieces"])
+    for word in scored.words:
+        pieces = " ".join(piece.text for piece in word.pieces) if len(word.pieces) > 1 else ""
+        surprisal = word.surprisal_bits
+        result.add_row(printable(word.text), f"{surprisal:.2f}", bar(surprisal / FULL_BAR_BITS), printable(pieces))
+    return result
+
+
+def _pieces(scored: ScoredText) -> Any:
+    result = table(["piece", "log-probability#", ""])
+    for piece in scored.pieces:
+        result.add_row(printable(piece.text), f"{piece.log_probability:.4f}", bar(piece.surprisal / FULL_BAR_BITS))
+    return result
+
+
+def _line(scored: ScoredText) -> str:
+    return (
+        f"log-likelihood {scored.log_likelihood:.4f}, {plural(scored.scored_pieces, 'piece')}, "
+        f"pseudo-perplexity {scored.pseudo_perplexity:.3f}"
+    )
+
+
+def _text_of(scored: ScoredText) -> str:
+    return scored.text if isinstance(scored.text, str) else " / ".join(scored.text)

@@ -1,0 +1,64 @@
+"""Writes tables to files: .csv, .tsv, .jsonl (an object for each row) or .parquet, by the suffix of the file's name."""
+
+import csv
+import importlib.util
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bertscope.values.display import data_frame
+
+from bertscope_workbench.command.views.files import draw, partial_name, require_output, written
+from bertscope_workbench.command.views.output import Failure
+
+DELIMITERS = {".tsv": "\t", ".csv": ","}
+PARQUET = ".parquet"
+TABLE_FORMATS = (*DELIMITERS, ".jsonl", PARQUET)
+
+
+def require_table(path: Path | None) -> None:
+    """Rejects, before any call, tables that could not be written after it."""
+    require_output(path, TABLE_FORMATS)
+    if path is not None and path.suffix.lower() == PARQUET and not all(map(importlib.util.find_spec, ("pandas", "pyarrow"))):
+        raise Failure("Parquet files need pandas and pyarrow: pip install pandas pyarrow")
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> None:
+    """Writes rows. NaN is an empty cell in .csv and .tsv, null in the others. A failure to write becomes a line."""
+    values = [[_plain(value) for value in row] for row in rows]
+    suffix = path.suffix.lower()
+    if suffix == PARQUET:
+        try:
+            data_frame(values, list(columns)).to_parquet(path, index=False)
+        except OSError as error:
+            raise Failure(f"cannot write {path}: {error.strerror or error}") from error
+        return
+    with written(path) as file:
+        if suffix in DELIMITERS:
+            csv.writer(file, delimiter=DELIMITERS[suffix], lineterminator="\n").writerows([columns, *values])
+        else:
+            file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in values)
+
+
+def write_files(
+    columns: Mapping[str, Any], output: Path | None, plot: Path | None, save: Callable[[Path], None], *, partial: bool = False
+) -> list[Path]:
+    """Writes the requested table, and the requested figure with `save`; under names that say so if they are `partial`. Returns
+    their paths."""
+    if partial:
+        output, plot = (None if path is None else partial_name(path) for path in (output, plot))
+    if output is not None:
+        write_table([*columns], zip(*columns.values(), strict=True), output)
+    if plot is not None:
+        draw(save, plot)
+    return [path for path in (output, plot) if path is not None]
+
+
+def _plain(value: Any) -> Any:
+    """Returns a number of numpy's as one of Python's; None for NaN."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,43 @@
+"""The questions that the page asks its server, by name: each reads a body and yields events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from types import MappingProxyType
+
+from bertscope import AsyncClient
+
+from bertscope_workbench.explore.body import Body
+from bertscope_workbench.explore.questions.annotated import pairs, relations
+from bertscope_workbench.explore.questions.benchmark import benchmark
+from bertscope_workbench.explore.questions.compare import compare
+from bertscope_workbench.explore.questions.inspect import inspect, worth
+from bertscope_workbench.explore.questions.layers import lens
+from bertscope_workbench.explore.questions.models import compress, load, models, unload
+from bertscope_workbench.explore.questions.results import results
+from bertscope_workbench.explore.questions.sentences import sentences
+from bertscope_workbench.explore.streams import Event
+
+Question = Callable[[AsyncClient, Body], AsyncGenerator[Event, None]]
+
+QUESTIONS: Mapping[str, Question] = MappingProxyType(
+    {
+        question.__name__: question
+        for question in (
+            inspect,
+            worth,
+            compare,
+            sentences,
+            pairs,
+            relations,
+            lens,
+            benchmark,
+            results,
+            models,
+            load,
+            unload,
+            compress,
+        )
+    }
+)
+"""Every question; its name is that of its function, and its address `POST /api/<name>`."""

@@ -1,0 +1,147 @@
+"""Draws the map of one head: a heat map, and beside it lines between two columns of tokens.
+
+matplotlib is imported only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from bertscope import AttentionMaps
+
+from bertscope_workbench.plots.attention_page import name_of, place_of
+from bertscope_workbench.plots.figures import TITLE_SIZE, Theme, add_colorbar, fitted, new_figure, outline, set_title, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Weights = npt.NDArray[np.float32]
+
+MAX_LABELS = 72
+"""The most tokens named along an axis; of longer texts every second, third, ... is named, and they have no lines."""
+MAX_PIXELS = 1200
+"""The most squares along a side; for longer texts a square shows the largest weight of several tokens."""
+MAX_NAME = 20
+"""The most characters of a token's name."""
+INCHES_PER_TOKEN, MIN_SIDE, MAX_SIDE = 0.25, 2.6, 10.0
+POINTS_PER_INCH = 72
+END = 9
+"""Points, of what rows and columns are."""
+CHARACTER = 0.62
+"""Approximate width of a character, of the height of its letters."""
+LEAST_SHARE = 0.02
+"""The share of the largest weight below which a line can't be seen, so that there is none."""
+FINEST, THICKEST = 0.3, 3.2
+"""Points."""
+
+
+def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme, largest: float | None = None) -> Figure:
+    """Draws a heat map, rows attend to columns, and a line from each token to each token: the larger the weight, the wider and
+    the more opaque. Texts of more than 72 tokens have no lines."""
+    weights = maps.head(layer, head).astype(np.float32)
+    finite = weights[np.isfinite(weights)]
+    largest = largest or float(finite.max(initial=0.0)) or 1.0
+    length = len(maps.tokens)
+    lines = length <= MAX_LABELS
+    side = min(MAX_SIDE, max(MIN_SIDE, INCHES_PER_TOKEN * length))
+    font = min(9.0, max(5.5, 0.7 * POINTS_PER_INCH * side / min(length, MAX_LABELS)))
+    names = [_name(token.text) for token in maps.tokens]
+    margin = 0.15 + CHARACTER * font / POINTS_PER_INCH * max(map(len, names))
+    beside = max(margin, 0.15 + CHARACTER * END / POINTS_PER_INCH * max(map(len, ends(maps))))
+    across = max(1.9, 0.45 * side)
+    places = np.cumsum([0.4 + margin, side, 0.15, 0.14, 0.85, *((beside, across, beside) if lines else ())])
+    width = max(float(places[-1]) + 0.1, 4.6)
+    title = f"{heading}\n{place_of(maps, layer, head)}, {maps.provenance.model}"
+    top = 0.3 + 0.2 * (1 + fitted(title, width, TITLE_SIZE).count("\n"))
+    bottom = 0.4 + margin
+    height = top + side + bottom
+    # Placed by hand: rows of the heat map and tokens beside the lines are level.
+    figure = new_figure(width, height, solved=False, theme=theme)
+
+    def axes_at(left: float, across: float, tall: float) -> Axes:
+        return figure.add_axes((left / width, (bottom + (side - tall) / 2) / height, across / width, tall / height))
+
+    image = _heat_map(axes_at(places[0], side, side), maps, weights, largest, names, font, theme)
+    tall = min(side, 4.0)
+    add_colorbar(figure, image, None, name_of(maps), cax=axes_at(places[2], 0.14, tall), theme=theme)
+    if lines:
+        _lines(axes_at(places[5], across, side), maps, weights / largest, names, font, theme)
+    set_title(figure, shown(title), y=1 - 0.12 / height, theme=theme)
+    return figure
+
+
+def pooled(weights: npt.NDArray[Any], pixels: int) -> Weights:
+    """Returns the largest weight of each square of a map [L, L], at most `pixels` along a side: thin diagonals stay visible."""
+    step = max(1, math.ceil(len(weights) / pixels))
+    weights = weights.astype(np.float32)
+    if step == 1:
+        return weights
+    places = np.arange(0, len(weights), step)
+    found: Weights = np.maximum.reduceat(np.maximum.reduceat(weights, places, axis=0), places, axis=1)
+    return found
+
+
+def ends(maps: AttentionMaps) -> tuple[str, str]:
+    """Returns the names of a map's rows and columns."""
+    return ("from", "attended to") if maps.quantity == "weights" else ("at", "contribution of")
+
+
+def _heat_map(
+    axes: Axes, maps: AttentionMaps, weights: Weights, largest: float, names: list[str], font: float, theme: Theme
+) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colors = LinearSegmentedColormap.from_list("bertscope", theme.none_to_much)
+    length = len(names)
+    reach = (-0.5, length - 0.5, length - 0.5, -0.5)
+    small = pooled(weights, MAX_PIXELS)
+    image = axes.imshow(small, cmap=colors, vmin=0, vmax=largest, interpolation="nearest", extent=reach)
+    ticks = range(0, length, math.ceil(length / MAX_LABELS))
+    axes.set_xticks(ticks, [names[index] for index in ticks], rotation=90, fontsize=font, color=theme.ink)
+    axes.set_yticks(ticks, [names[index] for index in ticks], fontsize=font, color=theme.ink)
+    axes.tick_params(length=0, pad=3)
+    row, column = ends(maps)
+    axes.set_ylabel(row, color=theme.ink, fontsize=END)
+    axes.set_xlabel(column, color=theme.ink, fontsize=END)
+    if maps.text_pair is not None:
+        border = sum(not token.segment for token in maps.tokens) - 0.5
+        axes.axhline(border, color=theme.ink, linewidth=0.5, alpha=0.5)
+        axes.axvline(border, color=theme.ink, linewidth=0.5, alpha=0.5)
+    outline(axes, theme)
+    return image
+
+
+def _lines(axes: Axes, maps: AttentionMaps, shares: Weights, names: list[str], font: float, theme: Theme) -> None:
+    """`shares`: [L, L], of the largest weight."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
+
+    shares = np.nan_to_num(shares, nan=0.0, posinf=1.0).clip(0, 1)
+    starts, stops = np.nonzero(shares >= LEAST_SHARE)
+    order = np.argsort(shares[starts, stops], kind="stable")  # The largest ones are drawn last, above the others.
+    starts, stops = starts[order], stops[order]
+    seen = shares[starts, stops]
+    inks = np.array([to_rgb(line) for line in theme.lines])  # The second one is that of the second text of a pair.
+    segments = np.array([token.segment if maps.text_pair is not None else 0 for token in maps.tokens])
+    colors = np.column_stack([inks[np.minimum(segments[starts], 1)], seen])
+    points = [[(0, start), (1, stop)] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    axes.add_collection(LineCollection(points, colors=colors, linewidths=FINEST + (THICKEST - FINEST) * seen, clip_on=False))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    for place, side in ((-0.03, "right"), (1.03, "left")):
+        for index, name in enumerate(names):
+            axes.text(place, index, name, ha=side, va="center", fontsize=font, color=theme.ink)
+    for place, name, side in zip((-0.03, 1.03), ends(maps), ("right", "left"), strict=True):
+        axes.annotate(
+            name, (place, 0), (0, -6), xycoords="axes fraction", textcoords="offset points",
+            ha=side, va="top", fontsize=END, color=theme.ink,
+        )  # fmt: skip
+    axes.set_axis_off()
+
+
+def _name(text: str) -> str:
+    return shown(text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 1]}…")

@@ -1,0 +1,114 @@
+"""Draws an inspection: what fills the masks, and how far the attention of each head moved.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bertscope import FilledMask, Inspection, InspectionDistances
+from bertscope.errors import invalid_argument
+
+from bertscope_workbench.plots.figures import (
+    DARK,
+    LIGHT,
+    Theme,
+    add_colorbar,
+    color_scale,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_inspection", "save_inspection"]
+
+MAX_MASKS = 3
+"""The most masks in a figure; those that follow are not drawn."""
+PREDICTIONS, CELL = 3.4, 0.32
+"""Inches: the width of a mask's predictions, and the side of a head's cell."""
+MAX_ENTRIES = 10
+MAX_WORD = 16
+
+
+def plot_inspection(found: Inspection, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws the likeliest entries of each mask, a bar for the run's probability and a line for the untouched run's, beside the
+    share of attention that each head moved elsewhere, a row for each layer, the last one on top; `dark` on a dark page.
+
+    Of more than three masks the first three are drawn, and the title says so. Raises InvalidArgument for an inspection with
+    neither predictions nor distances.
+    """
+    theme = DARK if dark else LIGHT
+    masks = found.masks[:MAX_MASKS]
+    if not masks and found.distances is None:
+        raise invalid_argument("found", "has neither predictions nor distances; inspect a text with a mask, or interventions")
+    layers, heads = found.start.layers, found.start.heads
+    grid = [] if found.distances is None else [max(3.2, 1.9 + CELL * heads)]
+    widths = [PREDICTIONS] * len(masks) + grid
+    figure = new_figure(max(4.6, sum(widths)), max(3.4, 1.5 + CELL * layers), theme=theme)
+    row = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
+    for number, mask in enumerate(masks):
+        before = found.untouched_masks[number] if found.untouched_masks else None
+        _predictions(row[number], mask, before, theme)
+    if found.distances is not None:
+        _moved(figure, row[-1], found.distances, theme)
+    text = found.start.text if found.start.text_pair is None else f"{found.start.text} / {found.start.text_pair}"
+    left = len(found.masks) - len(masks)
+    rest = f"; {left} more masks are not shown" if left else ""
+    set_title(figure, shown(f"{text}\n{found.provenance.model}{rest}" if title is None else title), theme=theme)
+    return figure
+
+
+def save_inspection(found: Inspection, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
+    """Writes `plot_inspection` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_inspection(found, dark=dark, title=title), Path(path))
+
+
+def _predictions(axes: Axes, mask: FilledMask, before: FilledMask | None, theme: Theme) -> None:
+    entries = mask.predictions[:MAX_ENTRIES]
+    places = range(len(entries))
+    axes.set_facecolor(theme.page)
+    axes.barh(places, [100 * entry.probability for entry in entries], color=theme.lines[0], height=0.66)
+    if before is not None:
+        was = {entry.piece_ids: entry.probability for entry in before.predictions}
+        marked = [(place, was[entry.piece_ids]) for place, entry in enumerate(entries) if entry.piece_ids in was]
+        for number, (place, share) in enumerate(marked):
+            label, probability = "untouched" if number == 0 else None, 100 * share
+            axes.plot([probability] * 2, [place - 0.42, place + 0.42], color=theme.lines[1], linewidth=2.4, label=label)
+        axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="lower right")
+    axes.set_yticks(places, [shown(_cut(entry.token)) for entry in entries])
+    axes.invert_yaxis()
+    axes.set_xlim(0, None)
+    axes.set_xlabel(f"probability at characters {mask.start} to {mask.end}, %", color=theme.ink, fontsize=9)
+    axes.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
+    outline(axes, theme)
+
+
+def _moved(figure: Figure, axes: Axes, found: InspectionDistances, theme: Theme) -> None:
+    moved = 100 * found.moved
+    largest = float(np.nanmax(moved)) or 1.0
+    axes.set_facecolor(theme.page)
+    image = axes.imshow(moved, cmap=color_scale(theme), vmin=0, vmax=largest, interpolation="nearest", origin="lower")
+    layers, heads = moved.shape
+    axes.set_xticks(range(heads))
+    axes.set_yticks(range(layers))
+    axes.set_xlabel("head", color=theme.ink, fontsize=9)
+    axes.set_ylabel("layer", color=theme.ink, fontsize=9)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    outline(axes, theme)
+    add_colorbar(figure, image, axes, "attention that moved, %", theme=theme)
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= MAX_WORD else f"{word[: MAX_WORD - 1]}…"

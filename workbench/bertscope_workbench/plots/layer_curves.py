@@ -1,0 +1,65 @@
+"""Draws curves by layer: the same axis, colours and marks in each picture.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, outline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKS = ("o", "s", "^", "D")
+"""The mark of each curve, for those who don't tell their colours apart."""
+THIRD = "#2f9e6e"
+"""The colour of the third curve on any page."""
+BASELINES = {LIGHT: "#6f7d8b", DARK: "#93a1ae"}
+"""The colour of baselines."""
+CONTROL = 3
+"""The number of the curve that is a baseline at each layer."""
+BELOW = (0.5, -0.16)
+"""The place of the legend, below the axis."""
+
+
+def layer_axis(axes: Axes, layers: Sequence[int], name: str, theme: Theme) -> None:
+    """Names the axes: layers across, at whole numbers, and `name` with its unit upwards."""
+    axes.set_facecolor(theme.page)
+    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("layer (0: the embeddings)", color=theme.ink, fontsize=9)
+    axes.set_ylabel(name, color=theme.ink, fontsize=9)
+    axes.set_xticks(layers)
+    axes.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
+    outline(axes, theme)
+
+
+def curve(
+    axes: Axes,
+    layers: Sequence[int],
+    values: Sequence[float],
+    label: str,
+    theme: Theme,
+    *,
+    number: int = 0,
+    reach: tuple[Sequence[float], Sequence[float]] | None = None,
+    linestyle: str = "-",
+) -> None:
+    """Draws the first, second or third curve, or `CONTROL`, and its intervals as a band; `reach` are their ends."""
+    color = (*theme.lines, THIRD, BASELINES[theme])[number]
+    axes.plot(layers, values, color=color, marker=MARKS[number], markersize=4, linewidth=1.6, label=label, linestyle=linestyle)
+    if reach is not None:
+        axes.fill_between(layers, *reach, color=color, alpha=0.16, linewidth=0)
+
+
+def baseline(axes: Axes, height: float, label: str, theme: Theme) -> None:
+    """Draws a value that does not depend on the layer."""
+    axes.axhline(height, color=BASELINES[theme], linestyle=":", linewidth=1.4, label=label)
+
+
+def legend(axes: Axes, theme: Theme, columns: int) -> None:
+    """Names the curves below the axis, where they hide nothing."""
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=BELOW, ncols=columns)

@@ -1,0 +1,105 @@
+"""Draws probes: accuracy by layer beside the control task, and what the best layer confuses.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bertscope import LayerMix, ProbeResult
+
+from bertscope_workbench.plots.figures import (
+    DARK,
+    LIGHT,
+    add_colorbar,
+    color_scale,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
+from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bertscope_workbench.plots.figures import Theme
+
+__all__ = ["plot_probe", "save_probe"]
+
+MAX_CLASSES = 25
+"""The most frequent classes that are drawn of a table of confusions."""
+
+
+def plot_probe(found: ProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws accuracy by layer with its 95 % interval, the control task, selectivity and the most frequent class; then the share
+    of each layer in the mix and what it adds to those before it, if there is a mix; then the shares of each class's spans by
+    the best layer's answer. `dark` on a dark page.
+
+    Of more than 25 classes the most frequent ones have a row.
+    """
+    theme = DARK if dark else LIGHT
+    shown_classes = min(len(found.labels), MAX_CLASSES)
+    widths = [6.2, *([4.2] if found.mix is not None else []), 2.6 + 0.22 * shown_classes]
+    figure = new_figure(sum(widths), max(4.2, 1.8 + 0.22 * shown_classes), theme=theme)
+    curves, *mixes, confusions = figure.subplots(1, len(widths), width_ratios=widths)
+    _curves(curves, found, theme)
+    if found.mix is not None:
+        _mix(mixes[0], found.mix, theme)
+    _confusions(figure, confusions, found, theme)
+    asked = f"probes of {found.provenance.model}, {len(found.labels)} classes, {found.part.spans} spans ({found.scored})"
+    set_title(figure, shown(asked if title is None else title), theme=theme)
+    return figure
+
+
+def save_probe(found: ProbeResult, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
+    """Writes `plot_probe` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_probe(found, dark=dark, title=title), Path(path))
+
+
+def _curves(axes: Axes, found: ProbeResult, theme: Theme) -> None:
+    layers = [one.layer for one in found.layers]
+    ends = [[100 * one.interval[side] for one in found.layers] for side in (0, 1)]
+    curve(axes, layers, [100 * one.accuracy for one in found.layers], "probe", theme, reach=(ends[0], ends[1]))
+    curve(axes, layers, [100 * one.control_accuracy for one in found.layers], "control task", theme, number=CONTROL)
+    selectivity = [100 * one.selectivity for one in found.layers]
+    curve(axes, layers, selectivity, "selectivity", theme, number=1, linestyle="--")
+    baseline(axes, 100 * found.part.majority, shown(f"always {found.majority_label}"), theme)
+    layer_axis(axes, layers, "accuracy, %; selectivity, points", theme)
+    axes.set_ylim(min(0, *selectivity) - 2, 102)
+    legend(axes, theme, 4)
+
+
+def _mix(axes: Axes, mix: LayerMix, theme: Theme) -> None:
+    layers = [one.layer for one in mix.cumulative]
+    axes.bar(layers, 100 * mix.mixing_weights, color=theme.lines[0], alpha=0.6, label="share of the mix")
+    curve(axes, layers[1:], (100 * mix.gains).tolist(), "gain in accuracy", theme, number=1)
+    axes.axvline(mix.centre_of_gravity, color=theme.ink, linestyle=":", label=f"centre of gravity {mix.centre_of_gravity:.2f}")
+    if mix.expected_layer is not None:
+        label = f"expected layer {mix.expected_layer:.2f}"
+        axes.axvline(mix.expected_layer, color=theme.lines[1], linestyle="--", linewidth=1, label=label)
+    layer_axis(axes, layers, "share of the mix, %; gain, points", theme)
+    axes.axhline(0, color=theme.faint, linewidth=0.8)
+    legend(axes, theme, 2)
+
+
+def _confusions(figure: Figure, axes: Axes, found: ProbeResult, theme: Theme) -> None:
+    chosen = np.sort(np.argsort(-found.confusion.sum(1), kind="stable")[:MAX_CLASSES])
+    counts = found.confusion[np.ix_(chosen, chosen)]
+    shares = 100 * counts / np.maximum(found.confusion.sum(1)[chosen, None], 1)
+    image = axes.imshow(shares, cmap=color_scale(theme), vmin=0, vmax=100, interpolation="nearest")
+    names = [shown(found.labels[index]) for index in chosen]
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, color=theme.ink)
+    axes.set_yticks(range(len(names)), names, fontsize=7, color=theme.ink)
+    axes.set_xlabel(f"answer of layer {found.best_layer}", color=theme.ink)
+    axes.set_ylabel("class", color=theme.ink)
+    outline(axes, theme)
+    add_colorbar(figure, image, axes, "spans of a class, %", theme=theme)

@@ -1,0 +1,49 @@
+"""Draws how often the translation of a sentence is nearest to it, by layer.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope import RetrievedSentences
+
+from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.layer_curves import baseline, curve, layer_axis, legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_retrieval", "save_retrieval"]
+
+
+def plot_retrieval(found: RetrievedSentences, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws the accuracy of each layer in both directions with its 95 % interval, and that of a guess (Pires et al. 2019,
+    figure 3); `dark` on a dark page."""
+    theme = DARK if dark else LIGHT
+    figure = new_figure(6.4, 4.2, theme=theme)
+    axes = figure.subplots()
+    for number, name in enumerate(("source to target", "target to source")):
+        back = number == 1
+        ends = [[100 * end for end in side] for side in zip(*found.intervals(backward=back), strict=True)]
+        heights = (100 * found.accuracy(backward=back)).tolist()
+        curve(axes, found.layers, heights, name, theme, number=number, reach=(ends[0], ends[1]))
+    baseline(axes, 100 * found.chance, "chance", theme)
+    layer_axis(axes, found.layers, "translation is nearest, % of sentences", theme)
+    axes.set_ylim(0, 102)
+    legend(axes, theme, 3)
+    mean = "less each language's mean" if found.centred else "as they are"
+    default = f"retrieval of translations by layer\n{found.provenance.model}, {len(found.pairs)} pairs, vectors {mean}"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_retrieval(
+    found: RetrievedSentences, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
+) -> None:
+    """Writes `plot_retrieval` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_retrieval(found, dark=dark, title=title), Path(path))

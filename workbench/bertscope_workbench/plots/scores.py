@@ -1,0 +1,93 @@
+"""Draws the surprisal of the words of texts.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertscope import ScoredText, ScoredWord
+from bertscope.errors import invalid_argument
+
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_surprisal", "save_surprisal"]
+
+WORDS_IN_ROW = 18
+MAX_ROWS = 24
+"""The most rows of words in a figure; what follows is not drawn."""
+WIDTH, ROW, MARGIN = 9.0, 1.75, 1.1
+"""Inches: the width, the height of a row, and of the title and labels together."""
+MAX_WORD = 14
+HEADROOM = 1.2
+"""The height of a row relative to the longest bar, so that its number has room."""
+
+
+def plot_surprisal(texts: ScoredText | Iterable[ScoredText], *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a bar for each scored word, as high as its surprisal, bits; each text begins a row, and long texts take several.
+
+    All rows have one scale. Texts beyond 24 rows are left out, and the title says so. Raises InvalidArgument for texts without
+    words (score them with `pieces=True`).
+    """
+    theme = DARK if dark else LIGHT
+    scored = [texts] if isinstance(texts, ScoredText) else [*texts]
+    if not scored or not all(text.words for text in scored):
+        raise invalid_argument("texts", "have no words to draw; score them with pieces=True")
+    rows = [row for text in scored for row in _rows(text.words)]
+    drawn = rows[:MAX_ROWS]
+    figure = new_figure(WIDTH, MARGIN + ROW * len(drawn), theme=theme)
+    highest = max(word.surprisal_bits for row in drawn for word in row)
+    for axes, row in zip(figure.subplots(len(drawn), squeeze=False).ravel(), drawn, strict=True):
+        _draw(axes, row, highest, theme)
+    figure.supylabel("surprisal, bits", color=theme.ink, fontsize=9)
+    set_title(figure, shown(_title(scored, len(rows) - len(drawn)) if title is None else title), theme=theme)
+    return figure
+
+
+def save_surprisal(
+    texts: ScoredText | Iterable[ScoredText], path: str | PathLike[str], *, dark: bool = False, title: str | None = None
+) -> None:
+    """Writes `plot_surprisal` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_surprisal(texts, dark=dark, title=title), Path(path))
+
+
+def _rows(words: Sequence[ScoredWord]) -> list[Sequence[ScoredWord]]:
+    """Returns the words in rows of about the same number."""
+    count = -(-len(words) // WORDS_IN_ROW)
+    size = -(-len(words) // count)
+    return [words[start : start + size] for start in range(0, len(words), size)]
+
+
+def _draw(axes: Axes, words: Sequence[ScoredWord], highest: float, theme: Theme) -> None:
+    heights = [word.surprisal_bits for word in words]
+    bars = axes.bar(range(len(words)), heights, width=0.72, color=theme.lines[0])
+    axes.bar_label(bars, [f"{height:.1f}" for height in heights], padding=1.5, fontsize=7, color=theme.ink)
+    names = [word.text if len(word.text) <= MAX_WORD else f"{word.text[: MAX_WORD - 1]}…" for word in words]
+    turned = len(words) > 8 and max(map(len, names)) > 5
+    placed: dict[str, Any] = {"rotation": 30, "ha": "right"} if turned else {}
+    axes.set_xticks(range(len(words)), list(map(shown, names)), **placed)
+    axes.set_xlim(-0.7, max(len(words), WORDS_IN_ROW // 2) - 0.3)
+    axes.set_ylim(0, HEADROOM * highest or 1)
+    axes.set_facecolor(theme.page)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    axes.yaxis.grid(visible=True, color=theme.faint, linewidth=0.5, alpha=0.7)
+    axes.set_axisbelow(True)
+    outline(axes, theme)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _title(scored: Sequence[ScoredText], left: int) -> str:
+    first = scored[0]
+    counts = f"{len(scored)} texts" if len(scored) > 1 else f"log-likelihood {first.log_likelihood:.2f} nats"
+    rest = f"; {left} more rows are not shown" if left else ""
+    return f"surprisal of words, {first.scoring.replace('_', '-')}\n{first.provenance.model}, {counts}{rest}"

@@ -1,0 +1,72 @@
+"""Draws structural probes: scores and correlations by layer, beside random projections and words in a chain.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope import StructuralProbeResult
+
+from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from bertscope_workbench.plots.figures import Theme
+
+__all__ = ["plot_structural_probe", "save_structural_probe"]
+
+
+def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws the share of edges or roots found by layer, and beside it the correlation: each with those of random projections
+    and of words in a chain. `dark` on a dark page."""
+    theme = DARK if dark else LIGHT
+    figure = new_figure(10.4, 4.2, theme=theme)
+    left, right = figure.subplots(1, 2)
+    distances = found.quantity == "distance"
+    scores = [100 * one.score for one in found.layers]
+    control = [100 * one.control_score for one in found.layers]
+    name = "edges found (UUAS), %" if distances else "roots found, %"
+    ends = [[100 * one.spread[side] for one in found.layers] for side in (0, 1)]
+    _curves(left, found, (scores, control, 100 * found.chain_score), name, theme, (ends[0], ends[1]))
+    left.set_ylim(0, 102)
+    correlations = [one.spearman for one in found.layers], [one.control_spearman for one in found.layers]
+    name = "Spearman's correlation (DSpr.)" if distances else "Spearman's correlation (NSpr.)"
+    _curves(right, found, (*correlations, found.chain_spearman), name, theme)
+    right.set_ylim(min(0.0, *correlations[0], *correlations[1], found.chain_spearman) - 0.02, 1.02)
+    asked = f"{found.quantity} in the tree by rank {found.rank} of {found.provenance.model}"
+    asked += f", {found.part.used_texts} sentences ({found.scored})"
+    set_title(figure, shown(asked if title is None else title), theme=theme)
+    return figure
+
+
+def save_structural_probe(
+    found: StructuralProbeResult, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
+) -> None:
+    """Writes `plot_structural_probe` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for others."""
+    require_format(path)
+    write(plot_structural_probe(found, dark=dark, title=title), Path(path))
+
+
+def _curves(
+    axes: Axes,
+    found: StructuralProbeResult,
+    values: tuple[Sequence[float], Sequence[float], float],
+    name: str,
+    theme: Theme,
+    reach: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> None:
+    layers = [one.layer for one in found.layers]
+    probe, control, chain = values
+    curve(axes, layers, probe, "probe", theme, reach=reach)
+    curve(axes, layers, control, "random projection", theme, number=CONTROL)
+    baseline(axes, chain, "words in a chain", theme)
+    layer_axis(axes, layers, name, theme)
+    legend(axes, theme, 3)

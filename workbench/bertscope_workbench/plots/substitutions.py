@@ -1,0 +1,81 @@
+"""Draws the scores of every substitution of a protein as a heat map.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bertscope import Substitutions
+
+from bertscope_workbench.plots.figures import (
+    DARK,
+    LIGHT,
+    add_colorbar,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_substitutions", "save_substitutions"]
+
+RESIDUES_IN_ROW = 60
+MAX_ROWS = 12
+"""The most rows of residues in a figure; what follows is not drawn."""
+CELL, LABELS, HEAD = 0.19, 1.7, 1.0
+"""Inches: the side of a cell, the room beside the maps, and that of the title."""
+TICK = 5
+
+
+def plot_substitutions(found: Substitutions, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws log-odds, a row for each letter and a column for each residue, 60 residues side by side: blue where the model
+    finds the new residue likelier than the one that is there, red where less likely; a dot marks the one that is there.
+
+    The scale is symmetric around 0, and its end is the largest size of all. Of more than 720 residues the first 720 are drawn,
+    and the title says so.
+    """
+    theme = DARK if dark else LIGHT
+    length, count = len(found.sequence), len(found.letters)
+    starts = list(range(0, length, RESIDUES_IN_ROW))[:MAX_ROWS]
+    width = min(length, RESIDUES_IN_ROW)
+    figure = new_figure(max(4.6, LABELS + CELL * width), HEAD + len(starts) * (0.55 + CELL * count), theme=theme)
+    rows = figure.subplots(len(starts), squeeze=False)[:, 0]
+    end = float(np.abs(found.log_odds).max()) or 1.0
+    image = None
+    for axes, start in zip(rows, starts, strict=True):
+        part = found.log_odds[:, start : start + RESIDUES_IN_ROW]
+        axes.set_facecolor(theme.page)
+        image = axes.imshow(part, cmap="RdBu", vmin=-end, vmax=end, aspect="equal", interpolation="nearest")
+        there = found.sequence[start : start + RESIDUES_IN_ROW]
+        marks = [(place, found.letters.index(letter)) for place, letter in enumerate(there) if letter in found.letters]
+        axes.plot([place for place, _ in marks], [row for _, row in marks], ".", color=theme.ink, markersize=2.5)
+        axes.set_xlim(-0.5, width - 0.5)
+        axes.set_yticks(range(count), list(found.letters), fontsize=6, color=theme.ink)
+        places = range(0, len(there), TICK)
+        axes.set_xticks(places, [f"{there[place]}{start + place + 1}" for place in places], fontsize=6, color=theme.ink)
+        axes.tick_params(length=0, pad=2)
+        outline(axes, theme)
+    add_colorbar(figure, image, list(rows), "log-odds against the residue that is there", theme=theme)
+    left = length - starts[-1] - RESIDUES_IN_ROW
+    rest = f"; {left} more residues are not shown" if left > 0 else ""
+    heading = f"Every substitution of {length} residues, {found.provenance.model}{rest}" if title is None else title
+    set_title(figure, shown(heading), theme=theme)
+    return figure
+
+
+def save_substitutions(
+    found: Substitutions, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
+) -> None:
+    """Writes `plot_substitutions` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_substitutions(found, dark=dark, title=title), Path(path))

@@ -1,0 +1,281 @@
+"""Draws sweeps and rankings. Imports matplotlib only when a figure is drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from bertscope import HeadRanking, MetricEffect, SweepTable
+from bertscope.questions.ablation.effects import BETTER, UNITS
+
+from bertscope_workbench.plots.figures import (
+    DARK,
+    LIGHT,
+    Theme,
+    add_colorbar,
+    new_figure,
+    outline,
+    require_format,
+    set_title,
+    shown,
+    write,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_ranking", "plot_sweep", "save_ranking", "save_sweep"]
+
+
+@dataclass(frozen=True)
+class Shades:
+    """The colours of effects on a page."""
+
+    worse_to_better: tuple[str, ...]
+    """The colours of a scale, the middle one close to the page's."""
+    missing: str
+    """Heads that were not measured."""
+    worse: str
+    """Bars of effects that hurt."""
+    better: str
+    """Bars of effects that help, and curves."""
+    undecided: str
+    """Bars of effects whose interval contains 0, and baselines."""
+
+
+SHADES = {
+    LIGHT: Shades(
+        ("#8c2d04", "#e6753a", "#fbd3b4", "#f7f7f7", "#b8d9ee", "#4292c6", "#0b4a8f"),
+        "#9fa8b1", "#d1571c", "#2371b0", "#9aa7b4",
+    ),
+    DARK: Shades(
+        ("#ffa25c", "#c8641f", "#5c2f16", "#18222c", "#1a4368", "#2f86cc", "#74c4ff"),
+        "#525a63", "#ee7f3d", "#4f9fd9", "#76828e",
+    ),
+}  # fmt: skip
+INCHES_PER_CELL = 0.42
+FAINT_SHARE = 0.25
+"""The opacity of a cell whose interval contains 0, or that has none."""
+
+SHARES = ("accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1", "label_f1")
+RANGES = (
+    dict.fromkeys(SHARES, (0.0, 1.0))
+    | dict.fromkeys(("loss", "divergence", "squared_error"), (0.0, math.inf))
+    | dict.fromkeys(("pearson", "spearman"), (-1.0, 1.0))
+)
+"""The possible scores."""
+NAME_CHARACTERS = 20
+"""The most characters of a set of heads, below its bar."""
+
+
+def plot_sweep(table: SweepTable, metric: str | None = None, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a sweep over heads as a heat map, over layers (or sets) as bars, a greedy one as a curve; `dark` on a dark page.
+
+    The heat map has a row for each layer, the last one on top as papers have it, and a column for each head; blue is better and
+    orange worse, whichever way the metric goes; a dot marks an interval that excludes 0, the others are faint, and grey is a
+    head that was not measured. Bars and curve show the intervals, within the range of the score. `metric` is the objective's
+    first one unless given. Raises KeyError for a metric that was not measured.
+    """
+    name = table.metric(metric)
+    theme = DARK if dark else LIGHT
+    if table.points:
+        draw = _curve
+    elif table.scope != "layers" and all(effect.head is not None for effect in table.effects):
+        draw = _heat_map
+    else:
+        draw = _bars
+    figure = draw(table, name, theme)
+    set_title(figure, shown(_heading(table, name) if title is None else title), theme=theme)
+    return figure
+
+
+def plot_ranking(ranking: HeadRanking, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a heat map of gradient importance: a row for each layer, the last one on top, a column for each head; `dark` on a
+    dark page."""
+    theme = DARK if dark else LIGHT
+    figure, axes = _grid(ranking.importance.shape, theme)
+    image = _draw(axes, ranking.importance, theme.none_to_much, 0, float(ranking.importance.max()) or 1, theme)
+    add_colorbar(figure, image, axes, "importance (l2-normalised within each layer)", theme=theme)
+    default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g}, {ranking.items} items"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_sweep(
+    table: SweepTable,
+    path: str | PathLike[str],
+    metric: str | None = None,
+    *,
+    dark: bool = False,
+    title: str | None = None,
+) -> None:
+    """Writes `plot_sweep` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_sweep(table, metric, dark=dark, title=title), Path(path))
+
+
+def save_ranking(ranking: HeadRanking, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
+    """Writes `plot_ranking` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_ranking(ranking, dark=dark, title=title), Path(path))
+
+
+def _heat_map(table: SweepTable, metric: str, theme: Theme) -> Figure:
+    differences = table.matrix(metric)
+    figure, axes = _grid(differences.shape, theme)
+    largest = float(np.nanmax(np.abs(differences))) or 1.0
+    if metric in BETTER:
+        # Higher is not always better: the colours follow the meaning, the numbers of the bar stay those of the metric.
+        colors = SHADES[theme].worse_to_better[:: 1 if BETTER[metric] > 0 else -1]
+        image = _draw(axes, differences, colors, -largest, largest, theme)
+    else:
+        image = _draw(axes, differences, theme.none_to_much, 0, largest, theme)
+    image.set_alpha(_opacity(table, metric, differences))
+    for effect in table.effects:
+        # Every divergence is above 0: marking that would mark every head.
+        if metric in BETTER and effect.metrics[metric].decided and effect.layer is not None and effect.head is not None:
+            strong = abs(effect.metrics[metric].difference) > 0.6 * largest
+            axes.plot(effect.head, effect.layer, marker="o", markersize=3.5, color=theme.page if strong else theme.ink)
+    if metric in BETTER:
+        axes.set_xlabel("head (a dot: the interval excludes 0; faint: it holds 0, or there is none)", color=theme.ink)
+    add_colorbar(figure, image, axes, _change(metric) + ("; blue is better" if metric in BETTER else ""), theme=theme)
+    return figure
+
+
+def _bars(table: SweepTable, metric: str, theme: Theme) -> Figure:
+    effects = [effect.metrics[metric] for effect in table.effects]
+    names = [str(effect.layer) if table.scope == "layers" else _short(effect.name) for effect in table.effects]
+    figure = new_figure(max(5.0, 1.6 + 0.45 * len(effects)), 4.2, theme=theme)
+    axes = figure.subplots()
+    places = np.arange(len(effects))
+    axes.bar(places, [effect.difference for effect in effects], color=[_color(effect, theme) for effect in effects], width=0.7)
+    axes.errorbar(
+        places,
+        [effect.difference for effect in effects],
+        yerr=_margins(effects, table.baseline[metric]),
+        fmt="none",
+        ecolor=theme.ink,
+        elinewidth=1,
+        capsize=2.5,
+    )
+    _within(axes, metric, table.baseline[metric])
+    axes.axhline(0, color=theme.ink, linewidth=0.8)
+    long = max(map(len, names)) > 3
+    axes.set_xticks(places, names, rotation=90 if long else 0, fontsize=8, color=theme.ink)
+    axes.set_xlabel("layer" if table.scope == "layers" else "heads (layer:head,head)", color=theme.ink)
+    axes.set_ylabel(_change(metric), color=theme.ink)
+    _plain(axes, theme)
+    return figure
+
+
+def _curve(table: SweepTable, metric: str, theme: Theme) -> Figure:
+    points = [point.metrics[metric] for point in table.points]
+    shares = [100 * point.share_removed for point in table.points]
+    baseline = table.baseline[metric]
+    figure = new_figure(6.2, 4.2, theme=theme)
+    axes = figure.subplots()
+    low = [baseline + (point.difference if point.low is None else point.low) for point in points]
+    high = [baseline + (point.difference if point.high is None else point.high) for point in points]
+    bounds = RANGES.get(metric, (-math.inf, math.inf))
+    axes.fill_between(
+        shares, np.clip(low, *bounds), np.clip(high, *bounds), color=SHADES[theme].better, alpha=0.18, linewidth=0
+    )
+    axes.plot(shares, [point.score for point in points], color=SHADES[theme].better, marker="o", markersize=3, clip_on=False)
+    _within(axes, metric, 0.0)
+    axes.axhline(baseline, color=SHADES[theme].undecided, linewidth=1, linestyle="--")
+    axes.set_xlabel("heads removed, % of all (band: interval of the difference to the baseline)", color=theme.ink)
+    axes.set_ylabel(_label(metric), color=theme.ink)
+    _plain(axes, theme)
+    return figure
+
+
+def _grid(shape: tuple[int, ...], theme: Theme) -> tuple[Figure, Axes]:
+    layers, heads = shape
+    figure = new_figure(max(4.6, INCHES_PER_CELL * heads + 2.2), max(3.2, INCHES_PER_CELL * layers + 1.5), theme=theme)
+    axes = figure.subplots()
+    axes.set_xlabel("head", color=theme.ink)
+    axes.set_ylabel("layer", color=theme.ink)
+    return figure, axes
+
+
+def _draw(axes: Axes, values: npt.NDArray[Any], colors: tuple[str, ...], low: float, high: float, theme: Theme) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = LinearSegmentedColormap.from_list("bertscope", colors).with_extremes(bad=SHADES[theme].missing)
+    image = axes.imshow(values, cmap=shades, vmin=low, vmax=high, interpolation="nearest", origin="lower")
+    layers, heads = values.shape
+    axes.set_xticks(range(heads), map(str, range(heads)), fontsize=8, color=theme.ink)
+    axes.set_yticks(range(layers), map(str, range(layers)), fontsize=8, color=theme.ink)
+    axes.set_xticks(np.arange(heads - 1) + 0.5, minor=True)
+    axes.set_yticks(np.arange(layers - 1) + 0.5, minor=True)
+    axes.set_facecolor(theme.page)  # Faint cells are mixed with it.
+    axes.grid(which="minor", color=theme.page, linewidth=1.2)
+    axes.tick_params(which="both", length=0, pad=3)
+    outline(axes, theme)
+    return image
+
+
+def _plain(axes: Axes, theme: Theme) -> None:
+    axes.set_facecolor(theme.page)
+    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
+    outline(axes, theme)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _heading(table: SweepTable, metric: str) -> str:
+    baseline = f"baseline {_label(metric)}: {table.baseline[metric]:.4g}, " if metric in BETTER else ""
+    cut = "" if table.complete else f"\nCUT SHORT: {table.count} of {table.start.total} are measured"
+    return f"{table.what}, {table.provenance.model}\n{baseline}{table.start.items} items{cut}"
+
+
+def _label(metric: str) -> str:
+    name = metric.replace("_", " ")
+    return f"{name} ({UNITS[metric]})" if metric in UNITS else name
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 3]}..."
+
+
+def _change(metric: str) -> str:
+    return f"difference in {_label(metric)}" if metric in BETTER else _label(metric)
+
+
+def _color(effect: MetricEffect, theme: Theme) -> str:
+    shades = SHADES[theme]
+    return shades.better if effect.helped else shades.worse if effect.hurt else shades.undecided
+
+
+def _margins(effects: list[MetricEffect], baseline: float) -> npt.NDArray[np.float64]:
+    """Returns [2, effects]: the distance of each interval's ends from the difference, within the range of the score; NaN, which
+    draws nothing, without an interval."""
+    below, above = [], []
+    for effect in effects:
+        lowest, highest = (end - baseline for end in RANGES.get(effect.metric, (-math.inf, math.inf)))
+        below.append(math.nan if effect.low is None else max(0.0, effect.difference - max(effect.low, lowest)))
+        above.append(math.nan if effect.high is None else max(0.0, min(effect.high, highest) - effect.difference))
+    return np.array([below, above])
+
+
+def _opacity(table: SweepTable, metric: str, differences: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns [layers, heads]: faint where the interval of an effect contains 0, or there is none."""
+    opacity = np.ones(differences.shape)
+    for effect in table.effects:
+        if not effect.metrics[metric].decided:
+            opacity[effect.layer or 0, effect.head or 0] = FAINT_SHARE
+    return opacity
+
+
+def _within(axes: Axes, metric: str, baseline: float) -> None:
+    """Ends the axis of scores, less the baseline, at the ends of the scores' range."""
+    lowest, highest = (end - baseline for end in RANGES.get(metric, (-math.inf, math.inf)))
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, lowest), min(high, highest))

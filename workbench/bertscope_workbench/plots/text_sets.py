@@ -1,0 +1,88 @@
+"""Draws the accuracy of groups of minimal pairs, of one model or of two.
+
+Imports matplotlib only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertscope import GroupAccuracy, TextComparison
+from bertscope.errors import invalid_argument
+from bertscope.questions.scores.comparison import ALL
+
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.rows import SIZE, add_legend, draw_share, frame_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_accuracy", "save_accuracy"]
+
+ROW, MARGIN = 0.28, 1.7
+"""Inches: the height of a group, and of the title, the axis and the legend together."""
+WIDTH = 8.2
+MAX_GROUPS = 80
+"""The most groups of a figure; those that sets name first are shown."""
+APART = 0.17
+"""How far the marks of two models are from the middle of a row."""
+
+
+def plot_accuracy(
+    comparison: TextComparison, baseline: TextComparison | None = None, *, dark: bool = False, title: str | None = None
+) -> Figure:
+    """Draws a row for each group, and one for all sets: the share of right sets with its interval, and ties beside it; of two
+    models, both, and chance as a line.
+
+    Raises InvalidArgument without a set.
+    """
+    theme = DARK if dark else LIGHT
+    if not comparison.sets:
+        raise invalid_argument("comparison", "has no set; there is nothing to draw")
+    groups = [*comparison.groups[:MAX_GROUPS], ALL]
+    figure = new_figure(WIDTH, MARGIN + ROW * len(groups) * (1.35 if baseline else 1), theme=theme)
+    axes = figure.subplots()
+    models = [comparison] if baseline is None else [comparison, baseline]
+    for number, model in enumerate(models):
+        offset = 0.0 if baseline is None else APART * (2 * number - 1)
+        name = model.sets[0].provenance.model
+        for row, group in enumerate(groups):
+            _draw(axes, row + offset, model.accuracy(group), theme, theme.lines[number], "_" if row else shown(name))
+    sizes = {len(one.texts) for one in comparison.sets}
+    if len(sizes) == 1:
+        axes.axvline(100 / sizes.pop(), color=theme.ink, linewidth=0.8, linestyle=":", label="chance")
+    tied = "; a ring: with ties" if any(one.outcome == "tie" for one in comparison.sets) else ""
+    names = [(group or "all", comparison.accuracy(group).sets) for group in groups]
+    frame_rows(axes, names, f"right, % (a line: 95 % interval{tied})", theme=theme)
+    if len(groups) > 1:
+        axes.axhline(len(groups) - 1.5, color=theme.faint, linewidth=1)
+    add_legend(figure, axes, theme=theme, columns=3)
+    left = len(comparison.groups) + 1 - len(groups)
+    rest = f"; {left} more groups are not shown" if left else ""
+    scoring = comparison.sets[0].scoring.replace("_", "-")
+    default = f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}"
+    set_title(figure, shown(default if title is None else title), theme=theme)
+    return figure
+
+
+def save_accuracy(
+    comparison: TextComparison,
+    path: str | PathLike[str],
+    baseline: TextComparison | None = None,
+    *,
+    dark: bool = False,
+    title: str | None = None,
+) -> None:
+    """Writes `plot_accuracy` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
+    require_format(path)
+    write(plot_accuracy(comparison, baseline, dark=dark, title=title), Path(path))
+
+
+def _draw(axes: Axes, row: float, each: GroupAccuracy, theme: Theme, color: str, label: str) -> None:
+    draw_share(axes, row, each.accuracy, each.interval, color=color, theme=theme, label=label)
+    if each.tied:
+        with_ties = 100 * (each.right + each.tied) / each.sets
+        axes.plot(with_ties, row, "o", color=color, markersize=SIZE, markerfacecolor="none", markeredgewidth=1.1)

@@ -1,0 +1,108 @@
+"""Tells runs apart: the columns of a row that say where it comes from, and the difference between two runs. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, is_dataclass
+from functools import partial
+from typing import Any
+
+from bertscope import Provenance
+
+from bertscope_workbench.readers.items.formats import plain
+
+LONGEST_PLAIN = 80
+"""Characters of an option that are written; of a longer one, its digest is."""
+NOT_OPTIONS = ("model", "timeout", "on_rejected", "on_progress")
+"""Arguments that do not change what an answer says, or that rows name by themselves."""
+NAMES = {
+    "model": "the model",
+    "weights": "the digest of the weights",
+    "runtime": "the runtime",
+    "precision": "the precision",
+    "bertscope": "bertscope's version",
+}
+REMEDIES = {
+    "model": "ask that model",
+    "weights": "ask a server with these weights",
+    "runtime": "ask a server that runs the model so",
+    "precision": "ask a server that runs the model so",
+    "bertscope": "use that version",
+}
+
+
+def provenance_columns(source: Provenance) -> dict[str, Any]:
+    """Returns the columns that say where a row comes from, without the options."""
+    return {
+        "model": source.model,
+        "weights": source.weights_digest,
+        "runtime": source.runtime,
+        "precision": source.precision,
+        "versions": json.dumps(dict(sorted(source.library_versions.items()))),
+    }
+
+
+def question(ask: Callable[..., Any]) -> str:
+    """Returns the name of a question: "fill_mask" for `client.fill_mask_stream`."""
+    method = ask.func if isinstance(ask, partial) else ask
+    return str(getattr(method, "__name__", type(method).__name__)).removesuffix("_stream")
+
+
+def options_text(options: Mapping[str, Any]) -> str:
+    """Returns options in one line of JSON, in the order of their names; long ones as digests."""
+    return json.dumps(
+        {name: _short(_plain_option(value)) for name, value in sorted(options.items()) if _counts(name, value)},
+        ensure_ascii=False,
+    )
+
+
+def _plain_option(value: Any) -> Any:
+    """Returns an option in JSON's types."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Iterable) and not isinstance(value, (str, Mapping)):
+        return [_plain_option(each) for each in value]
+    return plain(value)
+
+
+def _counts(name: str, value: Any) -> bool:
+    return name not in NOT_OPTIONS and value is not None and value is not False and value != () and value != []
+
+
+def _short(value: Any) -> Any:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    if len(text) <= LONGEST_PLAIN:
+        return value
+    count = f"{len(value)}, " if isinstance(value, list) else ""
+    return f"{count}sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def other_options(was: str, now: str) -> tuple[str, str]:
+    """Returns the first difference between two values of `options_text`, and how to remove it."""
+    found = _difference(was, now)
+    if found is None:
+        return f"its options are {was!r}", "give the same options"
+    name, one, other = found
+    return f"the option {name} was {one} and is {other} now", f"give the same {name}"
+
+
+def other_versions(was: str, now: str) -> tuple[str, str]:
+    """Returns the first difference between two values of the column "versions", and how to remove it."""
+    found = _difference(was, now)
+    if found is None:
+        return f"its versions are {was!r}", "ask a server with these versions"
+    name, one, other = found
+    return f"the server's version of {name} was {one} and is {other} now", "ask a server with that version"
+
+
+def _difference(was: str, now: str) -> tuple[str, str, str] | None:
+    """Returns the first name whose values two objects of JSON do not share, and both values; None if there is none."""
+    try:
+        before, after = json.loads(was), json.loads(now)
+        name = next(name for name in sorted({*before, *after}) if before.get(name) != after.get(name))
+    except (ValueError, TypeError, AttributeError, StopIteration):
+        return None
+    one, other = (json.dumps(each.get(name), ensure_ascii=False) for each in (before, after))
+    return name, one, other

@@ -1,0 +1,91 @@
+"""Writes one or several files that appear together, when all of them are whole.
+
+Until then they are FILE.part, which only one process writes at a time. However a run ends before, no file appears; a process
+that is killed leaves parts, which the next run to the same file writes anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO, Self
+
+from bertscope import FailedPrecondition
+from bertscope.errors import CLIENT_SIDE, invalid_argument
+
+from bertscope_workbench.readers.items.row_file import locked
+
+PART = ".part"
+
+
+class PartFiles:
+    """The files of one run."""
+
+    def __init__(self, path: Path, *, replace: bool, others: Iterable[Path] = ()) -> None:
+        """Begins a run whose main file is `path`; `others` are there from an earlier run. Raises OSError, and
+        FailedPrecondition if any exists, unless new ones are to `replace` it, or if another process writes them."""
+        if path.exists() and not path.is_file():
+            raise invalid_argument("output", f"{path} is no regular file; write to another file")
+        self.path = path
+        self._parts = [part_of(path)]
+        self._lock = os.open(part_of(path), os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            locked(self._lock, path)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._before = [each for each in (path, *others) if each.exists()]
+        if self._before and not replace:
+            self.__exit__()
+            message = f"{self._before[0]} exists; put another in its place by replace=True, or write to another file"
+            raise FailedPrecondition(message, reason=CLIENT_SIDE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes what has not become whole."""
+        for part in self._parts:
+            part.unlink(missing_ok=True)
+        os.close(self._lock)
+
+    def part(self, path: Path) -> Path:
+        """Returns the path to write to in the place of `path`."""
+        part = part_of(path)
+        if part not in self._parts:
+            self._parts.append(part)
+        return part
+
+    def open(self, path: Path) -> BinaryIO:
+        """Opens, empty, the file to write to in the place of `path`."""
+        return self.part(path).open("w+b")
+
+    def commit(self, names: Iterable[tuple[Path, Path]] = ()) -> tuple[Path, ...]:
+        """Gives all parts their names, the main one last, in the place of all files that were there. Returns the paths.
+
+        `names` are pairs of a path that was given to `part` and its name now. An empty file does not appear.
+        """
+        now = dict(names)
+        paths = [part.with_suffix("") for part in self._parts if part.stat().st_size]
+        paths.sort(key=lambda path: path == self.path)
+        for path in paths:
+            _to_disk(part_of(path))
+        for path in self._before:
+            path.unlink()
+        for path in paths:
+            part_of(path).replace(now.get(path, path))
+        return tuple(now.get(path, path) for path in paths)
+
+
+def part_of(path: Path) -> Path:
+    """Returns the name of a file that is not whole yet."""
+    return path.with_name(path.name + PART)
+
+
+def _to_disk(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,138 @@
+"""Writes the hidden states of any number of texts to a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from bertscope import HiddenStates, InvalidArgument, TextsProgress, __version__
+from bertscope.errors import invalid_argument
+from bertscope.values.display import short_repr
+from bertscope.values.validation import File
+
+from bertscope_workbench.readers.items.identity import options_text, provenance_columns
+from bertscope_workbench.readers.items.part_files import PartFiles
+from bertscope_workbench.readers.items.run import OnItemRejected, named
+from bertscope_workbench.readers.items.sources import Item, Items, items_of
+from bertscope_workbench.readers.state_formats import StatesWriter, format_of, others
+
+__all__ = ["WrittenStates", "write_states"]
+
+
+@dataclass(frozen=True)
+class WrittenStates:
+    """The files that `write_states` has written."""
+
+    __repr__ = short_repr
+
+    paths: tuple[Path, ...]
+    """The files, the main one last."""
+    texts: int
+    """Texts whose states they have."""
+    rows: int
+    """Rows of all texts: pieces, words, spans or texts."""
+    layers: tuple[int, ...]
+    """Layer of each state of a row: 0 is the embeddings, k the output of layer k - 1."""
+    hidden_size: int
+    """Numbers of a state."""
+    dtype: str
+    """The type of the numbers: "float32" or "float16"."""
+    truncated: int
+    """Texts of which tokens were cut away."""
+    rejected: int
+    """Texts that the server rejected, whose states are not there."""
+
+
+def write_states(
+    output: File,
+    items: Items[Any] | Iterable[Any],
+    ask: Callable[..., Generator[HiddenStates, None, None]],
+    *,
+    options: Mapping[str, Any] | None = None,
+    replace: bool = False,
+    on_rejected: OnItemRejected | None = None,
+    on_progress: Callable[[TextsProgress], object] | None = None,
+) -> WrittenStates:
+    """Asks for the hidden states of any number of texts, and writes them to a .parquet, .npy or .safetensors file as they come.
+
+    `items` are an `ItemFile`, or an iterable of texts, pairs, `StatesInput`s or `Item`s, which is read as needed. `ask` is
+    `client.extract_hidden_states`, which is called with the items' values and the `options`. `on_rejected` takes the items that
+    the server rejects, which are then left out; without it the first one ends the run. Memory does not grow with the number of
+    texts. "bfloat16" is written as float32, which has each of its values.
+
+    The files appear when they are whole, and not at all if the run ends before. Raises FailedPrecondition for a file that
+    exists, unless another is to `replace` it; OSError for a file that cannot be written; InvalidArgument for another
+    suffix or quantity, without the library of a format, and if there is nothing to write; and as `ask` does.
+    """
+    path = Path(output)
+    writer_of = format_of(path)
+    source: Items[Any] = items_of(items)
+    own = {} if options is None else dict(options)
+    if own.get("quantity", "hidden") != "hidden":
+        raise invalid_argument("quantity", "is another than hidden states, which alone are written; leave it out")
+    with PartFiles(path, replace=replace, others=others(path)) as files:
+        run = _Run(source, partial(writer_of, files, source.key), on_rejected, on_progress)
+        return run.write(ask, own)
+
+
+class _Run:
+    """The texts of one run."""
+
+    def __init__(
+        self,
+        source: Items[Any],
+        writer: Callable[[Mapping[str, str]], StatesWriter],
+        on_rejected: OnItemRejected | None,
+        on_progress: Callable[[TextsProgress], object] | None,
+    ) -> None:
+        """`writer` begins to write, told what all rows share."""
+        self._texts = self._rows = self._truncated = self._left_out = 0
+        self._source, self._begin, self._on_rejected, self._on_progress = source, writer, on_rejected, on_progress
+        self._pending: dict[int, Item[Any]] = {}
+
+    def write(self, ask: Callable[..., Generator[HiddenStates, None, None]], options: Mapping[str, Any]) -> WrittenStates:
+        """Writes the states of all texts."""
+        more: dict[str, Any] = {} if self._on_rejected is None else {"on_rejected": self._rejected}
+        try:
+            with closing(ask(self._values(), **options, **more)) as answers:
+                first = next(answers, None)
+                if first is None:
+                    raise invalid_argument("items", "have no states to write: every text was rejected, or there was none")
+                with closing(self._begin(_about(first, options))) as writer:
+                    for found in chain([first], answers):
+                        self._add(writer, found)
+                    paths = writer.end()
+        except InvalidArgument as error:
+            raise named(error, self._source.key, {at: item.number for at, item in self._pending.items()}) from None
+        size, dtype = first.states.shape[2], first.states.dtype.name
+        return WrittenStates(paths, self._texts, self._rows, first.layers, size, dtype, self._truncated, self._left_out)
+
+    def _add(self, writer: StatesWriter, found: HiddenStates) -> None:
+        writer.add(self._pending.pop(found.input_index).number, found)
+        self._texts += 1
+        self._rows += found.states.shape[1]
+        self._truncated += found.truncated_tokens > 0
+        if self._on_progress is not None:
+            self._on_progress(TextsProgress(self._texts + self._left_out, self._source.total))
+
+    def _values(self) -> Iterator[Any]:
+        for index, item in enumerate(self._source):
+            self._pending[index] = item
+            yield item.value
+
+    def _rejected(self, index: int, error: InvalidArgument) -> None:
+        self._left_out += 1
+        assert self._on_rejected is not None  # noqa: S101  # only then the stream has this function
+        self._on_rejected(self._pending.pop(index), error)
+
+
+def _about(found: HiddenStates, options: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what all rows share."""
+    shared = {"unit": found.unit, "pooling": found.pooling, "layers": json.dumps(found.layers)}
+    return {**shared, **provenance_columns(found.provenance), "options": options_text(options), "bertscope": __version__}

@@ -1,0 +1,172 @@
+"""Asks the items of a study: words at masks by `fill_mask`, pairs of sentences by their pseudo-log-likelihoods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import tee
+from typing import Any
+
+from bertscope import ComparedSet, FilledText, InvalidArgument, Model, Scoring, TextSet
+from bertscope.rpc.splitting import OnRejected
+from bertscope.values.display import short_repr
+
+from bertscope_workbench.readers.items.sources import Item
+from bertscope_workbench.studies.items import Blank, Choice, Pair, words_by_text
+from bertscope_workbench.studies.kept_rows import REJECTED, KeptAnswer, KeptRows, OnDone, check_weights
+
+WORD = re.compile(r"text_candidates\[\d+\]\.words\[(\d+)\]")
+WORDS_OF_TEXT = re.compile(r"text_candidates\[\d+\]\.words")
+TEXT, SET = re.compile(r"texts\[\d+\]"), re.compile(r"^sets\[\d+\]\S*")
+SEVERAL = "a word is not a single entry of the vocabulary"
+UNWRITABLE = "the vocabulary can't write it"
+
+TextAndWords = tuple[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A word at a mask."""
+
+    log_probability: float
+    """Natural logarithm of its probability among the whole vocabulary."""
+    rank: int
+    """Its rank among the whole vocabulary, from 1."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to one item."""
+
+    __repr__ = short_repr
+
+    skipped: str = ""
+    """The reason why it was not asked; empty if it was."""
+    right: bool = False
+    """True for a choice or a pair whose right one is strictly likelier."""
+    tied: bool = False
+    """True for a choice or a pair in which another one is as likely as the right one, and none likelier."""
+    rank: int = 0
+    """The best rank of the answers of a blank or a fact; 0 of other items."""
+    extras: Mapping[str, float] = field(default_factory=dict)
+    """Other metrics of a fact, 0 to 1."""
+
+
+@dataclass
+class WordScores:
+    """The scores of words at the masks of texts, and why others have none."""
+
+    __repr__ = short_repr
+
+    found: dict[tuple[str, str], Score] = field(default_factory=dict)
+    """By text and word."""
+    reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By text and word: the reason why it is not scored."""
+
+
+def ask_words(kept: KeptRows, part: str, model: Model, items: Sequence[Choice | Blank], on_done: OnDone) -> list[Outcome]:
+    """Returns the outcome of each choice and blank, in order. Words that are not single entries are not scored."""
+
+    def fill(asked: Iterator[TextAndWords], on_rejected: OnRejected | None) -> Generator[FilledText, None, None]:
+        texts, words = tee(asked)
+        return kept.client.fill_mask_stream(
+            (text for text, _ in texts),
+            candidates_per_text=(own for _, own in words),
+            model=model,
+            on_rejected=on_rejected,
+            timeout=kept.timeout,
+        )
+
+    def without(asked: TextAndWords, error: InvalidArgument) -> dict[str, Any]:
+        """Asks for the other words of a text, if the vocabulary can't write one."""
+        text, words = asked
+        left = list(words)
+        while left and (place := _unwritable(error)) is not None:
+            del left[place]
+            try:
+                for answer in fill(iter([(text, left)] if left else []), None):
+                    check_weights(answer.provenance, model)
+                    return _word_columns(asked, answer)
+            except InvalidArgument as another:
+                error = another
+        if not left:
+            return _word_columns(asked, None)
+        why = TEXT.sub("the text", WORDS_OF_TEXT.sub("its words", error.message))
+        return {REJECTED: why, "log_probabilities": None, "ranks": None, "unwritable": None}
+
+    def fill_mask(asked: Iterator[TextAndWords]) -> Generator[KeptAnswer, None, None]:
+        return kept.answers(model, asked, fill, _word_columns, without)
+
+    wanted = [Item(each, {"text": each[0], "words": each[1]}) for each in words_by_text(items).items()]
+    scores = WordScores()
+    for row in kept.rows(part, model, wanted, fill_mask, {}, on_done):
+        note(scores, row)
+    return [outcome(item, scores) for item in items]
+
+
+def ask_pairs(
+    kept: KeptRows, part: str, model: Model, items: Sequence[Pair], scoring: Scoring, on_done: OnDone
+) -> list[Outcome]:
+    """Returns the outcome of each pair, in order. A pair that the server rejects is not scored."""
+
+    def compare(sets: Iterator[TextSet], on_rejected: OnRejected) -> Generator[ComparedSet, None, None]:
+        return kept.client.compare_texts_stream(
+            sets, model=model, scoring=scoring, on_rejected=on_rejected, timeout=kept.timeout
+        )
+
+    def columns(_: TextSet, answer: ComparedSet) -> dict[str, Any]:
+        return {REJECTED: None, "outcome": answer.outcome, "log_likelihoods": answer.log_likelihoods}
+
+    def without(_: TextSet, error: InvalidArgument) -> dict[str, Any]:
+        return {REJECTED: SET.sub("the pair", error.message), "outcome": None, "log_likelihoods": None}
+
+    def compare_texts(sets: Iterator[TextSet], *, scoring: Scoring) -> Generator[KeptAnswer, None, None]:
+        return kept.answers(model, sets, compare, columns, without)
+
+    sets = [Item(TextSet((item.good, item.bad)), {"good": item.good, "bad": item.bad}) for item in items]
+    rows = kept.rows(part, model, sets, compare_texts, {"scoring": scoring}, on_done)
+    return [Outcome(row[REJECTED] or "", row["outcome"] == "right", row["outcome"] == "tie") for row in rows]
+
+
+def note(scores: WordScores, row: Mapping[str, Any]) -> None:
+    """Adds what a row says of the words of its text."""
+    text, words = row["text"], row["words"]
+    if row[REJECTED]:
+        scores.reasons |= dict.fromkeys([(text, word) for word in words], row[REJECTED])
+        return
+    for word, log_probability, rank in zip(words, row["log_probabilities"], row["ranks"], strict=True):
+        if rank is None:
+            scores.reasons[text, word] = UNWRITABLE if word in row["unwritable"] else SEVERAL
+        else:
+            scores.found[text, word] = Score(log_probability, rank)
+
+
+def outcome(item: Choice | Blank, scores: WordScores) -> Outcome:
+    """Returns the outcome of a choice or of a blank."""
+    if isinstance(item, Choice):
+        for option in item.options:
+            if option not in scores.found:
+                return Outcome(scores.reasons[option])
+        right, *wrong = (scores.found[option].log_probability for option in item.options)
+        return Outcome(right=right > max(wrong), tied=right == max(wrong))
+    ranks = [scores.found[item.text, answer].rank for answer in item.answers if (item.text, answer) in scores.found]
+    return Outcome(rank=min(ranks)) if ranks else Outcome(scores.reasons[item.text, item.answers[0]])
+
+
+def _word_columns(asked: TextAndWords, answer: FilledText | None) -> dict[str, Any]:
+    """Returns the scores of a text's words, in their order; None for words that the answer does not have."""
+    predictions = {} if answer is None else {each.token: each for each in answer.masks[0].predictions}
+    found = [predictions.get(word) for word in asked[1]]
+    return {
+        REJECTED: None,
+        "log_probabilities": [each and each.log_probability for each in found],
+        "ranks": [each and each.rank for each in found],
+        "unwritable": [word for word, each in zip(asked[1], found, strict=True) if each is None],
+    }
+
+
+def _unwritable(error: InvalidArgument) -> int | None:
+    """Returns the place of the word that the vocabulary can't write; None for another error."""
+    found = next(filter(None, (WORD.fullmatch(each.field) for each in error.field_violations)), None)
+    return None if found is None else int(found[1])

@@ -1,0 +1,121 @@
+"""Draws the figures of a part of a declared study: a row for each group, beside published figures.
+
+matplotlib is imported only when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bertscope.errors import invalid_argument
+from bertscope.questions.models.models import short_name
+from bertscope.values.display import short_repr
+
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, set_title, shown
+from bertscope_workbench.plots.rows import add_legend, draw_share, frame_rows
+from bertscope_workbench.studies.declared import PartResult
+from bertscope_workbench.studies.measures import Measure, is_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW, MARGIN, WIDTH = 0.3, 2.0, 8.0
+"""Inches: the height of a row; of title, axis and legend together; the width."""
+MAX_ROWS = 80
+"""The most rows of a figure; of more groups, those with most items are shown."""
+APART = 0.28
+"""Rows: the distance between the marks of a row."""
+MARKERS = ("o", "s")
+PUBLISHED = ("D", "^", "v", "P", "X")
+WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One kind of mark: a metric of a model."""
+
+    __repr__ = short_repr
+
+    label: str
+    measures: dict[str, Measure]
+    """By group."""
+
+
+def plot_part(result: PartResult, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws a row for each group of a part and one for all items: the part's metric with Wilson's 95 % interval, for the model
+    and the baseline, or two metrics of one model; published figures are marks of their own; `dark` on a dark page.
+
+    Raises InvalidArgument if nothing was asked.
+    """
+    theme = DARK if dark else LIGHT
+    if not any(answers.asked for answers in result.answers):
+        raise invalid_argument("result", "has no item that was asked; there is nothing to draw")
+    series = series_of(result)
+    rows = _rows(series[0])
+    figure = new_figure(WIDTH, MARGIN + ROW * len(rows), theme=theme)
+    axes = figure.subplots()
+    for place, each in enumerate(series):
+        _draw(axes, rows, each, (place - (len(series) - 1) / 2) * APART, place, theme)
+    metric = result.questions.part.metrics[0]
+    published = [one for one in result.questions.part.published if one.metric == metric and one.group in rows]
+    for number, name in enumerate(dict.fromkeys(one.model for one in published)):
+        own = [one for one in published if one.model == name]
+        places = [rows.index(one.group) for one in own]
+        axes.plot(
+            [100 * one.value for one in own],
+            places,
+            PUBLISHED[number % len(PUBLISHED)],
+            markerfacecolor="none",
+            markeredgecolor=theme.ink,
+            markersize=6,
+            label=shown(f"{name.split('/')[-1]}, published"),
+        )
+    names = [(group or WHOLE, series[0].measures[group].items) for group in rows]
+    frame_rows(axes, names, "% of the items (a line: 95 % interval)", theme=theme)
+    add_legend(figure, axes, theme=theme, columns=2)
+    part = result.questions.part
+    left = len(series[0].measures) - len(rows)
+    more = f"; {left} groups with fewer items are not shown" if left else ""
+    set_title(figure, shown(title or f"{part.title}{more}"), theme=theme)
+    return figure
+
+
+def series_of(result: PartResult) -> list[Series]:
+    """Returns the marks to draw: the first metric of both models, or the first two metrics of one."""
+    metrics = result.questions.part.metrics
+    if len(result.answers) > 1:
+        return [
+            Series(f"{short_name(answers.model)}, {metrics[0]}", _by_group(answers.measures, metrics[0]))
+            for answers in result.answers
+        ]
+    (answers,) = result.answers
+    shares = [metric for metric in metrics if is_share(metric)][:2] or metrics[:1]
+    return [Series(f"{short_name(answers.model)}, {metric}", _by_group(answers.measures, metric)) for metric in shares]
+
+
+def _by_group(measures: Sequence[Measure], metric: str) -> dict[str, Measure]:
+    return {measure.group: measure for measure in measures if measure.metric == metric}
+
+
+def _rows(series: Series) -> list[str]:
+    """Returns the groups of a figure, all items first and then the best group."""
+    groups = sorted((group for group in series.measures if group), key=lambda group: -series.measures[group].items)
+    chosen = groups[: MAX_ROWS - 1]
+    return ["", *sorted(chosen, key=lambda group: -series.measures[group].value)]
+
+
+def _draw(axes: Axes, rows: list[str], series: Series, shift: float, number: int, theme: Theme) -> None:
+    color = theme.lines[number % len(theme.lines)]
+    label = shown(series.label)
+    for row, group in enumerate(rows):
+        measure = series.measures.get(group)
+        if measure is None or math.isnan(measure.value):
+            continue
+        marker = MARKERS[number % len(MARKERS)]
+        interval = measure.low, measure.high
+        draw_share(axes, row + shift, measure.value, interval, color=color, theme=theme, marker=marker, label=label)
+        label = "_"  # A label that begins so is not in the legend.

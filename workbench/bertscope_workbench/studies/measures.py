@@ -1,0 +1,177 @@
+"""Turns the outcomes of a study's items into figures, and judges published figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from bertscope import Model
+from bertscope.questions.models.models import short_name
+from bertscope.values.display import short_repr
+from bertscope.values.intervals import wilson_interval
+
+from bertscope_workbench.studies.asking import Outcome
+from bertscope_workbench.studies.asking_facts import EXTRAS
+from bertscope_workbench.studies.definition import Part, Published
+from bertscope_workbench.studies.items import Item
+
+NAN = math.nan
+REPRODUCED, DIFFERS = "reproduced", "differs"
+UNCHANGED = ("fp32", "bf16", "fp16")
+"""Precisions of weights that may still be called by the name of their source."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure."""
+
+    __repr__ = short_repr
+
+    group: str
+    """The group of items that it is about; empty for all."""
+    metric: str
+    """Its metric."""
+    value: float
+    """Its value, 0 to 1."""
+    low: float
+    """Lower end of its 95 % interval (Wilson); NaN where there is none."""
+    high: float
+    """Upper end; NaN where there is none."""
+    items: int
+    """The items that were asked."""
+    tied: int
+    """Choices and pairs in which none was likelier; they count as wrong."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of items."""
+
+    __repr__ = short_repr
+
+    name: str
+    """Its name; empty for all items."""
+    items: tuple[int, ...]
+    """Indices of its items."""
+    strata: tuple[tuple[int, ...], ...]
+    """The same indices by the first group of each item, if the figure is a mean over these; else all together."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A published figure beside the figure of a model."""
+
+    __repr__ = short_repr
+
+    published: Published
+    model: str
+    """The model that was asked."""
+    value: float
+    """Its figure; NaN if there is none."""
+    verdict: str
+    """"reproduced", "differs", or why they are not compared."""
+
+
+def credit(outcome: Outcome, metric: str) -> float:
+    """Returns what an item adds to a metric, 0 to 1."""
+    if metric == "accuracy":
+        return float(outcome.right)
+    if metric in EXTRAS:
+        return outcome.extras.get(metric, NAN)
+    if not outcome.rank:
+        return 0.0
+    return 1 / outcome.rank if metric == "mrr" else float(outcome.rank <= int(metric[2:]))
+
+
+def groups_of(part: Part, items: Sequence[Item], taken: Callable[[int], bool]) -> list[Group]:
+    """Returns the group of all items, then each group in the order of the data, those of the same kind together.
+
+    Only items that are `taken` are in them. With the mean over groups, all items and the groups that items name second, third,
+    and so on are divided by the groups that they name first.
+    """
+    indices = [index for index in range(len(items)) if taken(index)]
+    members: dict[tuple[int, str], list[int]] = {}
+    for index in indices:
+        for kind, group in enumerate(items[index].groups):
+            members.setdefault((kind, group), []).append(index)
+    by_kind = sorted(members.items(), key=lambda each: each[0][0])
+    found = [Group("", tuple(indices), _strata(part, items, indices))]
+    for (kind, name), own in by_kind:
+        found.append(Group(name, tuple(own), _strata(part, items, own) if kind else (tuple(own),)))
+    return found
+
+
+def _strata(part: Part, items: Sequence[Item], indices: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    by_first: dict[str, list[int]] = {}
+    for index in indices:
+        name = items[index].groups[0] if part.mean == "groups" and items[index].groups else ""
+        by_first.setdefault(name, []).append(index)
+    return tuple(map(tuple, by_first.values()))
+
+
+def measures(part: Part, items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Measure]:
+    """Returns the figures of the whole part, then of each group in the order of the data, for each metric."""
+    groups = groups_of(part, items, lambda index: not outcomes[index].skipped)
+    return [_figure(group, metric, outcomes) for metric in part.metrics for group in groups]
+
+
+def _figure(group: Group, metric: str, outcomes: Sequence[Outcome]) -> Measure:
+    whole = _measure(group.name, metric, [outcomes[index] for index in group.items])
+    if len(group.strata) < 2:
+        return whole
+    means = [_measure("", metric, [outcomes[index] for index in stratum]).value for stratum in group.strata]
+    means = [value for value in means if not math.isnan(value)]
+    return replace(whole, value=math.fsum(means) / len(means) if means else NAN, low=NAN, high=NAN)
+
+
+def _measure(group: str, metric: str, outcomes: Sequence[Outcome]) -> Measure:
+    added = [value for value in (credit(outcome, metric) for outcome in outcomes) if not math.isnan(value)]
+    items, tied = len(added), sum(outcome.tied for outcome in outcomes)
+    value = math.fsum(added) / items if items else NAN
+    low, high = wilson_interval(round(sum(added)), items) if items and is_share(metric) else (NAN, NAN)
+    return Measure(group, metric, value, low, high, items, tied)
+
+
+def is_share(metric: str) -> bool:
+    """Returns whether a metric is a share of the items, which has Wilson's interval."""
+    return metric == "accuracy" or metric.startswith("p@")
+
+
+def judge(part: Part, model: Model, found: Sequence[Measure], *, as_declared: bool = True) -> list[Verdict]:
+    """Returns each published figure of a part beside the model's own; they are compared only if the part was asked
+    `as_declared`."""
+    by_name = {(measure.group, measure.metric): measure for measure in found}
+    verdicts = []
+    for published in part.published:
+        measure = by_name.get((published.group, published.metric))
+        value = measure.value if measure is not None else NAN
+        verdict = _verdict(published, model, measure)
+        if not as_declared and verdict in (REPRODUCED, DIFFERS):
+            verdict = "not compared: ranks among another vocabulary"
+        verdicts.append(Verdict(published, short_name(model), value, verdict))
+    return verdicts
+
+
+def _verdict(published: Published, model: Model, measure: Measure | None) -> str:
+    if not same_weights(published, model):
+        return "another model"
+    if measure is None or not measure.items:
+        return "not measured"
+    if published.items is not None and published.items != measure.items:
+        return f"not compared: {measure.items} items of {published.items}"
+    # The published figure is rounded, and so is the sum of it and its tolerance in binary.
+    return REPRODUCED if abs(measure.value - published.value) <= published.tolerance + 1e-9 else DIFFERS
+
+
+def same_weights(published: Published, model: Model) -> bool:
+    """Returns whether a figure is about a model: by the digest of its weights where it is given.
+
+    Else the server read it from the hub under that name, and it has the published shape and number of parameters, where these
+    are given, and was not compressed. The name of a folder says nothing about the weights in it.
+    """
+    if published.weights:
+        return model.weights_digest == published.weights
+    shape = all(getattr(model, name) in allowed for name, allowed in published.shape.items())
+    whole = model.precision in UNCHANGED and not model.compression
+    return model.source == published.model and bool(model.revision) and shape and whole

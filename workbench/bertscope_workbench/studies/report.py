@@ -1,0 +1,97 @@
+"""Holds a study: its sections, each with its question, its numbers and its gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bertscope.values.display import short_repr
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a paper."""
+
+    __repr__ = short_repr
+
+    number: str
+    """The paper's section: "4.1"."""
+    title: str
+    """A few words."""
+    asked: str
+    """The question."""
+    definition: str
+    """The computed numbers, and where they are defined."""
+    paper: str
+    """The finding of the paper, with its model and data."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text; the name of a column of numbers ends with "#"."""
+
+    __repr__ = short_repr
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as SVG."""
+
+    caption: str
+    svg: bytes
+
+    def __repr__(self) -> str:
+        return f"<Picture: {self.caption}>"
+
+
+@dataclass
+class Section:
+    """The answer to one question."""
+
+    __repr__ = short_repr
+
+    question: Question
+    """The question."""
+    commands: list[str] = field(default_factory=list)
+    """Commands that ask it alone."""
+    methods: list[str] = field(default_factory=list)
+    """Methods of `Client` that the numbers come from."""
+    files: list[str] = field(default_factory=list)
+    """The data, with their counts."""
+    found: list[str] = field(default_factory=list)
+    """Sentences with the main numbers."""
+    parts: list[Table | Picture] = field(default_factory=list)
+    """Tables and pictures in their order."""
+    left_out: list[str] = field(default_factory=list)
+    """The missing parts, each with the reason."""
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing was measured."""
+        return not self.parts
+
+
+@dataclass(frozen=True)
+class Study:
+    """A whole study."""
+
+    __repr__ = short_repr
+
+    title: str
+    """Its title."""
+    source: str
+    """The paper."""
+    facts: Sequence[tuple[str, str]]
+    """The model that ran, its weights, its runtime."""
+    sections: Sequence[Section]
+    """A section for each question of the paper, in its order."""
+    unused: Sequence[tuple[str, str]]
+    """Files that served no section, and why."""
+
+
+class LeftOut(Exception):
+    """A section, or a part of one, can't be measured; the message says why."""
