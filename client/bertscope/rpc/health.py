@@ -7,11 +7,10 @@ same as the StringValue and Int32Value that come with protobuf.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 __all__ = ["Health"]
 
@@ -30,11 +29,9 @@ def status(response: Int32Value) -> str:
     return STATUSES.get(response.value, str(response.value))
 
 
-@dataclass(frozen=True)
+@record
 class Health:
     """The health that a server reports."""
-
-    __repr__ = short_repr
 
     status: str
     """Status of the whole server: "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN" or "UNKNOWN"."""

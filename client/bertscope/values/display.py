@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 import html
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, dataclass_transform, overload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +18,28 @@ MAX_TEXT, MAX_ITEMS, MAX_LINE = 40, 4, 240
 MAX_WEIGHTS = 300_000
 """The most weights of maps that a notebook draws by itself: a page with more takes megabytes in the notebook's file."""
 PAGE_PIXELS = 600
+
+
+Class = TypeVar("Class")
+
+
+@overload
+def record(kind: type[Class], /) -> type[Class]: ...
+
+
+@overload
+def record(*, frozen: bool = True, eq: bool = True) -> Callable[[type[Class]], type[Class]]: ...
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def record(kind: Any = None, /, *, frozen: bool = True, eq: bool = True) -> Any:
+    """Makes a class a frozen dataclass that a prompt shows in one line."""
+
+    def made(kind: type[Class]) -> type[Class]:
+        kind.__repr__ = short_repr  # type: ignore[method-assign]
+        return dataclasses.dataclass(frozen=frozen, eq=eq)(kind)
+
+    return made if kind is None else made(kind)
 
 
 class HasTable(Protocol):

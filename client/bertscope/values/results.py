@@ -9,18 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self, SupportsIndex, TypeVar, cast, overload
 
-from bertscope.values.display import HasTable, short_list, short_repr, table_html
+from bertscope.values.display import HasTable, record, short_list, table_html
 
 __all__ = ["AppliedStep", "Provenance", "TextsProgress", "Token"]
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@record
 class Provenance:
     """The provenance of an answer."""
-
-    __repr__ = short_repr
 
     model: str
     """Resource name of the model that ran, "models/{id}"."""
@@ -38,11 +36,9 @@ class Provenance:
     """Numbering of layers and heads: "zero_based"."""
 
 
-@dataclass(frozen=True)
+@record
 class Token:
     """One position of a sequence that a model read: a piece of its vocabulary or, at word level, a whole word."""
-
-    __repr__ = short_repr
 
     text: str
     """A piece as the tokenizer writes it ("##ing"), or the text of a word."""
@@ -62,11 +58,9 @@ class Token:
     """The vocabulary entries of a word; empty at piece level."""
 
 
-@dataclass(frozen=True)
+@record
 class AppliedStep:
     """The effect of one step on a model, as its manifest records it."""
-
-    __repr__ = short_repr
 
     step: str
     """"onnx", "int8", "weight_only", "half", "layers", "heads", "feed_forward", "magnitude", "tokens", "vocabulary" or

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, SupportsIndex, TypeVar
 
 from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.validation import File, TextOrPair
 
 from bertscope_workbench.readers.squad import SUFFIX, AskedQuestion, squad_questions
@@ -56,11 +55,9 @@ MAX_DIGITS = 10
 """The most digits of an index; a longer value is a name."""
 
 
-@dataclass(frozen=True)
+@record
 class ItemKind(Generic[T]):
     """The columns of an item, and the function that makes it of their values."""
-
-    __repr__ = short_repr
 
     required: tuple[str, ...]
     """Columns that every line must have."""

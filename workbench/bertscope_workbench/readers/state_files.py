@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from bertscope import HiddenStates, InvalidArgument, TextsProgress, __version__
 from bertscope.errors import invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers.items.identity import options_text, provenance_columns
@@ -25,11 +24,9 @@ from bertscope_workbench.readers.state_formats import StatesWriter, format_of, o
 __all__ = ["WrittenStates", "write_states"]
 
 
-@dataclass(frozen=True)
+@record
 class WrittenStates:
     """The files that `write_states` has written."""
-
-    __repr__ = short_repr
 
     paths: tuple[Path, ...]
     """The files, the main one last."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from bertscope import ComparedSet, FilledText, InvalidArgument, Model, Scoring, TextSet
 from bertscope.rpc.splitting import OnRejected
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 from bertscope_workbench.readers.items.sources import Item
 from bertscope_workbench.studies.items import Blank, Choice, Pair, words_by_text
@@ -35,11 +35,9 @@ class Score:
     """Its rank among the whole vocabulary, from 1."""
 
 
-@dataclass(frozen=True)
+@record
 class Outcome:
     """The answer to one item."""
-
-    __repr__ = short_repr
 
     skipped: str = ""
     """The reason why it was not asked; empty if it was."""
@@ -53,11 +51,9 @@ class Outcome:
     """Other metrics of a fact, 0 to 1."""
 
 
-@dataclass
+@record(frozen=False)
 class WordScores:
     """The scores of words at the masks of texts, and why others have none."""
-
-    __repr__ = short_repr
 
     found: dict[tuple[str, str], Score] = field(default_factory=dict)
     """By text and word."""

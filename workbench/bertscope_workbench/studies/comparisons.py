@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from bertscope import Interval
 from bertscope.values.bootstrap import mcnemar
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.intervals import mean_interval
 
 from bertscope_workbench.studies.asking import Outcome
@@ -22,11 +21,9 @@ RESAMPLES = 2_000
 SEED = 0
 
 
-@dataclass(frozen=True)
+@record
 class Difference:
     """The difference of two models in one figure, on the items that both were asked."""
-
-    __repr__ = short_repr
 
     group: str
     """The group of items that it is about; empty for all."""

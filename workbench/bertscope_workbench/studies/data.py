@@ -7,12 +7,12 @@ texts are .tsv, .csv or .jsonl files with a column of labels and one or two of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from bertscope import FeatureText, InvalidArgument, RelationText
 from bertscope.errors import invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.readers import files
@@ -35,11 +35,9 @@ MAX_LABELLED = 10_000
 """The most items of one sweep."""
 
 
-@dataclass(frozen=True)
+@record
 class Labelled:
     """Labelled texts of one file."""
-
-    __repr__ = short_repr
 
     path: Path
     """The file."""
@@ -64,11 +62,9 @@ class Labelled:
         return "train" in self.path.stem.lower()
 
 
-@dataclass
+@record(frozen=False)
 class StudyData:
     """The data that a folder holds."""
-
-    __repr__ = short_repr
 
     limit: int | None
     """The most texts of each file."""

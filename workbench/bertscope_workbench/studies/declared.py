@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bertscope import Client, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.models.models import short_name
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.validation import File
 
 from bertscope_workbench.studies.asking import Outcome, ask_pairs, ask_words
@@ -26,11 +26,9 @@ from bertscope_workbench.studies.measures import Measure, Verdict, judge, measur
 from bertscope_workbench.studies.readers import Questions
 
 
-@dataclass(frozen=True)
+@record
 class Answers:
     """The answers of one model to one part."""
-
-    __repr__ = short_repr
 
     model: Model
     outcomes: tuple[Outcome, ...]
@@ -48,11 +46,9 @@ class Answers:
         return sum(not outcome.skipped for outcome in self.outcomes)
 
 
-@dataclass(frozen=True)
+@record
 class PartResult:
     """One part of a study."""
-
-    __repr__ = short_repr
 
     questions: Questions
     answers: tuple[Answers, ...] = ()
@@ -61,11 +57,9 @@ class PartResult:
     """The model against the baseline, if there is one: the whole part first, then groups, for each metric."""
 
 
-@dataclass(frozen=True)
+@record
 class StudyResult:
     """A whole declared study."""
-
-    __repr__ = short_repr
 
     definition: Definition
     models: tuple[Model, ...]

@@ -9,14 +9,14 @@ import importlib.resources
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, get_args
 
 from bertscope import InvalidArgument, Scoring
 from bertscope.errors import invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 SUFFIX = ".toml"
 MEANS = ("items", "groups")
@@ -33,11 +33,9 @@ SHAPE = ("layers", "heads", "hidden_size", "vocabulary_size", "parameters")
 SCORINGS: dict[str, Scoring] = {name: name for name in get_args(Scoring)}
 
 
-@dataclass(frozen=True)
+@record
 class Published:
     """A published figure."""
-
-    __repr__ = short_repr
 
     model: str
     """The model: a hub id, or the id of an embedded one."""
@@ -59,11 +57,9 @@ class Published:
     """The allowed numbers by their names in SHAPE; empty if the digest says it."""
 
 
-@dataclass(frozen=True)
+@record
 class Part:
     """One question of a study, with the data that it needs."""
-
-    __repr__ = short_repr
 
     name: str
     title: str
@@ -98,11 +94,9 @@ class Part:
         return self.ask in ("blank", "fact") and not self.options.get("candidates")
 
 
-@dataclass(frozen=True)
+@record
 class Definition:
     """A study."""
-
-    __repr__ = short_repr
 
     name: str
     title: str
@@ -110,11 +104,9 @@ class Definition:
     parts: tuple[Part, ...] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True)
+@record
 class Keys:
     """The keys of one table of a definition. `take` removes them; what is left is an error."""
-
-    __repr__ = short_repr
 
     file: str
     where: str

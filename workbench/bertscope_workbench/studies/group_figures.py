@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.models.models import short_name
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, set_title, shown
 from bertscope_workbench.plots.rows import add_legend, draw_share, frame_rows
@@ -34,11 +33,9 @@ PUBLISHED = ("D", "^", "v", "P", "X")
 WHOLE = "all"
 
 
-@dataclass(frozen=True)
+@record
 class Series:
     """One kind of mark: a metric of a model."""
-
-    __repr__ = short_repr
 
     label: str
     measures: dict[str, Measure]

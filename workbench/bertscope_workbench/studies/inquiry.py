@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope import BertscopeError, Client, FeatureScores, Model, RelationScores, TextsProgress
 from bertscope.questions.models.models import short_name
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 from bertscope_workbench.plots.figures import svg_bytes
 from bertscope_workbench.studies.data import StudyData
@@ -40,11 +40,9 @@ class Rejected:
         return [f"{self.count} {what} that the server did not take; the first: {self.first}"] if self.count else []
 
 
-@dataclass
+@record(frozen=False)
 class Inquiry:
     """The questions of a study to one server. Answers that several sections need are asked for once."""
-
-    __repr__ = short_repr
 
     client: Client
     """The client."""

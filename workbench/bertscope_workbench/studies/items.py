@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatch
 from pathlib import Path
 
 from bertscope import Fact, FactRelation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 
-@dataclass(frozen=True)
+@record
 class Choice:
     """Words at masks, of which the first must be strictly likelier than all others."""
-
-    __repr__ = short_repr
 
     options: tuple[tuple[str, str], ...]
     """Each a text with one "[MASK]", and the word at it; the right one first. Texts may be the same."""
@@ -28,11 +26,9 @@ class Choice:
         return ", ".join(dict.fromkeys(word for _, word in self.options))
 
 
-@dataclass(frozen=True)
+@record
 class Blank:
     """A text with one "[MASK]" and its right answers; the best rank among the whole vocabulary counts."""
-
-    __repr__ = short_repr
 
     text: str
     answers: tuple[str, ...]
@@ -43,11 +39,9 @@ class Blank:
         return ", ".join(self.answers)
 
 
-@dataclass(frozen=True)
+@record
 class Pair:
     """Two sentences, of which the first must have the higher pseudo-log-likelihood."""
-
-    __repr__ = short_repr
 
     good: str
     bad: str
@@ -58,11 +52,9 @@ class Pair:
         return self.good
 
 
-@dataclass(frozen=True)
+@record
 class Known:
     """A fact in the templates of its relation."""
-
-    __repr__ = short_repr
 
     fact: Fact
     relation: FactRelation
@@ -76,21 +68,17 @@ class Known:
 Item = Choice | Blank | Pair | Known
 
 
-@dataclass(frozen=True)
+@record
 class Templates:
     """The sentences of a relation."""
-
-    __repr__ = short_repr
 
     texts: tuple[str, ...] = ()
     negated: tuple[str, ...] = ()
 
 
-@dataclass
+@record(frozen=False)
 class Skipped:
     """Items that are not asked: their number by reason, with the first of each."""
-
-    __repr__ = short_repr
 
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
@@ -105,11 +93,9 @@ class Skipped:
         return [f"{count} skipped: {reason} (first: {self.first[reason]})" for reason, count in self.counts.most_common()]
 
 
-@dataclass
+@record(frozen=False)
 class Read:
     """The items of a part, and what was not taken from its files."""
-
-    __repr__ = short_repr
 
     items: list[Item] = field(default_factory=list)
     skipped: Skipped = field(default_factory=Skipped)

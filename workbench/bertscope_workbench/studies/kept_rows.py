@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from bertscope import Client, FailedPrecondition, InvalidArgument, Model, Proven
 from bertscope.errors import CLIENT_SIDE
 from bertscope.questions.models.models import short_name
 from bertscope.rpc.splitting import OnRejected
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 from bertscope_workbench.readers.items.formats import Row
 from bertscope_workbench.readers.items.identity import NAMES, REMEDIES
@@ -34,11 +34,9 @@ OnDone = Callable[[int, int], object]
 """Hears how many items are answered, of how many."""
 
 
-@dataclass(frozen=True)
+@record
 class KeptAnswer:
     """The answer about one item, or the reason why there is none."""
-
-    __repr__ = short_repr
 
     provenance: Provenance
     columns: Mapping[str, Any]
@@ -48,11 +46,9 @@ class KeptAnswer:
         return dict(self.columns)
 
 
-@dataclass
+@record(frozen=False)
 class KeptRows:
     """The questions of a study to one server, and the folder of their rows."""
-
-    __repr__ = short_repr
 
     client: Client
     folder: Path

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from bertscope import ProbeText
 from bertscope.errors import invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 from bertscope_workbench.readers.probe_treebanks import ConlluLabel, read_probe_conllu
 
@@ -18,11 +17,9 @@ EVERY = 10
 smaller file one sentence each."""
 
 
-@dataclass(frozen=True)
+@record
 class Treebank:
     """The files of a treebank: one for each part, or one for all."""
-
-    __repr__ = short_repr
 
     files: tuple[Path, ...]
     """The files, of train, dev and test; one if its sentences are divided."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bertscope import Model
 from bertscope.questions.models.models import short_name
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.intervals import wilson_interval
 
 from bertscope_workbench.studies.asking import Outcome
@@ -22,11 +22,9 @@ UNCHANGED = ("fp32", "bf16", "fp16")
 """Precisions of weights that may still be called by the name of their source."""
 
 
-@dataclass(frozen=True)
+@record
 class Measure:
     """One figure."""
-
-    __repr__ = short_repr
 
     group: str
     """The group of items that it is about; empty for all."""
@@ -44,11 +42,9 @@ class Measure:
     """Choices and pairs in which none was likelier; they count as wrong."""
 
 
-@dataclass(frozen=True)
+@record
 class Group:
     """A group of items."""
-
-    __repr__ = short_repr
 
     name: str
     """Its name; empty for all items."""
@@ -58,11 +54,9 @@ class Group:
     """The same indices by the first group of each item, if the figure is a mean over these; else all together."""
 
 
-@dataclass(frozen=True)
+@record
 class Verdict:
     """A published figure beside the figure of a model."""
-
-    __repr__ = short_repr
 
     published: Published
     model: str

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from bertscope.errors import invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 from bertscope_workbench.readers.fact_files import read_words
 from bertscope_workbench.studies import published_agreement, published_diagnostics, published_facts, tables
@@ -34,11 +33,9 @@ READERS = {
 """By name: what checks a reader's own keys of a definition, and the reader."""
 
 
-@dataclass(frozen=True)
+@record
 class Questions:
     """A part of a study with its items."""
-
-    __repr__ = short_repr
 
     part: Part
     read: Read

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 
-@dataclass(frozen=True)
+@record
 class Question:
     """One question of a paper."""
-
-    __repr__ = short_repr
 
     number: str
     """The paper's section: "4.1"."""
@@ -26,11 +24,9 @@ class Question:
     """The finding of the paper, with its model and data."""
 
 
-@dataclass(frozen=True)
+@record
 class Table:
     """Rows of text; the name of a column of numbers ends with "#"."""
-
-    __repr__ = short_repr
 
     caption: str
     columns: Sequence[str]
@@ -48,11 +44,9 @@ class Picture:
         return f"<Picture: {self.caption}>"
 
 
-@dataclass
+@record(frozen=False)
 class Section:
     """The answer to one question."""
-
-    __repr__ = short_repr
 
     question: Question
     """The question."""
@@ -75,11 +69,9 @@ class Section:
         return not self.parts
 
 
-@dataclass(frozen=True)
+@record
 class Study:
     """A whole study."""
-
-    __repr__ = short_repr
 
     title: str
     """Its title."""

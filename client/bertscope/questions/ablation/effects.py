@@ -6,9 +6,8 @@ Layers and heads count from 0. `BETTER` and `UNITS` say how to read a score.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 __all__ = ["CurvePoint", "HeadEffect", "MetricEffect"]
 
@@ -32,11 +31,9 @@ UNITS = {"loss": "nats", "divergence": "nats"}
 """Unit of a metric; the others are shares from 0 to 1."""
 
 
-@dataclass(frozen=True)
+@record
 class MetricEffect:
     """The change of one metric."""
-
-    __repr__ = short_repr
 
     metric: str
     """"loss" (negative log-likelihood, nats), "accuracy",
@@ -83,11 +80,9 @@ class MetricEffect:
         return (direction > 0 and self.low > 0) or (direction < 0 and self.high < 0)
 
 
-@dataclass(frozen=True)
+@record
 class HeadEffect:
     """The effect of changing one set of heads."""
-
-    __repr__ = short_repr
 
     heads: HeadSet
     """The heads that were changed, by layer; ready for `prune_heads`."""
@@ -115,11 +110,9 @@ class HeadEffect:
         return next(iter(self.metrics.values())).difference
 
 
-@dataclass(frozen=True)
+@record
 class CurvePoint:
     """One point of a greedy curve."""
-
-    __repr__ = short_repr
 
     added: tuple[HeadSet, ...]
     """The sets that were removed since the point before, in their order; empty for the baseline."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -48,11 +48,9 @@ class Bootstrap:
     """Confidence of the intervals, over 0 to 1."""
 
 
-@dataclass(frozen=True)
+@record
 class SweepStart:
     """The data of a sweep that are known before anything is changed."""
-
-    __repr__ = short_repr
 
     baseline: Mapping[str, float]
     """Score of each metric, the objective's first one first."""
@@ -74,11 +72,9 @@ class SweepStart:
     """Number of sets left out, because an earlier sweep has measured them."""
 
 
-@dataclass(frozen=True)
+@record
 class SweepSummary:
     """The end of a sweep."""
-
-    __repr__ = short_repr
 
     helped: int
     """Number of sets whose change made the first metric better, by its interval; 0 for divergences and curves."""

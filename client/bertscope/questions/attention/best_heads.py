@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bertscope.questions.attention.selection import ChosenOn, Direction, Split, percentiles
 from bertscope.questions.attention.sums import PerHead
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Results
 
@@ -24,11 +23,9 @@ BEST_COLUMNS = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class BestHead:
     """The best head of a relation: chosen on some texts, scored on others if there are any."""
-
-    __repr__ = short_repr
 
     relation: str
     """Name of the relation."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
 
@@ -31,12 +30,10 @@ RELATION = "contact"
 COLUMNS = ["layer", "head", "share", "attended", "weight_share"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class ContactScores:
     """How much of each head's attention falls on residues in contact. Pairs of residues closer in the sequence than
     `min_separation` count for nothing."""
-
-    __repr__ = short_repr
 
     sequence: str
     """One-letter codes, without spaces."""

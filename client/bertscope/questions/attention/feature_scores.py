@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.attention.sums import HeadSums, PerHead
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["FeatureScore", "FeatureScores"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class FeatureScore:
     """The scores of one feature, summed over the texts that have it."""
-
-    __repr__ = short_repr
 
     feature: str
     """Its name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import SupportsIndex
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.attention.sums import divided
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 
 __all__ = ["HeadDistances"]
 
@@ -20,15 +19,13 @@ CLUSTERS = 8
 """The usual number of clusters."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class HeadDistances:
     """Jensen-Shannon divergences between heads, n = layers * heads of them, ordered by layer and then by head.
 
     A distance is the square root of the mean divergence: unlike the divergence itself, it obeys the triangle inequality, and
     heads can be placed in space exactly by it.
     """
-
-    __repr__ = short_repr
 
     heads: tuple[tuple[int, int], ...]
     """Layer and head of each row and column."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from bertscope.questions.attention.quantities import BY_HEAD
 from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import attention_pb2
 from bertscope.values import validation
-from bertscope.values.display import MAX_WEIGHTS, data_frame, page_html, short_repr
+from bertscope.values.display import MAX_WEIGHTS, data_frame, page_html, record
 from bertscope.values.messages import DATA_TYPES, QUANTITIES, Interventions, Numbers, head_interventions
 from bertscope.values.results import Provenance, Token
 from bertscope.values.workbench import has_workbench, of_workbench
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["AttentionMaps"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class AttentionMaps:
     """The attention maps of one text. Compared by identity, as numpy arrays have no single truth value."""
-
-    __repr__ = short_repr
 
     input_index: int
     """Index of the text among the call's inputs."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.spans import Span, parts, span
 from bertscope.values.validation import TextOrPair
 
@@ -39,15 +38,13 @@ class Mark(NamedTuple):
     """0 for the text, 1 for the second text of a pair."""
 
 
-@dataclass(frozen=True)
+@record
 class RelationText:
     """A text with linked words.
 
     >>> RelationText("The cat sleeps.", [("nsubj", 2, 1), ("det", 1, 0)]).words
     (Span(start=0, end=3, segment=0), Span(start=4, end=7, segment=0), Span(start=8, end=15, segment=0))
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""
@@ -67,15 +64,13 @@ class RelationText:
         object.__setattr__(self, "words", words)
 
 
-@dataclass(frozen=True)
+@record
 class FeatureText:
     """A text with marked words.
 
     >>> FeatureText("The cat sleeps.", [("noun", 4, 7)]).marks
     (Mark(feature='noun', start=4, end=7, segment=0),)
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""

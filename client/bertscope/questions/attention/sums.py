@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.v1 import attention_statistics_pb2
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.merging import numbers
 
 __all__ = ["HeadSums"]
@@ -21,11 +20,9 @@ Counts = npt.NDArray[np.int64]
 """[layers, heads]."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class HeadSums:
     """A number of each head, summed over texts. Compared by identity, as numpy arrays have no single truth value."""
-
-    __repr__ = short_repr
 
     texts: int
     """The texts that have this number."""

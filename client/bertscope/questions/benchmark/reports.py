@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.questions.ablation.sweeps import Bootstrap
 from bertscope.questions.benchmark import rows
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.results import AppliedStep, Provenance
 
 if TYPE_CHECKING:
@@ -30,11 +30,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@record
 class BenchmarkProgress:
     """The progress of a benchmark."""
-
-    __repr__ = short_repr
 
     stage: str
     """The current stage in words: "warming up", "latency at 32 tokens"."""
@@ -42,11 +40,9 @@ class BenchmarkProgress:
     """Share of the work that is done, 0 to 1."""
 
 
-@dataclass(frozen=True)
+@record
 class Machine:
     """The machine that measured."""
-
-    __repr__ = short_repr
 
     cpu: str
     """Model of the processor, as the system names it."""
@@ -66,11 +62,9 @@ class Machine:
     """Share of the processor that other processes took while speed was measured, 0 to 1."""
 
 
-@dataclass(frozen=True)
+@record
 class Ratio:
     """A ratio of two medians or means, with an interval, which covers the noise of the measurement only."""
-
-    __repr__ = short_repr
 
     value: float
     """The ratio, over 0."""
@@ -94,11 +88,9 @@ class Ratio:
         return self.verdict in ("above", "below")
 
 
-@dataclass(frozen=True)
+@record
 class Speed:
     """Speed of one model at one length."""
-
-    __repr__ = short_repr
 
     length: int
     """Tokens of each sequence; 0 for given texts."""
@@ -124,11 +116,9 @@ class Speed:
     """Throughput of this model / that of the baseline, each at its best batch; None for the baseline."""
 
 
-@dataclass(frozen=True)
+@record
 class Agreement:
     """The difference of predictions from the baseline's."""
-
-    __repr__ = short_repr
 
     top_1: float
     """Share of places where the likeliest prediction is the same."""
@@ -146,11 +136,9 @@ class Agreement:
     """Number of masks (or texts, for classifiers) compared."""
 
 
-@dataclass(frozen=True)
+@record
 class Score:
     """One metric of one model."""
-
-    __repr__ = short_repr
 
     metric: str
     """"loss" (nats), "accuracy", "reciprocal_rank", "token_accuracy", "entity_f1", "answer_f1", "label_f1" (0 to 1),
@@ -161,11 +149,9 @@ class Score:
     """value / the baseline's value (of a loss the other way round); None for the baseline, and where both are 0."""
 
 
-@dataclass(frozen=True)
+@record
 class ModelReport:
     """The measurements of one model."""
-
-    __repr__ = short_repr
 
     provenance: Provenance
     """The model, and how it ran."""
@@ -218,11 +204,9 @@ class ModelReport:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Disturbances:
     """Calls that came while the devices were taken."""
-
-    __repr__ = short_repr
 
     waited: int
     """Calls that waited."""

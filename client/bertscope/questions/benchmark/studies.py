@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.questions.benchmark import rows
 from bertscope.questions.benchmark.reports import Disturbances, Machine, ModelReport
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["Published", "StudiesSummary", "StudyRow", "StudyTable"]
 
 
-@dataclass(frozen=True)
+@record
 class Published:
     """The published figures of a system, relative to `relative_to`: Table 1 of Rogers et al. 2020, "A Primer in BERTology"."""
-
-    __repr__ = short_repr
 
     system: str
     """The system, with its paper: "DistilBERT (Sanh 2019a)"."""
@@ -39,11 +37,9 @@ class Published:
     """The tasks it was evaluated on."""
 
 
-@dataclass(frozen=True)
+@record
 class StudyRow:
     """One system: as published, and as measured."""
-
-    __repr__ = short_repr
 
     published: Published
     """The published figures."""
@@ -59,11 +55,9 @@ class StudyRow:
     """The baseline's measurements, taken in alternation."""
 
 
-@dataclass(frozen=True)
+@record
 class StudiesSummary:
     """The end of a benchmark of studies."""
-
-    __repr__ = short_repr
 
     machine: Machine
     """The machine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
@@ -11,7 +11,7 @@ from bertscope.questions.cloze.candidates import ClozeItem
 from bertscope.questions.cloze.fillings import Filling, read_filling
 from bertscope.questions.cloze.tables import cloze_table
 from bertscope.v1 import cloze_pb2
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.lazy import ReadOnUse, made
 from bertscope.values.messages import provenance
 from bertscope.values.results import Provenance, Results
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["FilledMask", "FilledText", "FilledTexts", "Prediction"]
 
 
-@dataclass(frozen=True)
+@record
 class Prediction:
     """One way to fill a mask."""
-
-    __repr__ = short_repr
 
     token: str
     """The word as one would write it; a candidate as it was given."""
@@ -46,11 +44,9 @@ class Prediction:
     """Score before the softmax; None unless requested, and for a candidate of several pieces."""
 
 
-@dataclass(frozen=True)
+@record
 class FilledMask:
     """One mask and its predictions."""
-
-    __repr__ = short_repr
 
     predictions: tuple[Prediction, ...]
     """Likeliest first."""
@@ -64,11 +60,9 @@ class FilledMask:
     """The text of a pair that it is in: 0 is the first, 1 the second."""
 
 
-@dataclass(frozen=True)
+@record
 class FilledText(ReadOnUse):
     """The masks of one text."""
-
-    __repr__ = short_repr
 
     text: str
     """The text, as given."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bertscope.v1 import cloze_pb2
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import read
 
 __all__ = ["FilledSpan", "Filling"]
 
 
-@dataclass(frozen=True)
+@record
 class FilledSpan:
     """The vocabulary entries in place of one mask."""
-
-    __repr__ = short_repr
 
     token: str
     """The entries as one would write them together."""
@@ -30,11 +27,9 @@ class FilledSpan:
     """When each was chosen, counted over the text's masks from 0."""
 
 
-@dataclass(frozen=True)
+@record
 class Filling:
     """One way to fill all masks of a text."""
-
-    __repr__ = short_repr
 
     spans: tuple[FilledSpan, ...]
     """The entries in place of each mask, in the order of the text."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.cloze.answers import FilledTexts
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -28,11 +27,9 @@ MASK = "[MASK]"
 MUTATION = re.compile(r"([A-Z])([1-9]\d*)([A-Z])")
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Substitutions:
     """The scores of every substitution of one sequence."""
-
-    __repr__ = short_repr
 
     sequence: str
     """One-letter codes, without spaces; its length is L."""

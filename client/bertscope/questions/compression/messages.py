@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from bertscope.errors import invalid_argument
@@ -25,7 +25,7 @@ from bertscope.questions.compression.steps import (
 from bertscope.questions.models.models import Model, model_name, read_model
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import PRECISIONS, read, values
 
 __all__ = ["CompressionProgress"]
@@ -33,11 +33,9 @@ __all__ = ["CompressionProgress"]
 CRITERIA = values(Criterion, compression_pb2.FeedForwardRemoval.Criterion, "CRITERION_")
 
 
-@dataclass(frozen=True)
+@record
 class CompressionProgress:
     """The progress of a compression."""
-
-    __repr__ = short_repr
 
     done_steps: int
     """Number of steps done."""

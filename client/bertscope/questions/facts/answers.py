@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.facts.questions import Fact, FactRelation, relations_asked, templates_of
 from bertscope.v1 import cloze_facts_pb2
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.lazy import made
 from bertscope.values.messages import enum_name, provenance
 from bertscope.values.results import Provenance
@@ -17,11 +17,9 @@ from bertscope.values.results import Provenance
 __all__ = ["FactAnswer", "FactPrediction", "FactResult"]
 
 
-@dataclass(frozen=True)
+@record
 class FactPrediction:
     """An object that the model gives."""
-
-    __repr__ = short_repr
 
     object: str
     """The word as one would write it; a candidate as it was given."""
@@ -29,11 +27,9 @@ class FactPrediction:
     """Natural logarithm of its probability among the whole vocabulary; with several entries, the mean over them."""
 
 
-@dataclass(frozen=True)
+@record
 class FactAnswer:
     """The answer to one template."""
-
-    __repr__ = short_repr
 
     template: int
     """Index of the template in its relation."""
@@ -70,11 +66,9 @@ ROW_COLUMNS = (
 """The columns of `FactResult.to_row`."""
 
 
-@dataclass(frozen=True)
+@record
 class FactResult:
     """The answers about one fact."""
-
-    __repr__ = short_repr
 
     fact: Fact
     """The fact."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bertscope.questions.facts.answers import FactResult
@@ -11,7 +11,7 @@ from bertscope.questions.facts.metrics import CHOICES, FactScores, relation_scor
 from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values import validation
 from bertscope.values.choices import TemplateChoice
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ ANSWER_COLUMNS = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class FactAnswers:
     """The answers about many facts, in order; iterating yields each `FactResult`. `scores` gives their metrics."""
-
-    __repr__ = short_repr
 
     results: tuple[FactResult, ...]
     """One for each fact, in order."""

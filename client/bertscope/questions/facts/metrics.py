@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from bertscope.questions.facts.answers import FactAnswer, FactResult
 from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values.choices import TemplateChoice
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.intervals import wilson_interval
 from bertscope.values.results import Provenance
 
@@ -40,11 +39,9 @@ class Share(NamedTuple):
     """Upper end of the interval; NaN without one."""
 
 
-@dataclass(frozen=True)
+@record
 class RelationKnowledge:
     """The metrics of one relation. Shares are 0 to 1, and NaN where nothing was asked that they could be taken of."""
-
-    __repr__ = short_repr
 
     relation: str
     """Its name."""
@@ -91,11 +88,9 @@ SHARES = (
 """The metrics that are plain numbers."""
 
 
-@dataclass(frozen=True)
+@record
 class FactScores:
     """The metrics of all relations. Macro-averages are means over the relations of which a fact was asked, as in LAMA."""
-
-    __repr__ = short_repr
 
     relations: tuple[RelationKnowledge, ...]
     """The metrics of each relation."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any, SupportsIndex, cast
 
 from bertscope.errors import invalid_argument
@@ -11,7 +10,7 @@ from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values import validation
 from bertscope.values.choices import ObjectScoring
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import Asked, Interventions, head_interventions, values
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
@@ -19,11 +18,9 @@ __all__ = ["Fact", "FactRelation", "FactTemplate"]
 SCORINGS = values(ObjectScoring, cloze_facts_pb2.ObjectScoring, "OBJECT_SCORING_")
 
 
-@dataclass(frozen=True)
+@record
 class FactTemplate:
     """A sentence with "[X]" for the subject and "[Y]" for the object, each once."""
-
-    __repr__ = short_repr
 
     text: str
     """The sentence."""
@@ -36,15 +33,13 @@ class FactTemplate:
         validation.flag("negated", self.negated)
 
 
-@dataclass(frozen=True)
+@record
 class FactRelation:
     """A relation, and the templates that express it.
 
     >>> FactRelation("capital", "The capital of [X] is [Y].").templates
     (FactTemplate(text='The capital of [X] is [Y].', negated=False),)
     """
-
-    __repr__ = short_repr
 
     name: str
     """Its name ("P36")."""
@@ -67,15 +62,13 @@ class FactRelation:
         return tuple(index for index, template in enumerate(templates_of(self)) if not template.negated)
 
 
-@dataclass(frozen=True)
+@record
 class Fact:
     """A subject and its right objects.
 
     >>> Fact("France", "Paris").objects
     ('Paris',)
     """
-
-    __repr__ = short_repr
 
     subject: str
     """The subject."""

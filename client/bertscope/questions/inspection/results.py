@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.cloze.answers import FilledMask
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.results import Provenance, Token
 
 if TYPE_CHECKING:
@@ -22,11 +21,9 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class ViewedMaps:
     """The form of the maps of one `MapView`."""
-
-    __repr__ = short_repr
 
     heads: tuple[tuple[int, int], ...]
     """Layer and head of each map, in order."""
@@ -44,11 +41,9 @@ class ViewedMaps:
     """True for maps of the untouched run."""
 
 
-@dataclass(frozen=True)
+@record
 class InspectionStart:
     """The first event of an inspection: what the model read, and what it predicts."""
-
-    __repr__ = short_repr
 
     text: str
     """The text, or the first of a pair."""
@@ -100,11 +95,9 @@ class InspectionStart:
         return table_html(self)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class InspectionDistances:
     """How far the attention of each head is from that of the untouched run. Compared by identity."""
-
-    __repr__ = short_repr
 
     moved: npt.NDArray[np.float32]
     """Share of attention that went elsewhere, 0 to 1, [layers, heads]: the total variation of rows, their mean."""
@@ -112,11 +105,9 @@ class InspectionDistances:
     """Jensen-Shannon divergence of rows, their mean, nats, [layers, heads]; None unless requested."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class InspectedMaps:
     """The maps of one `MapView`. Compared by identity."""
-
-    __repr__ = short_repr
 
     index: int
     """Index of the view among the call's `maps`."""
@@ -138,11 +129,9 @@ class InspectedMaps:
         return result
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Inspection:
     """The whole answer of `inspect`. Compared by identity."""
-
-    __repr__ = short_repr
 
     start: InspectionStart
     """The tokens and the predictions."""

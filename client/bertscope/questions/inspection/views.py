@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import SupportsIndex
 
 from bertscope.errors import invalid_argument
@@ -12,7 +11,7 @@ from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import attention_pb2, common_pb2, inspection_pb2
 from bertscope.values import validation
 from bertscope.values.choices import MapFormat
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import Interventions, head_interventions, text_input, values
 from bertscope.values.validation import TextOrPair
 
@@ -21,15 +20,13 @@ __all__ = ["MapView"]
 FORMATS = values(MapFormat, inspection_pb2.MapFormat, "MAP_FORMAT_")
 
 
-@dataclass(frozen=True)
+@record
 class MapView:
     """Maps that `inspect` is to send: whole ones, a window of them, or pictures of at most `pixels` rows and columns.
 
     >>> MapView(pixels=32, format="uint8")
     MapView(heads=None, pixels=32, rows=None, columns=None, format='uint8', untouched=False)
     """
-
-    __repr__ = short_repr
 
     heads: HeadsByLayer | None = None
     """The heads, a mapping {layer: head, heads or None for all}; None means every head of every layer."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import question_answering_pb2 as answering_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Asked, Interventions, head_interventions, provenance
 from bertscope.values.results import Provenance, Results
 
@@ -27,11 +26,9 @@ Questions = QuestionOnPassage | Iterable[QuestionOnPassage]
 """One question with its passage, as a tuple, or many."""
 
 
-@dataclass(frozen=True)
+@record
 class AnswerSpan:
     """A span of a passage that may answer the question."""
-
-    __repr__ = short_repr
 
     text: str
     """The characters that it covers."""
@@ -45,11 +42,9 @@ class AnswerSpan:
     """0 to 1: softmax over the scores of no answer and of all spans of at most `max_answer_tokens`."""
 
 
-@dataclass(frozen=True)
+@record
 class AnsweredQuestion:
     """The answers to one question."""
-
-    __repr__ = short_repr
 
     question: str
     """The question."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import ReadOnUse, made
 from bertscope.values.messages import Interventions, head_interventions, provenance
 from bertscope.values.results import Provenance, Results
@@ -23,11 +22,9 @@ __all__ = ["ClassifiedText", "ClassifiedTexts", "LabelPrediction"]
 LABEL_COLUMNS = ["text", "text_pair", "order", "label", "index", "probability", "logit"]
 
 
-@dataclass(frozen=True)
+@record
 class LabelPrediction:
     """One label of a text."""
-
-    __repr__ = short_repr
 
     label: str
     """Its name in the model's config ("positive", "LABEL_0")."""
@@ -39,11 +36,9 @@ class LabelPrediction:
     """The model's score before the softmax or the sigmoid."""
 
 
-@dataclass(frozen=True)
+@record
 class ClassifiedText(ReadOnUse):
     """The labels of one text."""
-
-    __repr__ = short_repr
 
     text: str
     """The text, or the first of a pair."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Interventions, head_interventions, provenance
 from bertscope.values.results import Provenance, Results
 
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["PredictedValue", "PredictedValues", "RankedCandidate", "RankedCandidates"]
 
 
-@dataclass(frozen=True)
+@record
 class PredictedValue:
     """The value of one text or pair."""
-
-    __repr__ = short_repr
 
     text: str
     """The text, or the first of a pair."""
@@ -55,11 +52,9 @@ class PredictedValues(Results[PredictedValue]):
         return data_frame(rows, ["text", "text_pair", "value", "truncated_tokens"])
 
 
-@dataclass(frozen=True)
+@record
 class RankedCandidate:
     """One candidate for a query, with its value."""
-
-    __repr__ = short_repr
 
     candidate: str
     """The text."""

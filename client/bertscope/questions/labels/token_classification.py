@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from bertscope.errors import InvalidReply, invalid_argument
@@ -13,7 +12,7 @@ from bertscope.questions.probes.probe_application import AskedText, UnlabelledTe
 from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Asked, Interventions, enum_name, head_interventions, provenance, text_input
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
@@ -29,11 +28,9 @@ ToTag = TextOrPair | UnlabelledText | ProbeText
 """A text or a pair, whose words are the tokenizer's own, or a text with marked words."""
 
 
-@dataclass(frozen=True)
+@record
 class TaggedWord:
     """One word with its labels."""
-
-    __repr__ = short_repr
 
     text: str
     """The word."""
@@ -52,11 +49,9 @@ class TaggedWord:
         return self.labels[0].label if self.labels else None
 
 
-@dataclass(frozen=True)
+@record
 class Mention:
     """Consecutive words whose labels make them one: a named entity or a chunk."""
-
-    __repr__ = short_repr
 
     type: str
     """The part of the labels' names after the prefix: "PER" of "B-PER"."""
@@ -72,11 +67,9 @@ class Mention:
     """Mean probability of its words' likeliest labels, 0 to 1."""
 
 
-@dataclass(frozen=True)
+@record
 class TaggedText:
     """The words of one text with their labels."""
-
-    __repr__ = short_repr
 
     text: str
     """The text, or the first of a pair."""

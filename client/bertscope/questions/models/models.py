@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
 from bertscope.v1 import common_pb2, model_pb2
 from bertscope.values import messages, validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.results import AppliedStep, Results
 
 if TYPE_CHECKING:
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["LoadProgress", "Model", "Models", "RuntimeChoice", "RuntimeTimes"]
 
 
-@dataclass(frozen=True)
+@record
 class RuntimeTimes:
     """Times of one library, medians over the rounds."""
-
-    __repr__ = short_repr
 
     runtime: str
     """The library: "torch" or "onnx"."""
@@ -34,11 +31,9 @@ class RuntimeTimes:
     """A batch of 8 such texts."""
 
 
-@dataclass(frozen=True)
+@record
 class RuntimeChoice:
     """The choice of runtime "auto": the preferred library, unless the whole interval of `speedup` lies over `threshold`."""
-
-    __repr__ = short_repr
 
     preferred: str
     """The library that is used if neither is clearly faster: "onnx" on a CPU, "torch" on a GPU."""
@@ -73,11 +68,9 @@ class RuntimeChoice:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Model:
     """A hosted model."""
-
-    __repr__ = short_repr
 
     name: str
     """Resource name, "models/{id}"."""
@@ -140,11 +133,9 @@ class Models(Results[Model]):
         return data_frame([[getattr(model, column) for column in columns] for model in self], columns)
 
 
-@dataclass(frozen=True)
+@record
 class LoadProgress:
     """The progress of loading a model."""
-
-    __repr__ = short_repr
 
     stage: str
     """"resolving", "downloading", "reading" or "warming_up"."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.merging import require_same, same_weights, total
 from bertscope.values.results import Provenance
@@ -41,11 +41,9 @@ class ProbedSpan(NamedTuple):
     """The second part of a pair."""
 
 
-@dataclass(frozen=True)
+@record
 class AppliedLayer:
     """The answers of the probe of one layer."""
-
-    __repr__ = short_repr
 
     layer: int
     """0, the embeddings, to the number of layers."""
@@ -64,11 +62,9 @@ class AppliedLayer:
 COLUMNS = ("layer", "text", "start", "end", "segment", "words", "label", "answer", "probability")
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class AppliedProbe:
     """Kept probes on some texts. Scored spans are those whose class is among the probe's labels."""
-
-    __repr__ = short_repr
 
     texts: int
     """Texts that were asked about."""

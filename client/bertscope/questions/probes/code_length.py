@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.questions.probes.probes import ProbeResult
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -32,11 +31,9 @@ DEV_SHARE = 0.1
 COLUMNS = ("layer", "bits", "compression", "control_bits", "control_compression")
 
 
-@dataclass(frozen=True)
+@record
 class LayerCode:
     """The code of the labels, given the states of one layer."""
-
-    __repr__ = short_repr
 
     layer: int
     """0, the embeddings, to the number of layers."""
@@ -50,11 +47,9 @@ class LayerCode:
     """The same of it."""
 
 
-@dataclass(frozen=True)
+@record
 class CodeLengthProgress:
     """The progress of `measure_code_length`."""
-
-    __repr__ = short_repr
 
     done: int
     """Parts that are coded."""
@@ -62,11 +57,9 @@ class CodeLengthProgress:
     """All of them."""
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class CodeLengths:
     """The lengths of the labels' codes by layer."""
-
-    __repr__ = short_repr
 
     layers: tuple[LayerCode, ...]
     """The codes, in ascending order of their layers."""
@@ -105,11 +98,9 @@ def code_columns(found: CodeLengths) -> dict[str, list[Any]]:
     return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))
 
 
-@dataclass(frozen=True)
+@record
 class CodedTexts:
     """Texts in the order in which they are coded, those that end training, and where parts end."""
-
-    __repr__ = short_repr
 
     texts: Sequence[ProbeText]
     dev: Sequence[ProbeText]

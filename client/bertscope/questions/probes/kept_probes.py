@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
@@ -16,7 +16,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probe_requests import POOLINGS
 from bertscope.questions.probes.probes import ProbeResult
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.validation import File
 
@@ -27,12 +27,10 @@ TEXTS = ("pooling", "model", "weights_digest", "numbering")
 ARRAYS = ("weights", "biases", "output_weights", "output_biases")
 
 
-@dataclass(frozen=True)
+@record
 class KeptProbe:
     """The probes of one or several layers, with what is needed to apply them: scores of the classes before the softmax are
     states @ weights + biases, or with hidden units relu(states @ weights + biases) @ output_weights + output_biases."""
-
-    __repr__ = short_repr
 
     labels: tuple[str, ...]
     """The names of the classes."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.intervals import Interval
 
 if TYPE_CHECKING:
@@ -19,11 +18,9 @@ __all__ = ["CumulativeProbe", "LayerMix"]
 MIX_COLUMNS = ("layer", "share", "accuracy", "low", "high", "gain", "loss")
 
 
-@dataclass(frozen=True)
+@record
 class CumulativeProbe:
     """A probe on the mix of all layers up to one. The accuracy and the loss are means over seeds."""
-
-    __repr__ = short_repr
 
     layer: int
     """The last layer of the mix: 0, the embeddings, to the number of layers."""
@@ -37,12 +34,10 @@ class CumulativeProbe:
     """The epoch of each seed whose weights were kept, from 1."""
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class LayerMix:
     """Probes that read gamma times the mean of all layers' standardised states, weighted by the softmax of a trained number a
     layer (Tenney, Das and Pavlick 2019, section 3)."""
-
-    __repr__ = short_repr
 
     shares: npt.NDArray[np.float64]
     """The share of each layer in the mix of all, of each seed, [seeds, layers]; a seed's sum to 1."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any, NamedTuple, SupportsIndex, cast
 
 import numpy as np
@@ -21,7 +20,7 @@ from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import Asked, Interventions
 from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair
@@ -29,7 +28,7 @@ from bertscope.values.validation import TextOrPair
 __all__ = ["UnlabelledText"]
 
 
-@dataclass(frozen=True)
+@record
 class UnlabelledText:
     """A text with words or spans to classify, or pairs of them, whose classes are not known.
 
@@ -38,8 +37,6 @@ class UnlabelledText:
     >>> UnlabelledText("The cat sleeps.", [((4, 7), (8, 14))]).spans
     ((Span(start=4, end=7, segment=0), Span(start=8, end=14, segment=0)),)
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.spans import Span, parts, span
 from bertscope.values.validation import TextOrPair
 
@@ -30,15 +29,13 @@ class Label(NamedTuple):
     """The second part, of a label that is of a pair of parts."""
 
 
-@dataclass(frozen=True)
+@record
 class ProbeText:
     """A text with labelled words or spans.
 
     >>> ProbeText("The cat sleeps.", [("NOUN", 4, 7)]).labels
     (Label(label='NOUN', start=4, end=7, segment=0, other=None),)
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.probes.layer_mix import LayerMix
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Provenance
 
@@ -25,11 +25,9 @@ ProbeEnding = Literal["dev", "minimum"]
 """When training ends: by the loss on the dev texts, or at the minimum of what it minimises."""
 
 
-@dataclass(frozen=True)
+@record
 class ProbeProgress:
     """The progress of `train_probe`."""
-
-    __repr__ = short_repr
 
     stage: str
     """"states": the model runs the texts; "training"."""
@@ -41,11 +39,9 @@ class ProbeProgress:
     """The largest share of dev spans that a layer's probe has classified correctly so far."""
 
 
-@dataclass(frozen=True)
+@record
 class ProbePart:
     """The spans of one part of the texts."""
-
-    __repr__ = short_repr
 
     texts: int
     """Its texts."""
@@ -66,11 +62,9 @@ class ProbePart:
         return self.majority_correct / self.spans
 
 
-@dataclass(frozen=True)
+@record
 class LayerProbe:
     """How the probes of one layer do on the spans that were scored. Accuracies are means over seeds."""
-
-    __repr__ = short_repr
 
     layer: int
     """0, the embeddings, to the number of layers."""
@@ -102,11 +96,9 @@ class LayerProbe:
 COLUMNS = ("layer", "accuracy", "low", "high", "control", "selectivity", "loss", "seed_low", "seed_high")
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ProbeResult:
     """Probes of all layers, beside a control task and the most frequent class."""
-
-    __repr__ = short_repr
 
     layers: tuple[LayerProbe, ...]
     """The probes, in ascending order of their layers."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -24,7 +23,7 @@ from bertscope.v1.representation_structural_probes_pb2 import (
 )
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.results import Provenance
 
@@ -39,11 +38,9 @@ QUANTITIES = wire.values(Quantity, TrainStructuralProbeRequest.Quantity, "QUANTI
 Texts = TreeText | Iterable[TreeText]
 
 
-@dataclass(frozen=True)
+@record
 class StructuralProbeProgress:
     """The progress of `train_structural_probe`."""
-
-    __repr__ = short_repr
 
     stage: str
     """"states": the model runs the texts; "training"."""
@@ -55,11 +52,9 @@ class StructuralProbeProgress:
     """The lowest loss on the dev texts so far, edges; 0 before the first epoch."""
 
 
-@dataclass(frozen=True)
+@record
 class TreePart:
     """The texts of one part."""
-
-    __repr__ = short_repr
 
     texts: int
     """Its texts."""
@@ -77,11 +72,9 @@ class TreePart:
     """Its used texts of 5 to 50 words, which correlations are of."""
 
 
-@dataclass(frozen=True)
+@record
 class LayerStructuralProbe:
     """How the probes of one layer do on the texts that were scored. Values are means over seeds."""
-
-    __repr__ = short_repr
 
     layer: int
     """0, the embeddings, to the number of layers."""
@@ -106,11 +99,9 @@ class LayerStructuralProbe:
 COLUMNS = ("layer", "score", "spearman", "loss", "control_score", "control_spearman", "seed_low", "seed_high")
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class StructuralProbeResult:
     """Structural probes of all layers, beside random projections and a chain of words."""
-
-    __repr__ = short_repr
 
     layers: tuple[LayerStructuralProbe, ...]
     """The probes, in ascending order of their layers."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.spans import Span, parts
 from bertscope.values.validation import TextOrPair
 
@@ -25,15 +24,13 @@ class TreeWord(NamedTuple):
     """True leaves the word out of edges and roots."""
 
 
-@dataclass(frozen=True)
+@record
 class TreeText:
     """A text with the tree of its words.
 
     >>> TreeText("The cat sleeps.", [(2, (0, 3)), (3, (4, 7)), (0, (8, 14))]).words[2]
     TreeWord(head=0, span=Span(start=8, end=14, segment=0), punctuation=False)
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""

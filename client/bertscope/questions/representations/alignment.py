@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import StatesInput
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -43,11 +42,9 @@ class WordLink(NamedTuple):
     """Cosine of their states, -1 to 1."""
 
 
-@dataclass(frozen=True)
+@record
 class WordAlignment:
     """The linked words of one pair of sentences."""
-
-    __repr__ = short_repr
 
     index: int
     """Index of the pair among the call's pairs."""
@@ -86,11 +83,9 @@ class AlignedWords(Results[WordAlignment]):
         return data_frame([row for alignment in self for row in alignment.rows()], list(LINK_COLUMNS))
 
 
-@dataclass(frozen=True)
+@record
 class GoldAlignment:
     """The links of one pair of sentences that people made: (source, target), from 0."""
-
-    __repr__ = short_repr
 
     sure: frozenset[tuple[int, int]]
     """Links that must be there."""
@@ -112,11 +107,9 @@ class GoldAlignment:
         return cls(frozenset(sure), frozenset(possible))
 
 
-@dataclass(frozen=True)
+@record
 class AlignmentScores:
     """How found links agree with those that people made, summed over pairs (Och and Ney 2003, section 5.1)."""
-
-    __repr__ = short_repr
 
     pairs: int
     """The pairs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -15,7 +14,7 @@ from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Asked, Interventions, head_interventions, provenance
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
@@ -30,12 +29,10 @@ Answers = tuple[str, str]
 """The answer whose logit counts, and the one whose logit is subtracted."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class LogitAttribution:
     """The terms of the logit of one answer minus that of another at a mask, by the part of the model that adds them, in logits
     (nats). Compared by identity, as numpy arrays have no truth value."""
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text or pair, as given."""

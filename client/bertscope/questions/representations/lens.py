@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 import numpy as np
@@ -17,7 +16,7 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.choices import LensNormalisation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Asked, Interventions, Numbers, enum_name, head_interventions, provenance, token, values
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.spans import Span, span
@@ -32,15 +31,13 @@ PREFIX = "LENS_NORMALISATION_"
 NORMALISATIONS = values(LensNormalisation, lens_pb2.LensNormalisation, PREFIX)
 
 
-@dataclass(frozen=True)
+@record
 class LensInput:
     """A text of which some parts are read.
 
     >>> LensInput("Paris is the capital of France.", [(0, 5)]).parts
     (Span(start=0, end=5, segment=0),)
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""
@@ -59,11 +56,9 @@ ToRead = TextOrPair | LensInput
 """A text, a pair, or a text of which some parts are read."""
 
 
-@dataclass(frozen=True)
+@record
 class EntryScore:
     """The score of a vocabulary entry at a position and a layer."""
-
-    __repr__ = short_repr
 
     token: str
     """The entry as one would write it; a candidate as it was given."""
@@ -80,11 +75,9 @@ class EntryScore:
         return math.exp(self.log_probability)
 
 
-@dataclass(frozen=True)
+@record
 class LayerReading:
     """The prediction of the masked-LM head from one state of a position."""
-
-    __repr__ = short_repr
 
     layer: int
     """0 for the embeddings, k for the output of layer k - 1."""
@@ -100,11 +93,9 @@ class LayerReading:
     """The piece that stands at the position; None for a mask."""
 
 
-@dataclass(frozen=True)
+@record
 class LensPosition:
     """One position of a text, read at every layer."""
-
-    __repr__ = short_repr
 
     token_index: int
     """Position among the tokens that the model read, from 0."""
@@ -124,11 +115,9 @@ class LensPosition:
         return np.array([reading.divergence for reading in self.layers])
 
 
-@dataclass(frozen=True)
+@record
 class LensText:
     """The positions of one text, read at every layer."""
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text or pair, as given."""

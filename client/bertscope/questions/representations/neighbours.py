@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.results import Provenance, Token
 from bertscope.values.validation import TextOrPair
 
@@ -27,11 +27,9 @@ SMALLEST_NORM = 1e-12
 NONE_ANSWERED = "no text was answered; give one or more, and correct what `on_rejected` was told"
 
 
-@dataclass(frozen=True)
+@record
 class Occurrence:
     """A word where it occurs."""
-
-    __repr__ = short_repr
 
     input_index: int
     """Index of the text among those of the call."""
@@ -39,11 +37,9 @@ class Occurrence:
     """The word."""
 
 
-@dataclass(frozen=True)
+@record
 class Neighbour:
     """A word whose state is close to that of an occurrence."""
-
-    __repr__ = short_repr
 
     cosine: float
     """Cosine of the two states, -1 to 1."""
@@ -51,11 +47,9 @@ class Neighbour:
     """The word and its text."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class WordNeighbours:
     """The nearest neighbours of one occurrence of a word, by layer."""
-
-    __repr__ = short_repr
 
     word: str
     """The word that was looked for."""
@@ -65,11 +59,9 @@ class WordNeighbours:
     """The nearest first, by the number of the layer, 0 the embeddings."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Neighbourhoods:
     """The nearest neighbours of some words' occurrences."""
-
-    __repr__ = short_repr
 
     layers: tuple[int, ...]
     """The layers, 0 the embeddings."""

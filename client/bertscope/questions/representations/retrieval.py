@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.results import Provenance
 
@@ -32,14 +32,12 @@ Vectors = npt.NDArray[np.float32]
 Whole = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class RetrievedSentences:
     """The nearest sentence of each by layer, in both directions. Compared by identity, as numpy arrays have no truth value.
 
     Direction "forward" looks for the target of each source, "backward" for the source of each target.
     """
-
-    __repr__ = short_repr
 
     layers: tuple[int, ...]
     """Layer of each row: 0 is the embeddings, k the output of layer k - 1."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
 from bertscope.values import validation
 from bertscope.values.choices import StatePooling, StateQuantity, StateUnit
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import (
     DATA_TYPES,
     Interventions,
@@ -42,7 +41,7 @@ QUANTITIES = values(StateQuantity, states_pb2.StateQuantity, QUANTITY)
 POOLINGS = values(StatePooling, states_pb2.StatePooling, POOLING)
 
 
-@dataclass(frozen=True)
+@record
 class StatesInput(LensInput):
     """A text of which some parts have a row of states each: `unit="span"`.
 
@@ -50,14 +49,10 @@ class StatesInput(LensInput):
     (Span(start=0, end=5, segment=0), Span(start=24, end=30, segment=0))
     """
 
-    __repr__ = short_repr
 
-
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class HiddenStates:
     """The hidden states of one text. Compared by identity, as numpy arrays have no single truth value."""
-
-    __repr__ = short_repr
 
     input_index: int
     """Index of the text among the call's inputs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
@@ -26,7 +26,7 @@ from bertscope.v1.representation_tuned_lens_pb2 import (
 from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.choices import LensNormalisation
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.validation import File, TextOrPair
@@ -41,11 +41,9 @@ TEXTS = ("normalisation", "model", "weights_digest", "numbering")
 COLUMNS = ("layer", "divergence_before", "divergence", "agreement_before", "agreement", "steps")
 
 
-@dataclass(frozen=True)
+@record
 class TrainLensProgress:
     """The progress of `train_lens`."""
-
-    __repr__ = short_repr
 
     stage: str
     """"states": the model runs the texts; "training"."""
@@ -57,11 +55,9 @@ class TrainLensProgress:
     """The mean over layers of the lowest divergence on the dev texts so far, nats; 0 before training."""
 
 
-@dataclass(frozen=True)
+@record
 class LayerFit:
     """How well a layer is read on the dev texts, with its map and without: there, it is the plain lens."""
-
-    __repr__ = short_repr
 
     layer: int
     """0 for the embeddings, k for the output of layer k - 1."""
@@ -77,12 +73,10 @@ class LayerFit:
     """The steps of training that made the map; 0 if none did better than no map, which is kept then."""
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class TunedLens:
     """A map for each layer, with which the masked-LM head reads its states (Belrose et al. 2023): it gets state @ matrix +
     biases."""
-
-    __repr__ = short_repr
 
     maps: Mapping[int, npt.NDArray[np.float32]]
     """By layer (0, the embeddings, to the layers of the model less 1), [hidden_size + 1, hidden_size]: the matrix, and the

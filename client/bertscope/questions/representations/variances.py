@@ -14,7 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.neighbours import NONE_ANSWERED, folded
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ DRAWS = 20
 """Draws of as many random words as a word has vectors, whose shares are its baseline."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class WordVariance:
     """The share of one word's states along their first singular direction."""
-
-    __repr__ = short_repr
 
     vectors: int
     """The occurrences of the word."""

@@ -17,7 +17,7 @@ from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.bootstrap import mcnemar
 from bertscope.values.choices import Scoring
-from bertscope.values.display import data_frame, short_repr, table_html
+from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.intervals import Interval, ratio_interval, wilson_interval
 from bertscope.values.lazy import made
 from bertscope.values.messages import enum_name, provenance
@@ -35,11 +35,9 @@ ALL = ""
 """The group of all sets."""
 
 
-@dataclass(frozen=True)
+@record
 class ComparedSet:
     """The scores of a set's texts."""
-
-    __repr__ = short_repr
 
     texts: tuple[TextOrPair, ...]
     """The texts, as given."""
@@ -78,11 +76,9 @@ class ComparedSet:
         }
 
 
-@dataclass(frozen=True)
+@record
 class GroupAccuracy:
     """How often the right text of a group's sets scores highest."""
-
-    __repr__ = short_repr
 
     group: str
     """Name of the group; empty for all sets."""
@@ -102,11 +98,9 @@ class GroupAccuracy:
     """Mean of the differences, nats."""
 
 
-@dataclass(frozen=True)
+@record
 class GroupDifference:
     """How the accuracies of two models differ on a group's sets."""
-
-    __repr__ = short_repr
 
     group: str
     """Name of the group; empty for all sets."""

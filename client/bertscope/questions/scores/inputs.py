@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.v1 import cloze_scores_pb2, common_pb2
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import Asked
 from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair
@@ -32,15 +31,13 @@ EAGER_TEXTS = 256
 """The texts of a longer list are read as they are needed."""
 
 
-@dataclass(frozen=True)
+@record
 class ScoredInput:
     """A text of which some parts are scored, with all the rest as context.
 
     >>> ScoredInput("The keys to the cabinet are old.", [(24, 27)]).parts
     (Span(start=24, end=27, segment=0),)
     """
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text, or a pair (text, text_pair)."""

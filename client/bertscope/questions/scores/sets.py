@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from bertscope.errors import invalid_argument
@@ -12,7 +11,7 @@ from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.scores.inputs import EAGER_TEXTS, ScoredInput, ToScore, scored_input, sections_of, to_score
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values import validation
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.messages import SCORINGS, Asked, Interventions, head_interventions
 
 __all__ = ["TextSet"]
@@ -20,15 +19,13 @@ __all__ = ["TextSet"]
 WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True)
+@record
 class TextSet:
     """Texts of which one is right, and the groups that the set counts for.
 
     >>> TextSet(["The keys are old.", "The keys is old."], groups=["agreement"]).right
     0
     """
-
-    __repr__ = short_repr
 
     texts: Sequence[ToScore]
     """2 to 100 texts, pairs, or texts with parts to score."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertscope.values import validation
 from bertscope.values.choices import Scoring
-from bertscope.values.display import data_frame, short_repr
+from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import made
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
@@ -25,11 +25,9 @@ Level = Literal["text", "word", "piece"]
 """The rows of a table of scores."""
 
 
-@dataclass(frozen=True)
+@record
 class ScoredPiece:
     """The score of one piece of the vocabulary."""
-
-    __repr__ = short_repr
 
     text: str
     """Vocabulary entry, as the tokenizer writes it."""
@@ -52,11 +50,9 @@ class ScoredPiece:
         return -self.log_probability
 
 
-@dataclass(frozen=True)
+@record
 class ScoredWord:
     """The score of one word: the sum over its pieces."""
-
-    __repr__ = short_repr
 
     text: str
     """The word, as the text has it."""
@@ -85,11 +81,9 @@ class ScoredWord:
         return self.surprisal / LN2
 
 
-@dataclass(frozen=True)
+@record
 class ScoredText:
     """The pseudo-log-likelihood of one text, or of the parts of it that are scored."""
-
-    __repr__ = short_repr
 
     text: TextOrPair
     """The text or pair, as given."""

@@ -29,7 +29,7 @@ from bertscope import (
     __version__,
 )
 from bertscope.errors import CLIENT_SIDE, invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers.items.identity import (
@@ -84,11 +84,9 @@ class RowsProgress(TextsProgress):
     """The rows that the file has, those of an earlier run among them."""
 
 
-@dataclass(frozen=True)
+@record
 class WrittenItems:
     """The rows of a file that `write_items` has written."""
-
-    __repr__ = short_repr
 
     path: Path
     """The file."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
 from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
-from bertscope.values.display import short_repr
+from bertscope.values.display import record
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers import files
@@ -32,11 +31,9 @@ class HasRow(Protocol):
         """Returns its columns, the same for every item."""
 
 
-@dataclass(frozen=True)
+@record
 class Item(Generic[T]):
     """One of many items."""
-
-    __repr__ = short_repr
 
     value: T
     """The text, pair or other value that is asked about."""
