@@ -1,4 +1,4 @@
 """Draws attention maps and what they have in common, sweeps, rankings and benchmarks.
 
-matplotlib is imported only when a figure is drawn.
+Needs the extra "plot". matplotlib is imported only when a figure is drawn.
 """

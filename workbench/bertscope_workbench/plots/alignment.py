@@ -1,12 +1,7 @@
-"""Draws the linked words of a sentence and its translation.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the linked words of a sentence and its translation."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +15,9 @@ from bertscope_workbench.plots.figures import (
     color_scale,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -85,17 +79,7 @@ def plot_alignment(
     return figure
 
 
-def save_alignment(
-    found: WordAlignment,
-    path: str | PathLike[str],
-    gold: GoldAlignment | None = None,
-    *,
-    dark: bool = False,
-    title: str | None = None,
-) -> None:
-    """Writes `plot_alignment` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_alignment(found, gold, dark=dark, title=title), Path(path))
+save_alignment = saving(plot_alignment)
 
 
 def _frames(axes: Axes, gold: GoldAlignment, shape: tuple[int, int], theme: Theme) -> None:

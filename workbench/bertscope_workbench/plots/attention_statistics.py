@@ -1,15 +1,10 @@
-"""Draws descriptions of attention: the classes of maps by layer, statistics of all heads, heads by how differently they attend.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws descriptions of attention: the classes of maps by layer, statistics of all heads, heads by how differently they attend."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -24,10 +19,9 @@ from bertscope_workbench.plots.figures import (
     add_colorbar,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -70,17 +64,7 @@ def plot_description(
     return drawn
 
 
-def save_description(
-    description: AttentionDescription,
-    path: str | PathLike[str],
-    picture: Picture = "patterns",
-    *,
-    dark: bool = False,
-    title: str | None = None,
-) -> None:
-    """Writes `plot_description` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_description(description, picture, dark=dark, title=title), Path(path))
+save_description = saving(plot_description)
 
 
 def require_picture(description: AttentionDescription, picture: str) -> None:

@@ -1,12 +1,7 @@
-"""Draws what heads and feed-forward blocks add to the difference of two answers' logits.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws what heads and feed-forward blocks add to the difference of two answers' logits."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,10 +14,9 @@ from bertscope_workbench.plots.figures import (
     add_colorbar,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -69,12 +63,7 @@ def plot_attribution(found: LogitAttribution, *, dark: bool = False, title: str 
     return figure
 
 
-def save_attribution(
-    found: LogitAttribution, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_attribution` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_attribution(found, dark=dark, title=title), Path(path))
+save_attribution = saving(plot_attribution)
 
 
 def _draw(axes: Axes, values: Any, most: float, theme: Theme) -> Any:

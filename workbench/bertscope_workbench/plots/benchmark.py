@@ -1,16 +1,14 @@
-"""Draws benchmarks. Imports matplotlib only when a figure is drawn."""
+"""Draws benchmarks."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import BenchmarkReport, ModelReport, Ratio
 
-from bertscope_workbench.plots.figures import FAINT, INK, fitted, new_figure, outline, require_format, shown, write
+from bertscope_workbench.plots.figures import FAINT, INK, fitted, new_figure, outline, saving, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,12 +76,7 @@ def _small_print(report: BenchmarkReport) -> str:
     return f"area: parameters; hollow: speed not distinguishable; lines: intervals, which cover noise only\n{machine}"
 
 
-def save_benchmark(
-    report: BenchmarkReport, path: str | PathLike[str], *, offline: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_benchmark` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_benchmark(report, offline=offline, title=title), Path(path))
+save_benchmark = saving(plot_benchmark)
 
 
 def require_quality(report: BenchmarkReport) -> str:

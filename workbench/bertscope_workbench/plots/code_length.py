@@ -1,17 +1,12 @@
-"""Draws the lengths of labels' codes by layer.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the lengths of labels' codes by layer."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import CodeLengths
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 
 if TYPE_CHECKING:
@@ -45,7 +40,4 @@ def plot_code_length(found: CodeLengths, *, dark: bool = False, title: str | Non
     return figure
 
 
-def save_code_length(found: CodeLengths, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_code_length` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_code_length(found, dark=dark, title=title), Path(path))
+save_code_length = saving(plot_code_length)

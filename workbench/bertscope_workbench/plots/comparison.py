@@ -1,18 +1,13 @@
-"""Draws comparisons of attention: how alike the maps of each head are (Kovaleva et al. 2019, figure 5).
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws comparisons of attention: how alike the maps of each head are (Kovaleva et al. 2019, figure 5)."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import AttentionComparison
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
-from bertscope_workbench.plots.figures import DARK, LIGHT, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, saving, set_title, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,9 +26,4 @@ def plot_comparison(comparison: AttentionComparison, *, dark: bool = False, titl
     return drawn
 
 
-def save_comparison(
-    comparison: AttentionComparison, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_comparison` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_comparison(comparison, dark=dark, title=title), Path(path))
+save_comparison = saving(plot_comparison)

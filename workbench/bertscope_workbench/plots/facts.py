@@ -1,19 +1,14 @@
-"""Draws what a model knows: P@1 and P@10 of each relation with intervals.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws what a model knows: P@1 and P@10 of each relation with intervals."""
 
 from __future__ import annotations
 
 import math
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import FactScores, RelationKnowledge
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.rows import add_legend, draw_share, frame_rows
 
 if TYPE_CHECKING:
@@ -68,10 +63,7 @@ def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = No
     return figure
 
 
-def save_facts(scores: FactScores, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_facts` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_facts(scores, dark=dark, title=title), Path(path))
+save_facts = saving(plot_facts)
 
 
 def _draw(axes: Axes, row: int, each: RelationKnowledge, theme: Theme) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import textwrap
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import update_wrapper
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from bertscope_workbench.plots.glyphs import GLYPH, boxes_unmentioned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Drawn = TypeVar("Drawn")
+Options = ParamSpec("Options")
 
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
 INK, FAINT = "#1d2b3a", "#c9d3dd"
@@ -124,6 +130,24 @@ def svg_bytes(figure: Figure) -> bytes:
     with boxes_unmentioned(), matplotlib.rc_context({"svg.hashsalt": "bertscope"}):  # Else names of parts are drawn by lot.
         figure.savefig(written, format="svg", metadata={"Date": None})
     return written.getvalue()
+
+
+def saving(
+    plot: Callable[Concatenate[Drawn, Options], Figure],
+) -> Callable[Concatenate[Drawn, str | PathLike[str], Options], None]:
+    """Returns the function that writes the figures of another one, such as `save_lens` of `plot_lens`."""
+
+    def save(drawn: Drawn, path: str | PathLike[str], *arguments: Options.args, **options: Options.kwargs) -> None:
+        require_format(path)
+        write(plot(drawn, *arguments, **options), Path(path))
+
+    name = update_wrapper(save, plot).__name__
+    save.__name__ = save.__qualname__ = name.replace("plot_", "save_")
+    save.__doc__ = f"Writes `{name}` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."
+    first, *others = inspect.signature(plot).parameters.values()
+    where = inspect.Parameter("path", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str | PathLike[str]")
+    save.__signature__ = inspect.Signature([first, where, *others], return_annotation="None")  # type: ignore[attr-defined]
+    return save  # type: ignore[return-value]  # the first two may be named
 
 
 def require_format(path: str | PathLike[str], formats: tuple[str, ...] = FIGURE_FORMATS) -> None:

@@ -1,18 +1,13 @@
-"""Draws the geometry of hidden states: cosines by layer, and the part of the largest dimensions in them.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the geometry of hidden states: cosines by layer, and the part of the largest dimensions in them."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from bertscope import GeometryDescription
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.layer_curves import curve, layer_axis
 
 if TYPE_CHECKING:
@@ -39,12 +34,7 @@ def plot_geometry(found: GeometryDescription, *, dark: bool = False, title: str 
     return drawn
 
 
-def save_geometry(
-    found: GeometryDescription, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_geometry` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_geometry(found, dark=dark, title=title), Path(path))
+save_geometry = saving(plot_geometry)
 
 
 def _cosines(axes: Axes, found: GeometryDescription, theme: Theme) -> None:

@@ -1,12 +1,7 @@
-"""Draws an inspection: what fills the masks, and how far the attention of each head moved.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws an inspection: what fills the masks, and how far the attention of each head moved."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +16,9 @@ from bertscope_workbench.plots.figures import (
     color_scale,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -69,10 +63,7 @@ def plot_inspection(found: Inspection, *, dark: bool = False, title: str | None 
     return figure
 
 
-def save_inspection(found: Inspection, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_inspection` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_inspection(found, dark=dark, title=title), Path(path))
+save_inspection = saving(plot_inspection)
 
 
 def _predictions(axes: Axes, mask: FilledMask, before: FilledMask | None, theme: Theme) -> None:

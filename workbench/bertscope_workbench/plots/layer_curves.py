@@ -1,7 +1,4 @@
-"""Draws curves by layer: the same axis, colours and marks in each picture.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws curves by layer: the same axis, colours and marks in each picture."""
 
 from __future__ import annotations
 

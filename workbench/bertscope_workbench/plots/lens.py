@@ -1,12 +1,7 @@
-"""Draws the predictions of the masked-LM head at every layer.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the predictions of the masked-LM head at every layer."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +15,9 @@ from bertscope_workbench.plots.figures import (
     color_scale,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -78,10 +72,7 @@ def plot_lens(found: LensText, *, dark: bool = False, title: str | None = None) 
     return figure
 
 
-def save_lens(found: LensText, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_lens` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_lens(found, dark=dark, title=title), Path(path))
+save_lens = saving(plot_lens)
 
 
 def _cut(word: str) -> str:

@@ -1,12 +1,7 @@
-"""Draws probes: accuracy by layer beside the control task, and what the best layer confuses.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws probes: accuracy by layer beside the control task, and what the best layer confuses."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +14,9 @@ from bertscope_workbench.plots.figures import (
     color_scale,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 
@@ -59,10 +53,7 @@ def plot_probe(found: ProbeResult, *, dark: bool = False, title: str | None = No
     return figure
 
 
-def save_probe(found: ProbeResult, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_probe` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_probe(found, dark=dark, title=title), Path(path))
+save_probe = saving(plot_probe)
 
 
 def _curves(axes: Axes, found: ProbeResult, theme: Theme) -> None:

@@ -1,13 +1,8 @@
-"""Draws the best heads of relations beside their baselines, and the attention of heads to features.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the best heads of relations beside their baselines, and the attention of heads to features."""
 
 from __future__ import annotations
 
 import math
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertscope import BestHead, Direction, FeatureScores, RelationScores
@@ -15,7 +10,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.attention.selection import ChosenOn, Selection
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.rows import SIZE, add_legend, draw_share, frame_rows
 
 if TYPE_CHECKING:
@@ -85,18 +80,7 @@ def plot_relations(
     return figure
 
 
-def save_relations(
-    scores: RelationScores,
-    path: str | PathLike[str],
-    direction: Direction | None = None,
-    *,
-    select: Selection | RelationScores = "half",
-    dark: bool = False,
-    title: str | None = None,
-) -> None:
-    """Writes `plot_relations` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_relations(scores, direction, select=select, dark=dark, title=title), Path(path))
+save_relations = saving(plot_relations)
 
 
 def plot_features(scores: FeatureScores, *, dark: bool = False, title: str | None = None) -> Figure:
@@ -115,10 +99,7 @@ def plot_features(scores: FeatureScores, *, dark: bool = False, title: str | Non
     return figure
 
 
-def save_features(scores: FeatureScores, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_features` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_features(scores, dark=dark, title=title), Path(path))
+save_features = saving(plot_features)
 
 
 def _against(best: BestHead) -> str:

@@ -1,12 +1,7 @@
-"""Draws how alike the states of each two layers are.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws how alike the states of each two layers are."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +14,9 @@ from bertscope_workbench.plots.figures import (
     color_scale,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -68,13 +62,7 @@ def plot_representations(found: RepresentationComparison, *, dark: bool = False,
     return figure
 
 
-def save_representations(
-    found: RepresentationComparison, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_representations` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any
-    other."""
-    require_format(path)
-    write(plot_representations(found, dark=dark, title=title), Path(path))
+save_representations = saving(plot_representations)
 
 
 def _names(found: RepresentationComparison) -> tuple[str, str]:

@@ -1,17 +1,12 @@
-"""Draws how often the translation of a sentence is nearest to it, by layer.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws how often the translation of a sentence is nearest to it, by layer."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import RetrievedSentences
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.layer_curves import baseline, curve, layer_axis, legend
 
 if TYPE_CHECKING:
@@ -41,9 +36,4 @@ def plot_retrieval(found: RetrievedSentences, *, dark: bool = False, title: str 
     return figure
 
 
-def save_retrieval(
-    found: RetrievedSentences, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_retrieval` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_retrieval(found, dark=dark, title=title), Path(path))
+save_retrieval = saving(plot_retrieval)

@@ -1,19 +1,23 @@
-"""Draws the surprisal of the words of texts.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the surprisal of the words of texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertscope import ScoredText, ScoredWord
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import (
+    DARK,
+    LIGHT,
+    Theme,
+    new_figure,
+    outline,
+    saving,
+    set_title,
+    shown,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,12 +56,7 @@ def plot_surprisal(texts: ScoredText | Iterable[ScoredText], *, dark: bool = Fal
     return figure
 
 
-def save_surprisal(
-    texts: ScoredText | Iterable[ScoredText], path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_surprisal` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_surprisal(texts, dark=dark, title=title), Path(path))
+save_surprisal = saving(plot_surprisal)
 
 
 def _rows(words: Sequence[ScoredWord]) -> list[Sequence[ScoredWord]]:

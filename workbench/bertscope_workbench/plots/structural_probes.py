@@ -1,25 +1,20 @@
-"""Draws structural probes: scores and correlations by layer, beside random projections and words in a chain.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws structural probes: scores and correlations by layer, beside random projections and words in a chain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import StructuralProbeResult
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from bertscope_workbench.plots.figures import Theme
+    from bertscope_workbench.plots.figures import Theme, saving
 
 __all__ = ["plot_structural_probe", "save_structural_probe"]
 
@@ -47,12 +42,7 @@ def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, t
     return figure
 
 
-def save_structural_probe(
-    found: StructuralProbeResult, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_structural_probe` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for others."""
-    require_format(path)
-    write(plot_structural_probe(found, dark=dark, title=title), Path(path))
+save_structural_probe = saving(plot_structural_probe)
 
 
 def _curves(

@@ -1,12 +1,7 @@
-"""Draws the scores of every substitution of a protein as a heat map.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the scores of every substitution of a protein as a heat map."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +13,9 @@ from bertscope_workbench.plots.figures import (
     add_colorbar,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -73,9 +67,4 @@ def plot_substitutions(found: Substitutions, *, dark: bool = False, title: str |
     return figure
 
 
-def save_substitutions(
-    found: Substitutions, path: str | PathLike[str], *, dark: bool = False, title: str | None = None
-) -> None:
-    """Writes `plot_substitutions` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_substitutions(found, dark=dark, title=title), Path(path))
+save_substitutions = saving(plot_substitutions)

@@ -1,11 +1,9 @@
-"""Draws sweeps and rankings. Imports matplotlib only when a figure is drawn."""
+"""Draws sweeps and rankings."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +18,9 @@ from bertscope_workbench.plots.figures import (
     add_colorbar,
     new_figure,
     outline,
-    require_format,
+    saving,
     set_title,
     shown,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -107,23 +104,10 @@ def plot_ranking(ranking: HeadRanking, *, dark: bool = False, title: str | None 
     return figure
 
 
-def save_sweep(
-    table: SweepTable,
-    path: str | PathLike[str],
-    metric: str | None = None,
-    *,
-    dark: bool = False,
-    title: str | None = None,
-) -> None:
-    """Writes `plot_sweep` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_sweep(table, metric, dark=dark, title=title), Path(path))
+save_sweep = saving(plot_sweep)
 
 
-def save_ranking(ranking: HeadRanking, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_ranking` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_ranking(ranking, dark=dark, title=title), Path(path))
+save_ranking = saving(plot_ranking)
 
 
 def _heat_map(table: SweepTable, metric: str, theme: Theme) -> Figure:

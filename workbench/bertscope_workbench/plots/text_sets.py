@@ -1,19 +1,14 @@
-"""Draws the accuracy of groups of minimal pairs, of one model or of two.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the accuracy of groups of minimal pairs, of one model or of two."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bertscope import GroupAccuracy, TextComparison
 from bertscope.errors import invalid_argument
 from bertscope.questions.scores.comparison import ALL
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
 from bertscope_workbench.plots.rows import SIZE, add_legend, draw_share, frame_rows
 
 if TYPE_CHECKING:
@@ -68,17 +63,7 @@ def plot_accuracy(
     return figure
 
 
-def save_accuracy(
-    comparison: TextComparison,
-    path: str | PathLike[str],
-    baseline: TextComparison | None = None,
-    *,
-    dark: bool = False,
-    title: str | None = None,
-) -> None:
-    """Writes `plot_accuracy` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_accuracy(comparison, baseline, dark=dark, title=title), Path(path))
+save_accuracy = saving(plot_accuracy)
 
 
 def _draw(axes: Axes, row: float, each: GroupAccuracy, theme: Theme, color: str, label: str) -> None:

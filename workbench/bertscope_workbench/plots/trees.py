@@ -1,12 +1,7 @@
-"""Draws the attachment scores of trees read off attention, beside those of trees that branch to one side.
-
-Imports matplotlib only when a figure is drawn.
-"""
+"""Draws the attachment scores of trees read off attention, beside those of trees that branch to one side."""
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +9,16 @@ from bertscope import TreeScores
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, outline, require_format, set_title, shown, write
+from bertscope_workbench.plots.figures import (
+    DARK,
+    LIGHT,
+    Theme,
+    new_figure,
+    outline,
+    saving,
+    set_title,
+    shown,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,10 +52,7 @@ def plot_trees(scores: TreeScores, *, dark: bool = False, title: str | None = No
     return figure
 
 
-def save_trees(scores: TreeScores, path: str | PathLike[str], *, dark: bool = False, title: str | None = None) -> None:
-    """Writes `plot_trees` as .png, .svg or .pdf, by the suffix of the file's name. Raises ValueError for any other."""
-    require_format(path)
-    write(plot_trees(scores, dark=dark, title=title), Path(path))
+save_trees = saving(plot_trees)
 
 
 def _heads(scores: TreeScores, theme: Theme) -> Figure:
