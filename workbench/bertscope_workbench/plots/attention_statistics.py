@@ -1,4 +1,4 @@
-"""Draws descriptions of attention: the classes of maps by layer, statistics of all heads, heads by how differently they attend."""
+"""Draws descriptions of attention: the classes of maps by layer, statistics of all heads, and how heads differ."""
 
 from __future__ import annotations
 
