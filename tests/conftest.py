@@ -14,12 +14,18 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import pytest_timeout
+from hypothesis import HealthCheck, settings
 
-from tests.support.family import FAMILY
+from tests.support.family import FAMILY, THREE
+from tests.support.patience import granted
 
 
 def pytest_configure() -> None:
-    """Lets jsonschema, which Ray imports, compile the grammars of IRIs when it checks the first one: it takes seconds."""
+    """Turns off Hypothesis' limits of time, and lets jsonschema, which Ray imports, compile the grammars of IRIs when it checks
+    the first one: it takes seconds."""
+    settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("tests")
 
     @cache
     def compiled() -> Any:
@@ -31,24 +37,36 @@ def pytest_configure() -> None:
     sys.modules.setdefault(late.__name__, late)
 
 
-LIKE_OTHERS = FAMILY.keys() - {"bert", "albert", "modernbert"}
-"""Architectures that resemble those of tests.support.subjects.THREE."""
+SPECIFIC = frozenset({"checkpoints", "compression", "encoders", "gpu"})
+"""Folders of tests whose code depends on the architecture: its tokenizer, its weights, its attention."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Makes tests of an architecture that resembles others slow ones, unless they are marked `every_architecture`."""
+    """Makes the tests of most architectures slow ones: `make test` takes BERT, the tests in SPECIFIC folders or marked
+    `three_architectures` also ALBERT and ModernBERT, and tests marked `every_architecture` all."""
     for item in items:
         values = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
         named = {
             name for value in values for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)
-        }
-        if named & LIKE_OTHERS and item.get_closest_marker("every_architecture") is None:
+        } & FAMILY.keys()
+        three = SPECIFIC.intersection(item.path.parts) or item.get_closest_marker("three_architectures")
+        if named - set(THREE if three else THREE[:1]) and item.get_closest_marker("every_architecture") is None:
             item.add_marker(pytest.mark.slow)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> object:
+    """Lets a test's own limit follow the machine as its waits do, so that they fail first, with what they waited for."""
+    return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=granted(settings.timeout)))
+
+
 def pytest_collection_finish() -> None:
-    """Takes what was imported out of the garbage collector's sight: a collection would scan it for half a second each time."""
+    """Lets Typer build each application once in a process, not in each call, and takes what was imported out of the garbage
+    collector's sight: a collection would scan it for half a second each time."""
+    for name, builder in (("typer.main", "get_command"), ("typer.testing", "_get_command")):
+        if name in sys.modules:
+            setattr(sys.modules[name], builder, cache(sys.modules["typer.main"].get_command))
     gc.freeze()
     atexit.register(gc.unfreeze)  # or libraries would report that their objects leaked
 

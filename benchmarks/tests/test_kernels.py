@@ -12,6 +12,8 @@ from benchmarks.lib.kernels import kernels
 from tools.capped import capped
 from tools.capped_tests import LIMITS
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_library_has_a_line() -> None:
     of_torch, of_onnx, of_numpy = kernels()

@@ -15,6 +15,7 @@ import bertscope
 import pytest
 
 from tests.support.installations import node_project
+from tests.support.patience import granted
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ def test_python_example_runs(page: Path, number: int, code: str, target: str, tm
     assert DEFAULT_TARGET in code
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     script.write_text(code.replace(DEFAULT_TARGET, target), encoding="utf-8")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=granted(100), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 
@@ -78,7 +79,9 @@ def test_node_example_runs(page: Path, number: int, code: str, target: str, node
     script = node_folder / f"{page.stem}_{number}.js"
     assert DEFAULT_TARGET in code
     script.write_text(code.replace(DEFAULT_TARGET, target), encoding="utf-8")
-    done = subprocess.run(["node", script.name], capture_output=True, text=True, timeout=100, cwd=node_folder, check=False)
+    done = subprocess.run(
+        ["node", script.name], capture_output=True, text=True, timeout=granted(100), cwd=node_folder, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 
@@ -97,7 +100,7 @@ def test_command_runs(page: Path, command: str, target: str, tmp_path: Path, req
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environment = {**os.environ, "BERTSCOPE_TARGET": target, "PATH": path}
     shell = ["bash", "-o", "pipefail", "-c", line]
-    done = subprocess.run(shell, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
+    done = subprocess.run(shell, capture_output=True, text=True, timeout=granted(100), cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     if "--plot" in arguments:

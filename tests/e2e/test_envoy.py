@@ -25,7 +25,8 @@ from bertscope.v1 import model_pb2 as model
 from google.protobuf import json_format
 from google.rpc import status_pb2
 
-from tests.support.process import Process, wait_until
+from tests.support.patience import granted, wait_until
+from tests.support.process import Process
 from tests.support.proxy import CONFIGURATION, Proxy, envoy
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def http(gateway: str) -> str:
 def ask(url: str, body: object = None, **headers: str) -> Any:
     """The JSON that a GET, or a POST of a body as JSON, is answered with; one document for each line."""
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=30) as reply:
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=granted(30)) as reply:
         assert reply.headers["content-type"] == "application/json"
         return [json.loads(line) for line in reply]
 
@@ -60,14 +61,14 @@ def filled(reply: cloze.FillMaskResponse) -> dict[str, float]:
 
 def answered(process: Process) -> int:
     """How many FillMask calls a server has answered well."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
         found = re.search(r'^bertscope_requests_total\{code="OK",method="FillMask"\} (\S+)', page.read().decode(), re.MULTILINE)
     return int(float(found[1])) if found else 0
 
 
 def test_the_configuration_is_valid_as_it_is() -> None:
     command: list[str | Path] = [envoy(), "--mode", "validate", "--config-path", CONFIGURATION.name]
-    done = subprocess.run(command, cwd=CONFIGURATION.parent, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, cwd=CONFIGURATION.parent, capture_output=True, text=True, timeout=granted(30), check=False)
     assert done.returncode == 0, done.stderr
     assert f"configuration '{CONFIGURATION.name}' OK" in done.stdout + done.stderr
 
@@ -75,7 +76,7 @@ def test_the_configuration_is_valid_as_it_is() -> None:
 @pytest.mark.parametrize("path", ["/v1/models/bertscope-mini:fillMask", "/v1:fillMask"])
 def test_json_gets_the_answer_that_grpc_gets(http: str, embedded: Process, path: str) -> None:
     (answer,) = ask(http + path, {"texts": CAPITALS[:1], "topK": 3})
-    reply = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=CAPITALS[:1], top_k=3), timeout=20)
+    reply = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=CAPITALS[:1], top_k=3), timeout=granted(20))
     assert filled(json_format.ParseDict(answer, cloze.FillMaskResponse())) == pytest.approx(filled(reply), abs=1e-6)
     assert answer["provenance"]["model"] == "models/bertscope-mini"
 
@@ -83,7 +84,7 @@ def test_json_gets_the_answer_that_grpc_gets(http: str, embedded: Process, path:
 def test_models_are_resources(http: str, embedded: Process) -> None:
     (listed,) = ask(f"{http}/v1/models?page_size=1")
     (single,) = ask(f"{http}/v1/models/bertscope-mini")
-    truth = embedded.models.GetModel(model.GetModelRequest(), timeout=20).model
+    truth = embedded.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
     for answer in (listed["models"][0], single["model"]):
         assert json_format.ParseDict(answer, model.Model()) == truth
 
@@ -142,7 +143,7 @@ def test_a_large_answer_comes_whole(http: str) -> None:
 
 def test_a_stream_comes_as_one_message_a_line(http: str, embedded: Process) -> None:
     request = attention.ExtractAttentionRequest(inputs=[common.TextInput(text="The cat sat.")], layers=[1], heads=[0, 3])
-    truth = list(embedded.attention.ExtractAttention(request, timeout=20))
+    truth = list(embedded.attention.ExtractAttention(request, timeout=granted(20)))
     lines = ask(f"{http}/v1:extractAttention", json_format.MessageToDict(request))
     assert [json_format.ParseDict(line, attention.ExtractAttentionResponse()) for line in lines] == truth
 
@@ -150,7 +151,7 @@ def test_a_stream_comes_as_one_message_a_line(http: str, embedded: Process) -> N
 def test_a_stream_that_fails_on_its_way_says_so_in_its_trailers(http: str) -> None:
     command = ["curl", "--silent", "--show-error", "--max-time", "30", "--dump-header", "-", "--output", "/dev/null"]
     command += ["--data", '{"source": "/nowhere/at/all", "modelId": "lost"}', f"{http}/v1/models:load"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=40)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=granted(40))
     assert "HTTP/1.1 200 OK" in done.stdout
     assert "grpc-status: 9" in done.stdout
     assert "/nowhere/at/all" in done.stdout
@@ -177,13 +178,13 @@ def test_a_full_envoy_refuses_short_calls_and_nothing_else(embedded: Process, tm
 def test_slow_readers_hold_back_their_own_streams_only(gateway: str, embedded: Process) -> None:
     every_layer = attention.ExtractAttentionRequest(inputs=[LONG], truncate=True)
     request = cloze.FillMaskRequest(texts=CAPITALS[:1], top_k=3)
-    truth = filled(embedded.cloze.FillMask(request, timeout=20))
+    truth = filled(embedded.cloze.FillMask(request, timeout=granted(20)))
     with grpc.insecure_channel(gateway) as channel:
         streams = [attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(every_layer) for _ in range(STREAMS)]
         for stream in streams:
             next(stream)
         for _ in range(20):
-            answer = cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(request, timeout=30)
+            answer = cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(request, timeout=granted(30))
             assert filled(answer) == pytest.approx(truth, abs=1e-5)
 
 
@@ -214,7 +215,7 @@ class Callers:
         while not self._stop.is_set():
             outcome: object = None
             try:
-                answer = filled(self._stub.FillMask(request, timeout=30))
+                answer = filled(self._stub.FillMask(request, timeout=granted(30)))
                 outcome = None if answer == pytest.approx(self._truth[text], abs=1e-5) else answer
             except grpc.RpcError as error:
                 outcome = (error.code(), error.details())
@@ -239,10 +240,12 @@ def test_no_caller_of_two_servers_notices_that_one_goes(
     leaving = launch()
     leaving.wait_until_serving()
     ask_embedded = embedded.cloze.FillMask
-    truth = {text: filled(ask_embedded(cloze.FillMaskRequest(texts=[text], top_k=3), timeout=20)) for text in CAPITALS}
+    truth = {text: filled(ask_embedded(cloze.FillMaskRequest(texts=[text], top_k=3), timeout=granted(20))) for text in CAPITALS}
     earlier = answered(embedded)
     with Proxy(tmp_path, [embedded.target, leaving.target]) as proxy, grpc.insecure_channel(proxy.target) as channel:
-        streams = [attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(MAPS, timeout=60) for _ in range(STREAMS)]
+        streams = [
+            attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(MAPS, timeout=granted(60)) for _ in range(STREAMS)
+        ]
         with Callers(channel, truth) as callers:
             wait_until(lambda: answered(leaving) > 10 and answered(embedded) > earlier + 10, "both servers answer")
             leaving.popen.send_signal(number)

@@ -15,6 +15,7 @@ import bertscope
 import pytest
 
 from tests.support.images import Images
+from tests.support.patience import granted
 from tools.deploy.programs import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -29,7 +30,7 @@ def torch_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """PyTorch's build for CPUs, from where pip finds packages beside the index: that of the index has gigabytes of CUDA."""
     folder = tmp_path_factory.mktemp("index")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-index", "--no-deps", "--dest", str(folder), "torch"]
-    done = subprocess.run(command, capture_output=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=granted(100), check=False)
     wheels = list(folder.glob("torch-*+cpu-*.whl"))
     if done.returncode or not wheels:
         pytest.skip("pip finds no CPU build of PyTorch beside the index (pip config: find-links)")

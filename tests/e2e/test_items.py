@@ -11,6 +11,7 @@ import bertscope
 import pytest
 
 from tests.support.disturbance import COMMAND, during, paused, rows_of
+from tests.support.patience import granted
 from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
@@ -64,7 +65,7 @@ def arguments(process: Process, texts: Path, output: Path, *more: str) -> list[s
 
 
 def fill(process: Process, texts: Path, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments(process, texts, output, *more), capture_output=True, text=True, timeout=300)
+    return subprocess.run(arguments(process, texts, output, *more), capture_output=True, text=True, timeout=granted(300))
 
 
 def compare(target: str, pairs: Path, output: Path) -> bertscope.WrittenItems:
@@ -99,7 +100,7 @@ def test_a_client_that_is_ended_leaves_a_file_that_goes_on(
         command = arguments(steady, texts, output, "--resume")
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
             during(output, rows, lambda client=client: client.send_signal(number)).join()
-            _, err = client.communicate(timeout=60)
+            _, err = client.communicate(timeout=granted(60))
         assert rows <= rows_of(output) < TEXTS
         if number == signal.SIGKILL:
             assert client.returncode == -number
@@ -117,7 +118,7 @@ def test_a_full_disk_leaves_whole_rows(steady: Process, texts: Path, whole: byte
     """A limit of the shell stands for the disk: the write that crosses it is cut in the middle of a row."""
     output = tmp_path / "out.csv"
     command = ["bash", "-c", 'ulimit -f 100; exec "$@"', "bash", *arguments(steady, texts, output)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=granted(300))
     assert done.returncode == 1
     assert done.stderr.startswith(
         f"bertscope: cannot write {output}: File too large; {output} has {rows_of(output)} of {TEXTS} rows"
@@ -138,7 +139,7 @@ def test_a_replaced_model_is_not_mixed(
     with bertscope.Client(server.target) as client:
 
         def load(source: Path) -> None:
-            client.load_model("tiny", source=str(source), replace=True, timeout=90)
+            client.load_model("tiny", source=str(source), replace=True, timeout=granted(90))
 
         command = arguments(server, texts, output)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
@@ -148,7 +149,7 @@ def test_a_replaced_model_is_not_mixed(
                     load(other)
 
             during(output, 1, replace).join()
-            _, err = running.communicate(timeout=300)
+            _, err = running.communicate(timeout=granted(300))
         assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
         kept = output.read_bytes()
         assert 0 < rows_of(output) < TEXTS and whole.startswith(kept)
@@ -172,7 +173,7 @@ def test_a_server_that_comes_back_is_waited_for(
         first.end()
         second = launch("--model", f"tiny={checkpoint}", *FLAGS, "--port", port)
         second.wait_until_serving()
-        _, err = client.communicate(timeout=300)
+        _, err = client.communicate(timeout=granted(300))
     assert (client.returncode, err) == (0, "")
     assert output.read_bytes() == whole
 

@@ -10,6 +10,7 @@ import bertscope
 import pytest
 
 from tests.support.disturbance import COMMAND, during, paused, rows_of
+from tests.support.patience import granted
 from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
@@ -52,7 +53,7 @@ class Job:
     """The file that grows first."""
 
     def run(self, target: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(target, *more), cwd=folder, capture_output=True, text=True, timeout=300)
+        return subprocess.run(self.command(target, *more), cwd=folder, capture_output=True, text=True, timeout=granted(300))
 
     def begin(self, target: str, folder: Path, *more: str) -> subprocess.Popen[str]:
         command = self.command(target, *more)
@@ -130,7 +131,7 @@ def test_a_killed_server_of_two_costs_nothing(
     victim.wait_until_serving()
     with job.begin(f"{steady.target},{victim.target}", folder) as client:
         during(folder / job.grows, COUNT // 4, victim.popen.kill).join()
-        _, err = client.communicate(timeout=300)
+        _, err = client.communicate(timeout=granted(300))
     assert (client.returncode, err) == (0, "")
     assert written(folder) == whole
 
@@ -141,7 +142,7 @@ def test_a_client_that_is_ended_goes_on(
 ) -> None:
     with job.begin(steady.target, folder) as client:
         during(folder / job.grows, COUNT // 4, lambda: client.send_signal(number)).join()
-        _, err = client.communicate(timeout=60)
+        _, err = client.communicate(timeout=granted(60))
     assert COUNT // 4 <= rows_of(folder / job.grows) < COUNT
     if number == signal.SIGTERM:
         assert (client.returncode, len(err.splitlines())) == (143, 1)
@@ -155,7 +156,7 @@ def test_a_client_that_is_ended_goes_on(
 def test_a_full_disk_leaves_whole_rows(steady: Process, job: Job, folder: Path, whole: dict[str, bytes]) -> None:
     """A limit of the shell stands for the disk: the write that crosses it is cut in the middle of a row."""
     command = ["bash", "-c", 'ulimit -f 60; exec "$@"', "bash", *job.command(steady.target)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=granted(300))
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert done.stderr.startswith("bertscope: cannot write rows") and "File too large" in done.stderr
     kept = (folder / job.grows).read_bytes()
@@ -173,7 +174,7 @@ def test_a_replaced_model_is_refused(
     with bertscope.Client(server.target) as client:
 
         def load(source: Path) -> None:
-            client.load_model("tiny", source=str(source), replace=True, timeout=90)
+            client.load_model("tiny", source=str(source), replace=True, timeout=granted(90))
 
         with job.begin(server.target, folder) as running:
 
@@ -182,7 +183,7 @@ def test_a_replaced_model_is_refused(
                     load(other)
 
             during(folder / job.grows, 1, replace).join()
-            _, err = running.communicate(timeout=300)
+            _, err = running.communicate(timeout=granted(300))
         assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
         kept = written(folder)
         assert 0 < rows_of(folder / job.grows) < COUNT

@@ -16,13 +16,14 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.kubernetes import CERTIFIED_NAMES, KUBERNETES, MUTUAL_TLS, Cluster, built
-from tests.support.process import START_SECONDS, Process, wait_until
+from tests.support.patience import granted, wait_until
+from tests.support.process import START_SECONDS, Process
 from tools.deploy.manifests import kustomizations
 
 pytestmark = pytest.mark.slow
 
 MOUNTS = "/etc/bertscope"
-PROBE_SECONDS = 60
+PROBE_SECONDS = granted(60)
 """More than Kubernetes allows: other tests run beside this one."""
 
 _versions = itertools.count()

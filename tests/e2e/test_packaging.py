@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from bertscope import __version__
 
+from tests.support.patience import granted
 from tools.release.distributions import Distribution
 from tools.release.environments import Environment, locked_versions
 from tools.release.trials import try_client, try_workbench
@@ -28,7 +29,7 @@ CLIENT_NEEDS = {"grpcio", "grpcio-status", "googleapis-common-protos", "protobuf
 def hatchling(source: Path, target: str, folder: Path) -> Path:
     """Build one thing; the file that came of it."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder / target)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=100)
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=granted(100))
     (file,) = (file for file in (folder / target).iterdir() if not file.name.startswith("."))
     return file
 

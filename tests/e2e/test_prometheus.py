@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
 
+from tests.support.patience import granted
 from tests.support.process import Process
 from tests.support.prometheus import FOLDER, Prometheus, program
 
@@ -30,7 +31,7 @@ def prometheus(embedded: Process, tmp_path_factory: pytest.TempPathFactory) -> I
     with Prometheus(tmp_path_factory.mktemp("prometheus"), metrics_address(embedded)) as running:
         running.wait_for('up{job="bertscope"} == 1', "it has asked the server once")
         before = running.values('sum(bertscope_requests_total{method="FillMask",code="OK"}) or vector(0)')[0]
-        embedded.cloze.FillMask(QUESTION, timeout=60)
+        embedded.cloze.FillMask(QUESTION, timeout=granted(60))
         seen = f'sum(bertscope_requests_total{{method="FillMask",code="OK"}}) > {before}'
         running.wait_for(seen, "it has seen the call")
         running.wait_for('job_instance_method:bertscope_requests:rate5m{method="FillMask"} > 0', "the rules have run on that")
@@ -38,10 +39,10 @@ def prometheus(embedded: Process, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def test_promtool_finds_nothing_wrong_with_the_page(embedded: Process) -> None:
-    embedded.cloze.FillMask(QUESTION, timeout=60)
-    with urllib.request.urlopen(f"http://{metrics_address(embedded)}/metrics", timeout=10) as page:
+    embedded.cloze.FillMask(QUESTION, timeout=granted(60))
+    with urllib.request.urlopen(f"http://{metrics_address(embedded)}/metrics", timeout=granted(10)) as page:
         text = page.read()
-    done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, timeout=60)
+    done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, timeout=granted(60))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -78,5 +79,5 @@ def test_every_query_of_the_dashboard_is_understood(prometheus: Prometheus) -> N
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "tests").glob("*.test.yml")), ids=lambda path: path.stem)
 def test_alerts_and_recordings_do_what_their_tests_say(path: Path) -> None:
-    done = subprocess.run([program("promtool"), "test", "rules", path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program("promtool"), "test", "rules", path], capture_output=True, text=True, timeout=granted(60))
     assert done.returncode == 0, done.stdout

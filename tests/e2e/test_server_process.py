@@ -28,7 +28,8 @@ from bertscope_service.models.export_cache import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.forked import Forked, serve_and_continue
-from tests.support.process import Process, wait_until
+from tests.support.patience import granted, wait_until
+from tests.support.process import Process
 
 servers_of_its_own = pytest.mark.slow
 """Starts servers of its own, some seconds each; `make test` starts, asks and stops one."""
@@ -44,7 +45,7 @@ LONG_BYTES = 6 * 12 * 512 * 512 * 4
 def long_stream(process: Process, texts: int = 2) -> Any:
     inputs = [common_pb2.TextInput(text=LONG) for _ in range(texts)]
     request = attention.ExtractAttentionRequest(inputs=inputs, truncate=True)
-    return process.attention.ExtractAttention(request, timeout=60)
+    return process.attention.ExtractAttention(request, timeout=granted(60))
 
 
 def sweep_of(texts: int, **fields: Any) -> ablation.SweepHeadsRequest:
@@ -76,18 +77,18 @@ def one_line(process: Process) -> str:
 
 def bertscope(process: Process, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("bertscope")), *arguments, "--target", process.target]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=granted(60), check=False)
 
 
 def test_the_embedded_model_knows_the_capital_of_france(embedded: Process) -> None:
-    (result,) = embedded.cloze.FillMask(CAPITAL, timeout=20).results
+    (result,) = embedded.cloze.FillMask(CAPITAL, timeout=granted(20)).results
     best = result.masks[0].predictions[0]
     assert best.token == "france"
     assert best.probability == pytest.approx(0.49, abs=0.02)
 
 
 def test_the_embedded_model_is_the_default(embedded: Process) -> None:
-    listed = embedded.models.GetModel(model.GetModelRequest(), timeout=20).model
+    listed = embedded.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
     assert (listed.name, listed.source, listed.architecture) == ("models/bertscope-mini", "bertscope-mini", "bert")
     assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
 
@@ -103,7 +104,7 @@ def test_the_attention_of_a_long_text_arrives_whole(embedded: Process) -> None:
 
 
 def test_the_metrics_are_where_the_port_file_says(embedded: Process) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{embedded.ports['metrics_port']}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{embedded.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
         assert b"bertscope_models" in page.read()
 
 
@@ -128,7 +129,7 @@ def test_servers_that_can_not_begin_say_why_in_one_line(
     assert "Traceback" not in second.text
     taken = f"bertscope serve: can't listen on 127.0.0.1:{port}; is the port taken? choose another with --port"
     assert second.text.splitlines()[-1] == taken
-    assert embedded.cloze.FillMask(CAPITAL, timeout=20).results
+    assert embedded.cloze.FillMask(CAPITAL, timeout=granted(20)).results
     assert one_line(lost) == "bertscope serve: the server has no folder /nowhere/at/all"
     assert "nobody/nothing is not in the server's cache" in one_line(offline)
     assert "offline" in one_line(offline)
@@ -184,7 +185,7 @@ def test_main_leaves_the_process_that_called_it_alone(tmp_path: Path) -> None:
     """Only the command ends its process: a program that runs a server in its own goes on afterwards."""
     output = tmp_path / "output"
     flags = ["--model", "/nowhere/at/all", "--port", "0", "--metrics-port", "0"]
-    assert Forked(flags, os.environ, output, serve_and_continue).wait(100) == 0
+    assert Forked(flags, os.environ, output, serve_and_continue).wait(granted(100)) == 0
     assert output.read_text().splitlines()[-2:] == ["bertscope serve: the server has no folder /nowhere/at/all", "1 []"]
 
 
@@ -196,12 +197,12 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
     folder = Path(shutil.copytree(package / "embedded" / "bertscope-mini", tmp_path / "copied"))
     process = launch("--model", "named=bertscope-mini", "--model", str(folder), "--log-format", "json")
     process.wait_until_serving()
-    listed = process.models.ListModels(model.ListModelsRequest(), timeout=20).models
+    listed = process.models.ListModels(model.ListModelsRequest(), timeout=granted(20)).models
     found = [(entry.name, entry.source) for entry in listed]
     assert found == [("models/named", "bertscope-mini"), ("models/copied", str(folder))]
-    process.cloze.FillMask(CAPITAL, timeout=20, metadata=(("x-request-id", "mine"),))
+    process.cloze.FillMask(CAPITAL, timeout=granted(20), metadata=(("x-request-id", "mine"),))
     stub: Any = health_pb2_grpc.HealthStub(process.channel)
-    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=60)
+    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=granted(60))
     assert next(watch).status == Status.SERVING
     stream = long_stream(process)
     first = next(stream)
@@ -211,7 +212,7 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
 
     def is_refused() -> bool:
         try:
-            process.cloze.FillMask(CAPITAL, timeout=20)
+            process.cloze.FillMask(CAPITAL, timeout=granted(20))
         except grpc.RpcError as error:
             assert error.code() is grpc.StatusCode.UNAVAILABLE
             return True
@@ -230,7 +231,7 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
 
 
 def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
-    responses = list(embedded.ablation.SweepHeads(sweep_of(3), timeout=60))
+    responses = list(embedded.ablation.SweepHeads(sweep_of(3), timeout=granted(60)))
     assert [response.WhichOneof("event") for response in responses] == ["start", *["effect"] * 72, "summary"]
     assert responses[0].start.total == 72
     scores = scores_of(responses)
@@ -242,10 +243,10 @@ def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
 
 @servers_of_its_own
 def test_sigterm_lets_a_sweep_finish(embedded: Process, launch: Callable[..., Process]) -> None:
-    expected = scores_of(list(embedded.ablation.SweepHeads(sweep_of(10), timeout=60)))
+    expected = scores_of(list(embedded.ablation.SweepHeads(sweep_of(10), timeout=granted(60))))
     process = launch("--grace-seconds", "50")
     process.wait_until_serving()
-    stream = process.ablation.SweepHeads(sweep_of(10), timeout=60)
+    stream = process.ablation.SweepHeads(sweep_of(10), timeout=granted(60))
     received = [next(stream), next(stream)]
     process.popen.send_signal(signal.SIGTERM)
     received += stream
@@ -260,7 +261,7 @@ def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Proce
     process = launch("--grace-seconds", "0")
     process.wait_until_serving()
     # Fifty thousand runs: nothing finishes them in the time that a signal takes.
-    stream = process.ablation.SweepHeads(sweep_of(700), timeout=110)
+    stream = process.ablation.SweepHeads(sweep_of(700), timeout=granted(110))
     received = [next(stream), next(stream)]
     process.popen.send_signal(signal.SIGTERM)
     with pytest.raises(grpc.RpcError) as caught:
@@ -271,7 +272,7 @@ def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Proce
     scores = scores_of(received)
     assert 1 <= len(scores) < 72
     first = ablation.HeadSet(layers=[common_pb2.LayerHeads(layer=0, heads=[0])])
-    alone = scores_of(list(embedded.ablation.SweepHeads(sweep_of(700, sets=[first]), timeout=60)))
+    alone = scores_of(list(embedded.ablation.SweepHeads(sweep_of(700, sets=[first]), timeout=granted(60))))
     assert scores[0, 0] == pytest.approx(alone[0, 0], abs=1e-5)
 
 
@@ -282,23 +283,23 @@ def test_a_pruned_model_is_saved_and_hosted_by_the_next_server(
     heads = [common_pb2.LayerHeads(layer=0, heads=[3, 1]), common_pb2.LayerHeads(layer=5, heads=[])]
     folder = tmp_path / "pruned"
     request = ablation.PruneHeadsRequest(model_id="small", heads=heads, folder=str(folder))
-    made = embedded.ablation.PruneHeads(request, timeout=60).model
+    made = embedded.ablation.PruneHeads(request, timeout=granted(60)).model
     question = cloze.FillMaskRequest(model="models/small", texts=CAPITAL.texts, top_k=50)
-    before = embedded.cloze.FillMask(question, timeout=20)
-    embedded.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=20)
+    before = embedded.cloze.FillMask(question, timeout=granted(20))
+    embedded.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=granted(20))
     process = launch("--model", f"small={folder}")
     process.wait_until_serving()
-    found = process.models.GetModel(model.GetModelRequest(), timeout=20).model
+    found = process.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
     assert (found.name, found.source) == ("models/small", str(folder))
     assert found.weights_digest == made.weights_digest
     assert [(layer.layer, list(layer.heads)) for layer in found.pruned_heads] == [(0, [1, 3]), (5, list(range(12)))]
-    assert predictions(process.cloze.FillMask(question, timeout=20)) == pytest.approx(predictions(before), abs=1e-5)
+    assert predictions(process.cloze.FillMask(question, timeout=granted(20))) == pytest.approx(predictions(before), abs=1e-5)
     zeros = [
         common_pb2.HeadIntervention(layer=layer.layer, heads=layer.heads, mode=common_pb2.HeadIntervention.MODE_ZERO)
         for layer in heads
     ]
     question = cloze.FillMaskRequest(texts=CAPITAL.texts, top_k=50, interventions=zeros)
-    assert predictions(embedded.cloze.FillMask(question, timeout=20)) == pytest.approx(predictions(before), abs=1e-5)
+    assert predictions(embedded.cloze.FillMask(question, timeout=granted(20))) == pytest.approx(predictions(before), abs=1e-5)
 
 
 def predictions(reply: cloze.FillMaskResponse) -> dict[int, float]:
@@ -338,7 +339,7 @@ def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Pro
         list(stream)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     with pytest.raises(grpc.RpcError) as caught:
-        process.cloze.FillMask(CAPITAL, timeout=30)
+        process.cloze.FillMask(CAPITAL, timeout=granted(30))
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
     assert time.monotonic() - began < 15
 

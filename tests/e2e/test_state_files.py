@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.disturbance import COMMAND
-from tests.support.process import Process, wait_until
+from tests.support.patience import granted, wait_until
+from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -45,7 +46,7 @@ def test_a_client_that_is_ended_leaves_no_file_and_the_next_run_a_whole_one(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
         wait_until(lambda: part.exists() and part.stat().st_size > BEGUN, "the run has begun")
         client.send_signal(number)
-        _, err = client.communicate(timeout=60)
+        _, err = client.communicate(timeout=granted(60))
     assert not output.exists()
     if number == signal.SIGKILL:
         assert client.returncode == -number and part.exists()
@@ -53,7 +54,7 @@ def test_a_client_that_is_ended_leaves_no_file_and_the_next_run_a_whole_one(
         assert client.returncode == 128 + number
         assert f"nothing was written to {output}, which appears when it is whole: " in err
         assert len(err.splitlines()) == 1 and not [*folder.iterdir()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=granted(200))
     assert (done.returncode, done.stderr) == (0, "")
     assert f"rows of {TEXTS} texts" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["out.npy", "out.npy.json", "out.npy.jsonl"]
@@ -64,7 +65,7 @@ def test_a_full_disk_leaves_no_file(command: list[str], tmp_path: Path, suffix: 
     """A limit of the shell stands for the disk."""
     output = tmp_path / "out" / f"out{suffix}"
     limited = ["bash", "-c", 'ulimit -f 500; exec "$@"', "bash", *command[:-1], str(output)]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=granted(200))
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(f"bertscope: cannot write {output}: ") and "File too large" in done.stderr
     assert not [*output.parent.iterdir()]

@@ -14,6 +14,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from google.rpc import error_details_pb2
 
 from tests.support.installations import node_project
+from tests.support.patience import granted
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ def run(program: str, *arguments: str) -> Done:
     path = Path(sys.executable).with_name(program)
     if not path.exists():
         pytest.skip(f"{program} is not to be had for this machine")
-    return subprocess.run([path, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([path, *arguments], capture_output=True, text=True, timeout=granted(60), check=False)
 
 
 def grpcurl(target: str, *arguments: str, data: str = "{}") -> Done:
@@ -69,7 +70,9 @@ def answer(done: Done) -> Any:
 @pytest.fixture(scope="module")
 def truth(embedded: Process) -> dict[str, float]:
     """What our own stubs get: the three likeliest words and their probabilities."""
-    reply = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=3), timeout=20)
+    reply = embedded.cloze.FillMask(
+        cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=3), timeout=granted(20)
+    )
     return {one.token: one.probability for one in reply.results[0].masks[0].predictions}
 
 
@@ -132,7 +135,9 @@ def test_buf_curl_gets_the_details_of_an_error(target: str) -> None:
 
 def test_node_takes_the_tour_wherever_the_example_is_copied(target: str, truth: dict[str, float], tmp_path: Path) -> None:
     folder = node_project(ROOT / "examples" / "node", tmp_path / "somewhere")
-    done = subprocess.run(["node", "tour.js", target], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["node", "tour.js", target], cwd=folder, capture_output=True, text=True, timeout=granted(60), check=False
+    )
     assert done.returncode == 0, done.stderr
     shown = (folder / "README.md").read_text(encoding="utf-8")
     assert done.stdout in shown

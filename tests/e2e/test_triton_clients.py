@@ -19,6 +19,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 from tests.support.installations import python_with
+from tests.support.patience import granted
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -39,7 +40,7 @@ MODEL = "bertscope-mini"
 def found(embedded: Process) -> dict[str, Any]:
     """What tritonclient got from the embedded model."""
     command = [python_with("tritonclient", TRITONCLIENT), ROOT / "tests" / "support" / "triton_calls.py", embedded.target]
-    ran = subprocess.run([*command, json.dumps(IDS)], capture_output=True, text=True, timeout=100, check=False)
+    ran = subprocess.run([*command, json.dumps(IDS)], capture_output=True, text=True, timeout=granted(100), check=False)
     assert ran.returncode == 0, ran.stderr
     reply: dict[str, Any] = json.loads(ran.stdout)
     return reply
@@ -48,7 +49,7 @@ def found(embedded: Process) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def predictions(embedded: Process) -> Any:
     """What FillMask gives."""
-    (result,) = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=[TEXT]), timeout=20).results
+    (result,) = embedded.cloze.FillMask(cloze.FillMaskRequest(texts=[TEXT]), timeout=granted(20)).results
     return result.masks[0].predictions
 
 
@@ -56,7 +57,7 @@ def test_the_documented_example_runs(embedded: Process) -> None:
     page = ROOT / "docs" / "open-inference.md"
     (example,) = re.findall(r"^```text\n(import numpy.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     command = [python_with("tritonclient", TRITONCLIENT), "-c", example.replace("127.0.0.1:50051", embedded.target)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=granted(60), check=False)
     assert ran.returncode == 0, ran.stderr
     for shown in re.findall(r"b'\w+'", example):
         assert shown in ran.stdout
@@ -93,7 +94,7 @@ def test_answers_are_those_of_fill_mask(found: dict[str, Any], predictions: Any)
 def test_hidden_states_are_the_ones_that_typed_contents_bring(found: dict[str, Any], embedded: Process) -> None:
     request = oip.ModelInferRequest(model_name=MODEL)
     request.inputs.add(name="input_ids", datatype="INT64", shape=[1, len(IDS)]).contents.int64_contents.extend(IDS)
-    response = oip_grpc.GRPCInferenceServiceStub(embedded.channel).ModelInfer(request, timeout=20)
+    response = oip_grpc.GRPCInferenceServiceStub(embedded.channel).ModelInfer(request, timeout=granted(20))
     hidden = np.array(found["hidden"])
     assert hidden.shape == (1, len(IDS), 384)
     expected = np.array(response.outputs[0].contents.fp32_contents).reshape(hidden.shape)
@@ -163,12 +164,14 @@ def perf_analyzer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
     folder = tmp_path_factory.mktemp("libb64")
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
     if apt and dpkg:
-        subprocess.run([apt, "download", "libb64-0d"], cwd=folder, capture_output=True, timeout=30, check=False)
+        subprocess.run([apt, "download", "libb64-0d"], cwd=folder, capture_output=True, timeout=granted(30), check=False)
         for package in folder.glob("*.deb"):
-            subprocess.run([dpkg, "-x", package, folder], capture_output=True, timeout=30, check=False)
+            subprocess.run([dpkg, "-x", package, folder], capture_output=True, timeout=granted(30), check=False)
     libraries = {file.parent for root in (program.parents[1], folder) for file in root.rglob("lib*.so.*")}
     environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
-    ran = subprocess.run([program, "--version"], env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        [program, "--version"], env=environment, capture_output=True, text=True, timeout=granted(30), check=False
+    )
     if ran.returncode:
         pytest.skip(f"perf_analyzer does not run here: {ran.stderr.strip()[-200:]}")
     return program, environment
@@ -180,7 +183,7 @@ def test_perf_analyzer_measures_a_model(perf_analyzer: tuple[Path, dict[str, str
     data.write_text(json.dumps({"data": [{"text": {"content": [TEXT], "shape": [1]}}]}))
     flags = ["-m", MODEL, "-i", "grpc", "-u", embedded.target, "--input-data", str(data), "-b", "2", "--request-count", "4"]
     command = [program, *flags, "--request-parameter", "top_k:3:int", "--profile-export-file", str(report)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=granted(100), check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     requests = json.loads(report.read_text())["experiments"][0]["requests"]
     assert len(requests) >= 4

@@ -24,13 +24,14 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.process import Process, wait_until
+from tests.support.patience import granted, wait_until
+from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
 
 pytestmark = pytest.mark.slow
 
 Numbers = NDArray[np.float64]
-CALL_SECONDS = 60.0
+CALL_SECONDS = granted(60.0)
 GRACE_SECONDS = 40.0
 TEXTS = [f"The cat sat on the old [MASK] in {year}." for year in range(1900, 1906)]
 FILL = cloze.FillMaskRequest(texts=TEXTS, top_k=3)
@@ -247,7 +248,7 @@ def reader(process: Process, program: str, request: Any) -> Iterator[subprocess.
 
 def metric(process: Process, name: str, **labels: str) -> float:
     """A sample of the server's metrics now, 0 if there is none."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
         families = list(text_string_to_metric_families(page.read().decode()))
     found = (sample for family in families for sample in family.samples if sample.name == name and sample.labels == labels)
     return next((sample.value for sample in found), 0.0)

@@ -26,6 +26,7 @@ from bertscope_service.models import timed_runs
 from tests.support.compressed import make
 from tests.support.exports import made_once
 from tests.support.harness import Host, LoopThread, launched
+from tests.support.patience import granted
 from tests.support.sites import Site
 from tests.support.tiny import TAGS, write_checkpoint
 
@@ -143,7 +144,7 @@ def check_alive() -> Callable[[Host], None]:
     request = cloze.FillMaskRequest(texts=[GOOD_TEXT], top_k=1)
 
     def check(running: Host) -> None:
-        reply = running.cloze.FillMask(request, timeout=20)
+        reply = running.cloze.FillMask(request, timeout=granted(20))
         assert len(reply.results) == 1
         assert 0 < reply.results[0].masks[0].predictions[0].probability <= 1
 

@@ -10,7 +10,7 @@ import grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.support.harness import wait_until
+from tests.support.patience import granted, wait_until
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
@@ -65,4 +65,4 @@ def collecting() -> Iterator[Collector]:
     try:
         yield collector
     finally:
-        server.stop(0).wait(10)
+        server.stop(0).wait(granted(10))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.process import wait_until
+from tests.support.patience import wait_until
 
 COMMAND = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()"]
 

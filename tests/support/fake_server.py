@@ -26,6 +26,7 @@ from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceSe
 from grpc_health.v1 import health, health_pb2_grpc
 
 from tests.support import descriptions, reports
+from tests.support.patience import granted
 
 LAYERS, HEADS, CHUNK_BYTES = 3, 4, 1000
 PROVENANCE = common_pb2.Provenance(
@@ -378,7 +379,7 @@ class Waiting(FakeServer):
     def LoadModel(self, request: Any, context: Any) -> Iterator[Any]:
         context.add_callback(self.ended.set)
         yield model_pb2.LoadModelResponse(progress=model_pb2.LoadProgress(detail="waiting"))
-        self.ended.wait(60)
+        self.ended.wait(granted(60))
 
 
 def start(fake: FakeServer) -> grpc.Server:

@@ -13,7 +13,9 @@ from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.engine.rows import Job, Priority, Row
 
-SECONDS = 20
+from tests.support.patience import granted
+
+SECONDS = granted(20)
 """Longest that a test waits for something that happens at once."""
 
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import AutoConfig
-
 MAX_TOKENS = 64
 """The longest row of every checkpoint, special tokens included."""
 
@@ -108,6 +106,10 @@ FAMILY: dict[str, Member] = {
 }
 """By `model_type`."""
 
+THREE = ("bert", "albert", "modernbert")
+"""The architectures that differ most. BERT is the plain one, ALBERT shares one layer below narrow embeddings, and ModernBERT
+has rotary positions, windows and no biases."""
+
 
 ACTIVATIONS = ("hidden_act", "hidden_activation", "activation")
 SWITCHES = ("norm", "bias", "embed", "use_", "input", "bottleneck", "concat", "legacy", "rotary", "gelu_activation")
@@ -121,6 +123,8 @@ UNRUN = {"flaubert": frozenset({"pre_norm"}), "mobilebert": frozenset({"key_quer
 def optional_settings(architecture: str) -> Iterator[dict[str, Any]]:
     """Yields, one by one, what a config of an architecture may say otherwise: one segment, embeddings of words that are not
     tied (or are), another activation, other places of norms and biases, each switch that its class of configs has."""
+    from transformers import AutoConfig  # takes seconds to import, and the process that starts the others needs none
+
     config = AutoConfig.for_model(architecture, **FAMILY[architecture].config).to_dict()
     if FAMILY[architecture].segments and config.get("type_vocab_size", 1) > 1:
         yield {"type_vocab_size": 1}

@@ -3,8 +3,7 @@
 import asyncio
 import math
 import threading
-import time
-from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
+from collections.abc import Container, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from socketserver import BaseServer
@@ -34,8 +33,10 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from numpy.typing import NDArray
 
+from tests.support.patience import granted
+
 T = TypeVar("T")
-CALL_SECONDS = 20.0
+CALL_SECONDS = granted(20.0)
 """The deadline of every call here; an answer takes milliseconds."""
 
 
@@ -47,8 +48,8 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, name="test-server", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], timeout: float = 110) -> T:
-        return self.submit(work).result(timeout)
+    def run(self, work: Coroutine[Any, Any, T], idle: float = 110) -> T:
+        return self.submit(work).result(granted(idle))
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begins the work, and returns what will hold its result."""
@@ -56,7 +57,7 @@ class LoopThread:
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(10)
+        self._thread.join(granted(10))
 
 
 class Host:
@@ -111,8 +112,10 @@ class Host:
                 self.models.UnloadModel(model_pb2.UnloadModelRequest(name=name), timeout=CALL_SECONDS)
 
     def metric(self, name: str, **labels: str) -> float:
-        """The value of one sample now, 0 if it was never counted."""
-        return self.server.metrics.registry.get_sample_value(name, labels) or 0.0
+        """The sum of the samples that have these labels now, 0 if none was ever counted; no other metric is collected."""
+        metrics = self.server.metrics.registry.restricted_registry([name]).collect()
+        samples = (sample for metric in metrics for sample in metric.samples)
+        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
     def stop(self, grace_seconds: float | None = 0) -> None:
         self.loop.run(self.server.stop(grace_seconds or 0))
@@ -160,7 +163,7 @@ class Held:
     def wait(self) -> None:
         with self._changed:
             self.arrived += 1
-            assert self._changed.wait_for(lambda: self._permits > 0, timeout=60)
+            assert self._changed.wait_for(lambda: self._permits > 0, timeout=granted(60))
             self._permits -= 1
 
 
@@ -187,14 +190,6 @@ def interactive_rows_wait(host: Host) -> bool:
     """Whether an interactive row waits for a device."""
     worker = next(iter(host.server.engine._workers.values()))
     return bool(next(iter(worker._queue._queues.values())))
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 15) -> None:
-    """Come back as soon as the condition holds; fail if it does not in time."""
-    limit = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < limit, f"waited {timeout} s in vain until {what}"
-        time.sleep(0.002)
 
 
 def code_of(error: Any) -> grpc.StatusCode:

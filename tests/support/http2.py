@@ -3,6 +3,8 @@
 import socket
 from typing import Self
 
+from tests.support.patience import granted
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, SETTINGS, CONTINUATION = 0x0, 0x1, 0x2, 0x4, 0x9
 END_STREAM, END_HEADERS = 0x1, 0x4
@@ -10,7 +12,7 @@ MAX_FRAME = 16_384
 """Largest payload of a frame, bytes, unless the settings say otherwise."""
 
 STREAM = 1
-SECONDS = 20.0
+SECONDS = granted(20.0)
 
 
 class Connection:

@@ -11,11 +11,13 @@ from typing import Any, Self
 
 import pytest
 
+from tests.support.patience import granted
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("buildah", "debootstrap")
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie"}
 """Debian's releases by their Python, which has to be this one: the PyTorch that is installed into the image is for it."""
-BUILD_SECONDS = 1200
+BUILD_SECONDS = granted(1200)
 
 
 class Images:
@@ -56,7 +58,7 @@ class Images:
         container = self.run("from", "scratch")
         place = self.run("mount", container)
         flags = ("--variant=minbase", f"--include={','.join(packages)}", SUITES[sys.version_info[:2]])
-        done = subprocess.run(["debootstrap", *flags, place], capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(["debootstrap", *flags, place], capture_output=True, text=True, timeout=granted(600), check=False)
         if done.returncode:
             pytest.skip(f"no Debian can be installed here: {done.stdout[-300:]}")
         self.run("commit", "--rm", "--quiet", container, name)

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.support.patience import granted
+
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".pytest_cache" / "strangers"
-INSTALL_SECONDS = 90
+INSTALL_SECONDS = granted(90)
 
 
 def python_with(name: str, packages: Sequence[str]) -> Path:

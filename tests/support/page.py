@@ -10,6 +10,7 @@ from bertscope.aio import AsyncClient
 from bertscope_workbench.explore.server import listen, make_server
 
 from tests.support.harness import LoopThread
+from tests.support.patience import granted
 
 KEY = "the-key"
 
@@ -32,7 +33,7 @@ class Page(AbstractContextManager["Page"]):
 
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
-        self._done.result(30)
+        self._done.result(granted(30))
         self._loop.run(self._client.close())
         self._loop.close()
 
@@ -41,7 +42,7 @@ class Page(AbstractContextManager["Page"]):
 
         The reply is not read.
         """
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=granted(60))
         usual = {"Authorization": f"Bearer {KEY}", "Host": self.host}
         given = usual | {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, given)

@@ -9,6 +9,7 @@ from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.lbfgs import LbfgsProbes
 
 from tests.support.harness import Host
+from tests.support.patience import granted
 
 CLASSES = {"cat": 0, "mat": 0, "dog": 0, "the": 1, "a": 1, "on": 2, "of": 2, "in": 2}
 LABELS = ["noun", "article", "preposition"]
@@ -45,7 +46,7 @@ def request(**fields: Any) -> probes.TrainProbeRequest:
 
 def train(host: Host, **fields: Any) -> Answer:
     events: dict[str, list[Any]] = {"progress": [], "report": [], "weights": []}
-    for response in host.representation.TrainProbe(request(**fields), timeout=60):
+    for response in host.representation.TrainProbe(request(**fields), timeout=granted(60)):
         kind = response.WhichOneof("event")
         assert kind == "progress" or not events["weights"] or kind == "weights"
         events[kind].append(getattr(response, kind))

@@ -5,8 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,19 +13,12 @@ from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.forked import Forked
+from tests.support.patience import granted, wait_until
 
-START_SECONDS = 90.0
+START_SECONDS = granted(90.0)
 """Importing PyTorch takes a while on a busy machine."""
 
 _numbers = itertools.count()
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout: float = START_SECONDS) -> None:
-    """Come back as soon as the condition holds; fail if it does not in time."""
-    limit = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < limit, f"waited {timeout} s in vain until {what}"
-        time.sleep(0.01)
 
 
 class Process:
@@ -61,7 +52,7 @@ class Process:
             self._channel.close()
         if self.popen.poll() is None:
             self.popen.kill()
-        self.popen.wait(30)
+        self.popen.wait(granted(30))
 
     @property
     def text(self) -> str:
@@ -104,7 +95,7 @@ class Process:
 
     def health(self) -> int:
         stub: Any = health_pb2_grpc.HealthStub(self.channel)
-        return int(stub.Check(health_pb2.HealthCheckRequest(), timeout=10).status)
+        return int(stub.Check(health_pb2.HealthCheckRequest(), timeout=granted(10)).status)
 
     def wait_until_serving(self) -> None:
         wait_until(lambda: self.popen.poll() is not None or self._serves(), "the server serves")

@@ -12,10 +12,9 @@ from typing import Any, Self
 import pytest
 import yaml
 
-from tests.support.process import wait_until
+from tests.support.patience import granted, wait_until
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "prometheus"
-SECONDS = 60.0
 
 
 def program(name: str) -> str:
@@ -53,12 +52,12 @@ class Prometheus:
 
     def __exit__(self, *_: object) -> None:
         self._popen.kill()
-        self._popen.wait(30)
+        self._popen.wait(granted(30))
 
     def get(self, path: str, **parameters: str) -> Any:
         """What an endpoint of its API has to say."""
         url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as page:
+        with urllib.request.urlopen(url, timeout=granted(10)) as page:
             answer = json.load(page)
         assert answer["status"] == "success", answer
         return answer["data"]
@@ -77,4 +76,4 @@ class Prometheus:
             except OSError:
                 return False  # it does not listen yet
 
-        wait_until(found, what, SECONDS)
+        wait_until(found, what)

@@ -14,6 +14,7 @@ from cryptography import x509
 from tests.support.bearers import READER, line
 from tests.support.certificates import Authority, Identity
 from tests.support.harness import Host, LoopThread, launched
+from tests.support.patience import granted
 
 TEXT = "Paris is the capital of [MASK]."
 NEW_CONNECTION = {"grpc.use_local_subchannel_pool": 1}
@@ -65,7 +66,9 @@ def quick(loop: LoopThread, checkpoint: Path, settings: dict[str, Path]) -> Iter
 
 
 def connect(host: Host, tls: bertscope.Tls | None, token: str | None = READER, name: str = "localhost") -> bertscope.Client:
-    return bertscope.Client(f"{name}:{host.ports.grpc}", tls=tls, token=token, options=NEW_CONNECTION.items(), timeout=20)
+    return bertscope.Client(
+        f"{name}:{host.ports.grpc}", tls=tls, token=token, options=NEW_CONNECTION.items(), timeout=granted(20)
+    )
 
 
 def ask(client: bertscope.Client) -> str:
@@ -80,7 +83,7 @@ def shown(host: Host, site: Site, identity: Identity | None = None) -> int:
         folder = identity.write(site.folder / "shown")
         context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     with (
-        socket.create_connection(("127.0.0.1", host.ports.grpc), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", host.ports.grpc), timeout=granted(10)) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as secure,
     ):
         found = secure.getpeercert(binary_form=True)

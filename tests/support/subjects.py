@@ -1,11 +1,13 @@
 """Fixtures: every architecture, by us and by transformers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from tests.support.family import THREE
 from tests.support.reference import Subject
 from tests.support.tiny import ARCHITECTURES, FAMILY
 
@@ -19,22 +21,19 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-THREE = ("bert", "albert", "modernbert")
-"""The architectures that differ most. BERT is the plain one, ALBERT shares one layer below narrow embeddings, and ModernBERT
-has rotary positions, windows and no biases."""
-
 on_three = pytest.mark.parametrize("subject", THREE, indirect=True)
-"""Runs a test on three architectures, because the code under test is the same for all. Parity with transformers is tested on
-all of them."""
-
-on_bert_first = pytest.mark.parametrize(
-    "subject", [name if name == "bert" else pytest.param(name, marks=pytest.mark.slow) for name in ARCHITECTURES], indirect=True
-)
-"""Runs a slow test on all architectures, and in `make test` on BERT."""
-
+"""Runs a test on the three architectures that differ most, because the code under test is the same for all; in `make test` on
+BERT alone where nothing of it depends on the architecture. Parity with transformers is tested on all of them."""
 
 everywhere = pytest.mark.parametrize("subject", FAMILY, indirect=True)
 """Runs a test on every architecture that is hosted, for parity with transformers."""
+
+
+def everywhere_with(values: Iterable[Any], *chosen: Any) -> list[Any]:
+    """Values of a parameter of a test, of which `make test` runs the chosen ones on every architecture, the others on three."""
+    every = pytest.mark.every_architecture
+    tuples = {value: value if isinstance(value, tuple) else (value,) for value in values}
+    return [pytest.param(*given, marks=every if value in chosen else ()) for value, given in tuples.items()]
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

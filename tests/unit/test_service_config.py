@@ -16,6 +16,8 @@ import pytest
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS, service_config
 from bertscope_service.contract import METHODS, Method, Work
 
+from tests.support.patience import granted
+
 CONFIG = (Path(__file__).parents[2] / "protos/bertscope/v1/bertscope_grpc_service_config.json").read_text(encoding="utf-8")
 ENTRIES = json.loads(CONFIG)["methodConfig"]
 
@@ -33,7 +35,7 @@ class Failing(grpc.GenericRpcHandler):
             if self.waiting:
                 over = threading.Event()
                 if context.add_callback(over.set):
-                    assert over.wait(60)
+                    assert over.wait(granted(60))
             elif self.calls == 1:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
             return b""

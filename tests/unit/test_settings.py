@@ -13,6 +13,8 @@ from bertscope_workbench.command.options.server import TOKEN_VARIABLE, ServerOpt
 from pydantic import ValidationError
 from pydantic_settings import CliApp
 
+from tests.support.patience import granted
+
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +135,7 @@ def test_a_wrong_flag_does_not_wait_for_torch() -> None:
         "import sys\nfrom bertscope_service.__main__ import main\nstatus = main(['--port', '70000'])\n"
         "assert not {'torch', 'transformers', 'grpc'} & set(sys.modules), 'imported too much'\nsys.exit(status)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=granted(60), check=False)
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -148,7 +150,7 @@ before = state()
 import bertscope_service.__main__
 assert state() == before
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=granted(60), check=False)
     assert done.returncode == 0, done.stderr
 
 

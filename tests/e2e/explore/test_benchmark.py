@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
 from tests.support.page import Page
+from tests.support.patience import granted
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ def test_a_model_and_its_half(visit: Callable[..., Watched], launch: Callable[..
         tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].")
         tab.get_by_role("button", name="Measure").click()
         row = tab.get_by_role("row").filter(has_text="half")
-        expect(row).to_contain_text(re.compile(r"\d\.\d\d× \[\d\.\d\d, \d\.\d\d\]"), timeout=60_000)
+        expect(row).to_contain_text(re.compile(r"\d\.\d\d× \[\d\.\d\d, \d\.\d\d\]"), timeout=granted(60_000))
         expect(tab.get_by_role("row").filter(has_text="baseline")).to_contain_text("bertscope-mini")
         expect(row.get_by_role("cell").last).to_contain_text(re.compile(r"^(0.0|100.0)\s%$"))
         expect(tab.locator(".ratio-drawing .point")).to_have_count(1)

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
 from tests.support.page import Page
+from tests.support.patience import granted
 
 pytestmark = pytest.mark.slow
 
@@ -189,7 +190,7 @@ def test_what_was_measured_is_measured_again_for_a_new_sentence(visit: Visit, cl
         effects = {(effect.layer, effect.head): effect.metrics["divergence"].difference for effect in sweep}
     most = max(effects, key=lambda each: effects[each])
     expect(head(tab, *most)).to_have_accessible_name(
-        f"layer {most[0]} head {most[1]}, moves predictions by {effects[most]:.3f} nats", timeout=60_000
+        f"layer {most[0]} head {most[1]}, moves predictions by {effects[most]:.3f} nats", timeout=granted(60_000)
     )
     expect(tab.locator(".worth .status-line")).to_contain_text("one by one")
     tab.locator(".sentence textarea").fill("Nothing is hidden here.")
@@ -235,7 +236,7 @@ def test_the_command_and_the_python_of_a_state(visit: Visit, page: Page, client:
     assert words[2] == 'It\'s "[MASK]".'
     start = "from bertscope_workbench.command.app import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", start, *words[1:], "--json"], capture_output=True, text=True, timeout=90, check=True
+        [sys.executable, "-c", start, *words[1:], "--json"], capture_output=True, text=True, timeout=granted(90), check=True
     )
     assert json.loads(done.stdout)["results"][0]["masks"][0]["predictions"][0]["token"] == changed.masks[0].predictions[0].token
     tab.get_by_role("button", name="Copy Python").click()
@@ -308,5 +309,7 @@ def test_the_command_of_a_text_like_an_option(visit: Visit) -> None:
     tab.get_by_role("button", name="Copy command").click()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
     start = "from bertscope_workbench.command.app import main; main()"
-    done = subprocess.run([sys.executable, "-c", start, *words[1:]], capture_output=True, text=True, timeout=90, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", start, *words[1:]], capture_output=True, text=True, timeout=granted(90), check=True
+    )
     assert tab.locator(".bar-name").first.inner_text() in done.stdout

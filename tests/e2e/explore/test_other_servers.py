@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
 from tests.support.page import KEY, Page
+from tests.support.patience import granted
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ def test_it_gets_nothing_that_gives_rights(visit: Visit, page: Page, hostile: Th
     owner.goto(f"http://127.0.0.1:{hostile.server_port}/")
     assert KEY not in "\n".join([*hostile.seen, *owner.evaluate(ATTEMPTS, page.host)])
     for name, value in all_that_was_sent(hostile):
-        connection = HTTPConnection("127.0.0.1", page.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", page.port, timeout=granted(60))
         headers = {"Origin": f"http://{page.host}", "Content-Type": "application/json", name: value}
         connection.request("POST", "/api/models", b"{}", headers)
         assert connection.getresponse().status == 401

@@ -18,6 +18,7 @@ from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
 from tests.support.page import KEY, Page, opened
+from tests.support.patience import granted
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -118,7 +119,7 @@ def test_a_server_that_goes_and_comes_back(visit: Visit, launch: Callable[..., P
         watched = visit("#models", of=page)
         expect(watched.tab.locator("#server")).to_have_attribute("data-state", "fine")
         first.popen.kill()
-        first.popen.wait(30)
+        first.popen.wait(granted(30))
         watched.tab.evaluate("window.dispatchEvent(new Event('focus'))")
         expect(watched.tab.locator("#server")).to_contain_text("trying again")
         second = launch("--port", str(port))
@@ -143,11 +144,11 @@ def test_ctrl_c_ends_the_page_while_it_reads_a_file_that_takes_long(target: str)
     with printed(target) as (process, address):
         host, _, key = address.removeprefix("http://").partition("/#key=")
         headers = {"Authorization": f"Bearer {key}", "Origin": f"http://{host}", "Content-Type": "application/json"}
-        connection = HTTPConnection(host, timeout=60)
+        connection = HTTPConnection(host, timeout=granted(60))
         connection.request("POST", "/api/results", body, headers)
         connection.getresponse()  # Its head; the events come when the file is read.
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(granted(30)) == 0
         connection.close()
 
 
@@ -166,7 +167,7 @@ def test_a_server_that_does_not_answer_is_said() -> None:
         said = process.stdout.readline()
         assert "no server answers at 127.0.0.1:1 yet; start one with `bertscope serve`" in said
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(granted(30)) == 0
 
 
 def test_the_command(target: str) -> None:
@@ -177,8 +178,8 @@ def test_the_command(target: str) -> None:
         said = process.stdout.readline() + process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/#key=([\w-]{40,})$", said)
         assert found, said
-        taken = subprocess.run([*command[:-1], found[1]], capture_output=True, text=True, timeout=60, check=False)
+        taken = subprocess.run([*command[:-1], found[1]], capture_output=True, text=True, timeout=granted(60), check=False)
         assert (taken.returncode, "--port 0" in taken.stderr) == (1, True)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(granted(30)) == 0
         assert process.stdout.read() == ""

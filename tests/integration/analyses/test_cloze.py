@@ -18,7 +18,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
-from tests.support.subjects import on_bert_first, on_three
+from tests.support.subjects import on_three
 
 TEXTS = (
     "Paris is the [MASK] of France.",
@@ -86,6 +86,7 @@ def mask_places(subject: Subject, sequence: TokenSequence) -> list[int]:
     return [place for place, token in enumerate(sequence.ids) if token == subject.tokenizer.mask_id]
 
 
+@pytest.mark.three_architectures
 @pytest.mark.parametrize("top_k", [1, 7, 150])
 def test_top_k_is_transformers_own(subject: Subject, top_k: int) -> None:
     """Several masks are independent: each is predicted with the others in place."""
@@ -108,7 +109,6 @@ def test_top_k_is_transformers_own(subject: Subject, top_k: int) -> None:
                 assert prediction.candidate_probability is None
 
 
-@on_bert_first
 def test_logits_are_the_models_own(subject: Subject, export_cache: Path) -> None:
     """By both runtimes, for the likeliest entries and for candidates; there is none for words of several pieces."""
     words = CANDIDATES[:5]
@@ -135,6 +135,7 @@ def test_whole_vocabulary_sums_to_one(subject: Subject) -> None:
     assert {prediction.piece_ids[0] for prediction in mask.predictions} == set(range(size))
 
 
+@pytest.mark.three_architectures
 @on_three
 def test_masks_are_where_the_text_has_them(subject: Subject) -> None:
     text = TEXTS[2]
@@ -143,6 +144,7 @@ def test_masks_are_where_the_text_has_them(subject: Subject) -> None:
     assert [(mask.start, mask.end) for mask in answer.masks] == [(start, start + 6) for start in starts]
 
 
+@pytest.mark.three_architectures
 @on_three
 def test_candidates_are_scored_with_as_many_masks_as_pieces(subject: Subject) -> None:
     """Each against a run of transformers alone: k masks in place of the one, the product over their positions."""

@@ -22,7 +22,7 @@ from tests.support.exports import load_exported
 from tests.support.reference import Edits, Reference, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
-from tests.support.subjects import on_bert_first, on_three
+from tests.support.subjects import on_three
 
 NEAR = BOTH_SIDES
 """Entries whose log-probabilities differ by less may change places."""
@@ -164,7 +164,6 @@ def test_ranks_among_a_vocabulary_and_among_candidates(subject: Subject, expecte
     assert all(0 < size <= len(words) for size in asked.plan.ranked_among)
 
 
-@on_bert_first
 @pytest.mark.parametrize("scoring", [Scoring.LEFT_TO_RIGHT, Scoring.CONFIDENCE_FIRST])
 def test_decoding_is_its_definition(subject: Subject, scoring: Scoring, export_cache: Path) -> None:
     """Every step against transformers in float64; on both runtimes, in batches and alone."""
@@ -236,7 +235,6 @@ def test_a_fact_alone_has_the_numbers_that_it_has_in_any_batch(subject: Subject)
         assert [each.log for each in alone] == pytest.approx([each.log for each in answers], abs=BOTH_SIDES)
 
 
-@on_bert_first
 def test_onnx_gives_the_same(subject: Subject, expected: Expected, export_cache: Path) -> None:
     asked = ask(subject, query(subject, prior=True, top_k=2), encoder=load_exported(subject.folder, export_cache))
     assert check(subject, asked, expected) > 0
@@ -320,6 +318,7 @@ def test_all_right_objects_are_one_row_and_the_best_counts(subject: Subject) -> 
         assert ranks[answer.object] == answer.rank
 
 
+@pytest.mark.three_architectures
 def test_pieces_depend_on_the_character_before(subject: Subject, expected: Expected) -> None:
     """After "(" and at the start of a text, a byte-level vocabulary has other entries than after a blank."""
     relations = [Relation((Template("[Y] [X]"), Template("[X] ([Y])"), Template("[X] [Y]")))]

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 from tests.support.reference import EDITS, Edits, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
-from tests.support.subjects import on_bert_first, on_three
+from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 LONG = f"{SENTENCES[-1]} {SENTENCES[3]}"
@@ -102,7 +102,6 @@ def test_interventions(subject: Subject, name: str) -> None:
 
 
 @pytest.mark.slow
-@on_bert_first
 @pytest.mark.parametrize("scoring", Scoring)
 def test_a_text_scores_the_same_alone_and_in_any_batch(subject: Subject, scoring: Scoring) -> None:
     inputs = [given(*entry) for entry in INPUTS]

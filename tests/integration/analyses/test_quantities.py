@@ -24,7 +24,7 @@ from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
 from tests.support.reference import EDITS, Edits, Subject
 from tests.support.rounding import BOTH_SIDES, assert_like_float32
-from tests.support.subjects import on_bert_first, on_three
+from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
@@ -96,6 +96,7 @@ def assert_quantity(found: NDArray[np.float32], wanted: NDArray[np.float64], qua
     np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES * max(1.0, scale))
 
 
+@pytest.mark.three_architectures
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_quantities_are_what_they_are_defined_as(
     subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity
@@ -116,7 +117,9 @@ def test_quantities_are_what_they_are_defined_as(
 
 
 @on_three
-@pytest.mark.parametrize("kind", ["mixed", "negative", "zero-layer", "uniform-layer"])
+@pytest.mark.parametrize(
+    "kind", ["mixed", "uniform-layer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("negative", "zero-layer"))]
+)
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_quantities_under_interventions(
     subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity, kind: str
@@ -147,6 +150,7 @@ def test_mean_ablation_belongs_to_no_token(subject: Subject) -> None:
         assert np.abs(meant[2] - zeroed[2]).max() > 1e-3
 
 
+@pytest.mark.three_architectures
 @torch.inference_mode()
 def test_contributions_add_up_to_the_output_of_attention(subject: Subject, definitions: Definitions) -> None:
     """||sum_j sum_h A f(x_j) + b_O|| both ways, and so the vectors whose norms are given are the model's."""
@@ -200,7 +204,6 @@ def test_a_rollout_needs_the_layers_below(subject: Subject) -> None:
 
 
 @pytest.mark.slow
-@on_bert_first
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_graphs_give_the_same(
     subject: Subject, definitions: Definitions, in_float32: Definitions, onnx: OnnxEncoder, quantity: Quantity

@@ -27,7 +27,7 @@ from tests.support.compressed import made
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject
 from tests.support.rounding import BOTH_SIDES
-from tests.support.subjects import on_bert_first, on_three
+from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 INPUTS = (
@@ -77,6 +77,7 @@ def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> No
     np.testing.assert_allclose(found, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
 
 
+@pytest.mark.three_architectures
 @pytest.mark.parametrize("layers", [(), (2, 0), (3,), (0,)])
 def test_states_equal_those_of_transformers_to_the_bit(
     subject: Subject, layers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
@@ -94,7 +95,6 @@ def test_states_equal_those_of_transformers_to_the_bit(
     subject.reference.model.set_attn_implementation("eager")
 
 
-@on_bert_first
 def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, export_cache: Path) -> None:
     texts = plan_of(subject).texts
     for encoder in (subject.encoder, subject.load(pack=True), load_exported(subject.folder, export_cache)):
@@ -249,7 +249,7 @@ def quantity_plan(
     return StatesPlan(query, subject.tokenizer, sizes)
 
 
-@on_bert_first
+@pytest.mark.three_architectures
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_are_what_the_modules_of_transformers_read(
     subject: Subject, quantity: StateQuantity, export_cache: Path, monkeypatch: pytest.MonkeyPatch

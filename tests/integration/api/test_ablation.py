@@ -14,8 +14,8 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
+from bertscope.values.bootstrap import MIN_ITEMS
 from bertscope_service.analyses.ablation import Bootstrap, Metric
-from bertscope_service.analyses.intervals import MIN_ITEMS
 from bertscope_service.analyses.statistics import Comparison
 from numpy.testing import assert_allclose
 from scipy.stats import binomtest
@@ -73,6 +73,9 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "divergence of words": ("tagger", divergence(), [DIVERGENCE]),
     "divergence of label sets": ("topics", divergence(), [DIVERGENCE]),
 }
+OTHER_MODES = [pytest.param(mode, marks=pytest.mark.slow) for mode in (UNIFORM, MEAN, SCALE)]
+"""Modes that tests of evaluations run quicker."""
+
 SETS: tuple[Heads, ...] = (
     ((2, (1, 3)),),
     ((0, (2,)), (3, (0, 1, 2, 3))),
@@ -151,7 +154,7 @@ def check_scores(found: Sweep, by: Measurer, objective: ablation.Objective, mode
     assert max(moved) > 1e-3
 
 
-@pytest.mark.parametrize("mode", [ZERO, UNIFORM, MEAN, SCALE], ids=["zero", "uniform", "mean", "scale"])
+@pytest.mark.parametrize("mode", [ZERO, *OTHER_MODES], ids=["zero", "uniform", "mean", "scale"])
 def test_every_head_and_every_mode(lab: Host, case: Case, mode: int) -> None:
     by, objective, metrics = case
     more: dict[str, Any] = {MEAN: {"reference_texts": REFERENCES}, SCALE: {"scale": FACTOR}}.get(mode, {})
@@ -174,7 +177,7 @@ def test_every_head_and_every_mode(lab: Host, case: Case, mode: int) -> None:
     assert found.summary.provenance.library_versions == provenance.library_versions
 
 
-@pytest.mark.parametrize("mode", [ZERO, MEAN], ids=["zero", "mean"])
+@pytest.mark.parametrize("mode", [pytest.param(ZERO, marks=pytest.mark.slow), MEAN], ids=["zero", "mean"])
 def test_given_sets_on_top_of_interventions(lab: Host, case: Case, mode: int) -> None:
     by, objective, _ = case
     layers, _ = shape_of(by.model, lab)

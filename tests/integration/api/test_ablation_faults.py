@@ -33,8 +33,8 @@ from tests.support.harness import (
     interactive_rows_wait,
     launched,
     refused,
-    wait_until,
 )
+from tests.support.patience import granted, wait_until
 from tests.support.sweeps import (
     MEAN,
     ZERO,
@@ -77,7 +77,7 @@ def dropped(host: Host, reason: str) -> float:
     return host.metric("bertscope_rows_dropped_total", reason=reason)
 
 
-def start(host: Host, timeout: float | None = 60, **fields: Any) -> Any:
+def start(host: Host, timeout: float | None = granted(60), **fields: Any) -> Any:
     fields = {"mode": ZERO, "objective": divergence(TEXTS)} | fields
     return host.ablation.SweepHeads(Request(**fields), timeout=timeout)
 
@@ -235,7 +235,7 @@ def test_a_reader_who_does_not_read_pauses_the_sweep_and_still_gets_everything(
     options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 1024), ("grpc.use_local_subchannel_pool", 1)]
     with grpc.insecure_channel(small.target, options) as channel:
         begun = rows(small)
-        call = type(small.ablation)(channel).SweepHeads(Request(**fields), timeout=100)
+        call = type(small.ablation)(channel).SweepHeads(Request(**fields), timeout=granted(100))
         first = next(call)
         asked, last = 0, -1.0
         # A good call takes the server's loop and its worker a turn: when none of a hundred moves the sweep, it stands still.

@@ -22,7 +22,8 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.models import timed_runs as benchmark_runs
 
-from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, held, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, held, launched, refused
+from tests.support.patience import granted, wait_until
 from tests.support.sweeps import Measurer, cloze_prompts, label_sets, labelled, masked_lm, rated, sweep
 from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
 
@@ -51,7 +52,7 @@ def bench(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Pat
         yield running
 
 
-def start(host: Host, *models: str, timeout: float | None = 60, others: int = 0, **fields: Any) -> Any:
+def start(host: Host, *models: str, timeout: float | None = granted(60), others: int = 0, **fields: Any) -> Any:
     measurement = benchmark.Measurement(**fields.pop("measurement", BRIEF), others=others)
     names = [f"models/{name}" for name in models]
     stub: Any = benchmark_pb2_grpc.BenchmarkServiceStub(host.channel)

@@ -14,7 +14,8 @@ from bertscope.v1 import common_pb2
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.support.exports import load_exported
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, interactive_rows_wait, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, interactive_rows_wait, launched, refused
+from tests.support.patience import wait_until
 from tests.support.tiny import SENTENCES
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT

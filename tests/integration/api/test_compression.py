@@ -21,7 +21,8 @@ from bertscope_service.compression.working_copy import WorkingCopy
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, read_maps, refused
+from tests.support.patience import granted, wait_until
 from tests.support.sweeps import MASKED, masked_lm, matrix, rank, text_input
 from tests.support.tiny import SENTENCES, write_checkpoint
 
@@ -310,7 +311,7 @@ def test_a_cancelled_call_leaves_nothing_behind(
 
     def slow_digest(source: Source, report: Any) -> str:
         there.release()
-        assert go_on.acquire(timeout=60)
+        assert go_on.acquire(timeout=granted(60))
         return digest(source, report)
 
     monkeypatch.setattr(Source, "digest", slow_digest)
@@ -318,7 +319,7 @@ def test_a_cancelled_call_leaves_nothing_behind(
     request = model.CompressModelRequest(model_id="small", steps=[layers(0)], folder=str(tmp_path / "small"))
     call = press.models.CompressModel(request, timeout=CALL_SECONDS)
     for number in range(digests):
-        assert there.acquire(timeout=20)
+        assert there.acquire(timeout=granted(20))
         if number < digests - 1:
             go_on.release()
     assert get(press, "models/small").state == model.Model.STATE_LOADING

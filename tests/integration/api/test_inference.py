@@ -14,7 +14,8 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused
+from tests.support.patience import wait_until
 from tests.support.tensor_calls import CLOZES, Reference, ask, check_close, stub_of
 from tests.support.tensors import padded
 from tests.support.tiny import SENTENCES
@@ -30,7 +31,7 @@ def served(
     folders = checkpoints | sorters
     models = [f"{name}={folders[name]}" for name in HOSTED[request.param]]
     with launched(loop, load=False, model=models, runtime=request.param) as running:
-        loop.run(running.server.load_models(), timeout=110)  # exporting takes a while on a busy machine
+        loop.run(running.server.load_models())
         yield running
 
 

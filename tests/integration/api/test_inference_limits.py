@@ -16,7 +16,8 @@ from bertscope_service.api import inference_requests as messages
 from bertscope_service.api import reply_memory
 from numpy.typing import NDArray
 
-from tests.support.harness import CALL_SECONDS, Host, held, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, held, refused
+from tests.support.patience import wait_until
 from tests.support.tensor_calls import Reference, ask, stub_of
 from tests.support.tensors import arrays_of, request_of
 from tests.support.tiny import MAX_TOKENS, SENTENCES

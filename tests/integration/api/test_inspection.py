@@ -18,7 +18,8 @@ from bertscope_service.api.tensor_chunks import render_chunks
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused
+from tests.support.patience import wait_until
 
 TEXT = "The unhappy player [MASK] on the [MASK]."
 PAIR = ("The [MASK] sat.", "The children replayed the song unrecognizably.")
@@ -31,7 +32,7 @@ VIEWS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["torch", "onnx"])
+@pytest.fixture(scope="module", params=["torch", pytest.param("onnx", marks=pytest.mark.slow)])
 def client(request: pytest.FixtureRequest, loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[bertscope.Client]:
     """A client of models/bert and models/roberta in each runtime."""
     names, options = ("bert", "roberta"), {}

@@ -13,7 +13,8 @@ from bertscope_service import cancellation
 from bertscope_service.api import representation_probes, request_memory
 from bertscope_service.api.request_memory import PLAN_BYTES
 
-from tests.support.harness import CALL_SECONDS, Held, Host, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Held, Host, refused
+from tests.support.patience import wait_until
 from tests.support.probes import request
 
 ASKED = cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."])

@@ -15,7 +15,8 @@ from bertscope.v1 import model_pb2 as model
 from bertscope_service.checkpoints.sources import Source
 from prometheus_client import generate_latest
 
-from tests.support.harness import CALL_SECONDS, Failure, Host, held, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Failure, Host, held, refused
+from tests.support.patience import granted, wait_until
 from tests.support.tiny import corrupt_weights, pickle_only, unsupported
 
 Progress = model.LoadProgress
@@ -71,7 +72,7 @@ def slow_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event
 
     def slow_digest(source: Source, report: Any) -> str:
         there.set()
-        assert go_on.wait(60)
+        assert go_on.wait(granted(60))
         return digest(source, report)
 
     monkeypatch.setattr(Source, "digest", slow_digest)
@@ -161,7 +162,7 @@ def test_a_model_that_loads_is_listed_and_not_yet_used(
 ) -> None:
     there, go_on = slow_read
     call = host.models.LoadModel(model.LoadModelRequest(model_id="slow", source=str(checkpoints["bert"])))
-    assert there.wait(20)
+    assert there.wait(granted(20))
     assert get(host, "models/slow").state == model.Model.STATE_LOADING
     assert host.metric("bertscope_models", state="loading") == 1
     with refused(FAILED) as failures:
@@ -182,7 +183,7 @@ def test_a_cancelled_load_leaves_nothing_and_its_id_is_free(
 ) -> None:
     there, go_on = slow_read
     call = host.models.LoadModel(model.LoadModelRequest(model_id="gone", source=str(checkpoints["bert"])))
-    assert there.wait(20)
+    assert there.wait(granted(20))
     call.cancel()
     wait_until(lambda: not is_listed(host, "models/gone"), "the load is forgotten")
     go_on.set()

@@ -20,7 +20,8 @@ from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.run import ProbeTraining
 from transformers import AutoModel, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Held, Host, interactive_rows_wait, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Held, Host, interactive_rows_wait, refused
+from tests.support.patience import granted, wait_until
 from tests.support.probes import noisy, request, train, training_bytes
 
 SPANS, TRAINED, LAYERS = 360, 240, 5
@@ -115,7 +116,7 @@ def test_a_model_that_is_replaced_meanwhile_goes_on_as_it_was(
     alone = train(host, **long).report
     steps.hold()
     before = steps.arrived
-    call = host.representation.TrainProbe(request(**long), timeout=60)
+    call = host.representation.TrainProbe(request(**long), timeout=granted(60))
     wait_until(lambda: steps.arrived > before, "it trains")
     other = scaled(tmp_path / "other", checkpoints["bert"], 3.0)
     replace = model.LoadModelRequest(model_id="bert", source=str(other), replace=True)
@@ -179,7 +180,7 @@ def test_calls_take_the_room_that_the_server_has(launch: Callable[..., Host], ho
     tight = launch(probe_memory_bytes=needed + room - 1, probe_disk_bytes=room)
     before = steps.arrived
     steps.hold()
-    call = tight.representation.TrainProbe(request(), timeout=60)
+    call = tight.representation.TrainProbe(request(), timeout=granted(60))
     wait_until(lambda: steps.arrived > before, "it trains")
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
         train(tight)

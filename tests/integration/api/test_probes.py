@@ -152,7 +152,7 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("longest", [1024, 0])
+@pytest.mark.parametrize("longest", [1024, pytest.param(0, marks=pytest.mark.slow)])
 def test_lbfgs_finds_the_optimum_of_each_probe_whatever_is_beside_it(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With second moments of the states and without; the second group's labels are random."""
     monkeypatch.setattr(lbfgs, "MAX_HIDDEN", longest)
@@ -236,6 +236,7 @@ def test_a_hidden_layer_learns_what_a_linear_probe_cannot() -> None:
     assert correct[1] == 400
 
 
+@pytest.mark.slow
 def test_a_mix_takes_the_layer_that_has_the_label(host: Host) -> None:
     """The embeddings have the word; what comes before it is in the layers after them."""
     parts = {"train": noisy(80, 1), "dev": noisy(20, 2), "test": noisy(40, 3)}
@@ -316,7 +317,10 @@ def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.M
     assert [layer.control for layer in other.layers] != [layer.control for layer in memory.layers]
 
 
-@pytest.mark.parametrize("fields", [{}, {"hidden_units": 6}, {"mix": True}, {"seeds": 2}])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"seeds": 2}, *(pytest.param(fields, marks=pytest.mark.slow) for fields in ({"hidden_units": 6}, {"mix": True}))],
+)
 def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A block for each probe, and one for all."""
     whole = train(host, weights=True, **fields)

@@ -22,7 +22,8 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, read_maps, refused
+from tests.support.patience import granted, wait_until
 from tests.support.sweeps import (
     LABELLED,
     MASKED,
@@ -478,7 +479,7 @@ def slow_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Semap
 
     def slow_digest(source: Source, report: Any) -> str:
         there.release()
-        assert go_on.acquire(timeout=60)
+        assert go_on.acquire(timeout=granted(60))
         return digest(source, report)
 
     monkeypatch.setattr(Source, "digest", slow_digest)
@@ -514,7 +515,7 @@ def test_a_cancelled_prune_leaves_nothing_behind(
     request = request_of({0: (1,)}, model="models/bert", model_id="pruned", folder=str(folder or ""))
     call = pruner.ablation.PruneHeads.future(request, timeout=CALL_SECONDS)
     for number in range(digests):
-        assert there.acquire(timeout=20)
+        assert there.acquire(timeout=granted(20))
         if number < digests - 1:
             go_on.release()
     assert get(pruner, "models/pruned").state == model.Model.STATE_LOADING
@@ -535,7 +536,7 @@ def test_a_prune_cancelled_while_its_weights_are_read_leaves_nothing_behind(
 
     def slow_load(*args: Any, **options: Any) -> TorchEncoder:
         there.set()
-        assert go_on.wait(60)
+        assert go_on.wait(granted(60))
         return load(*args, **options)
 
     monkeypatch.setattr(TorchEncoder, "load", slow_load)
@@ -543,7 +544,7 @@ def test_a_prune_cancelled_while_its_weights_are_read_leaves_nothing_behind(
     request = request_of({0: (1,)}, model="models/bert", model_id="pruned", folder=str(tmp_path / "saved"))
     call = pruner.ablation.PruneHeads.future(request, timeout=CALL_SECONDS)
     try:
-        assert there.wait(20)
+        assert there.wait(granted(20))
         call.cancel()
         wait_until(lambda: names(pruner) == before, "it is forgotten")
     finally:
@@ -566,7 +567,7 @@ def test_a_prune_cancelled_while_it_warms_up_leaves_nothing_behind(pruner: Host,
         gate.let_through()
         assert answer.result().results
     wait_until(lambda: in_flight(pruner, "PruneHeads") == 0 and nothing_is_read(), "the call ends")
-    wait_until(lambda: not list(tmp_path.iterdir()), "its folder is gone", timeout=3)
+    wait_until(lambda: not list(tmp_path.iterdir()), "its folder is gone")
 
 
 def test_an_original_in_use_by_a_prune_is_not_unloaded_under_it(
@@ -577,10 +578,12 @@ def test_an_original_in_use_by_a_prune_is_not_unloaded_under_it(
     list(
         pruner.models.LoadModel(model.LoadModelRequest(model_id="original", source=str(folders["bert"])), timeout=CALL_SECONDS)
     )
-    assert there.acquire(timeout=20)
-    call = pruner.ablation.PruneHeads.future(request_of({0: (1,)}, model="models/original", model_id="pruned"), timeout=60)
-    assert there.acquire(timeout=20)
-    unloading = pruner.models.UnloadModel.future(model.UnloadModelRequest(name="models/original"), timeout=60)
+    assert there.acquire(timeout=granted(20))
+    call = pruner.ablation.PruneHeads.future(
+        request_of({0: (1,)}, model="models/original", model_id="pruned"), timeout=granted(60)
+    )
+    assert there.acquire(timeout=granted(20))
+    unloading = pruner.models.UnloadModel.future(model.UnloadModelRequest(name="models/original"), timeout=granted(60))
     wait_until(lambda: get(pruner, "models/original").state == model.Model.STATE_UNLOADING, "it is being unloaded")
     assert not unloading.done()
     go_on.release(10)

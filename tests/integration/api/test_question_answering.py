@@ -168,6 +168,7 @@ def test_a_model_says_that_it_answers(zoo: Host) -> None:
     assert not found.labels
 
 
+@pytest.mark.slow
 def test_graphs_answer_as_torch_does(zoo: Host, folders: dict[str, Path]) -> None:
     """Untouched and with a head closed; a long passage is read in windows."""
     request = model.LoadModelRequest(model_id="graphs", source=str(folders["bert"]), runtime=common.RUNTIME_ONNX)

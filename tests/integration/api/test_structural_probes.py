@@ -18,7 +18,8 @@ from bertscope_service.probing.tree_scores import Tally, spanning_trees
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from tests.support.harness import Host, refused, wait_until
+from tests.support.harness import Host, refused
+from tests.support.patience import granted, wait_until
 
 CPU = torch.device("cpu")
 WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
@@ -56,7 +57,7 @@ def request(**fields: Any) -> Request:
 
 
 def train(host: Host, **fields: Any) -> tuple[list[structural.StructuralProbeProgress], structural.StructuralProbeReport]:
-    responses = list(host.representation.TrainStructuralProbe(request(**fields), timeout=60))
+    responses = list(host.representation.TrainStructuralProbe(request(**fields), timeout=granted(60)))
     assert [one.WhichOneof("event") for one in responses] == ["progress"] * (len(responses) - 1) + ["report"]
     return [one.progress for one in responses[:-1]], responses[-1].report
 
@@ -342,7 +343,7 @@ def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: 
             ended.append(True)
 
     monkeypatch.setattr(structural_run.StructuralTraining, "run", watched)
-    call = host.representation.TrainStructuralProbe(request(max_epochs=1000, patience=1000), timeout=60)
+    call = host.representation.TrainStructuralProbe(request(max_epochs=1000, patience=1000), timeout=granted(60))
     for response in call:
         if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
             call.cancel()

@@ -20,7 +20,8 @@ from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTrai
 from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
-from tests.support.harness import Host, refused, wait_until
+from tests.support.harness import Host, refused
+from tests.support.patience import granted, wait_until
 
 WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
 MASKED = ["the [MASK] sat on the mat", "a dog of [MASK]"]
@@ -41,7 +42,7 @@ def request(**fields: Any) -> Request:
 
 def train(host: Host, **fields: Any) -> tuple[tuned.TrainLensReport, dict[int, NDArray[np.float32]]]:
     """The report, and the maps by layer."""
-    events = list(host.representation.TrainLens(request(**fields), timeout=60))
+    events = list(host.representation.TrainLens(request(**fields), timeout=granted(60)))
     (report,) = (event.report for event in events if event.HasField("report"))
     data: dict[int, bytes] = {}
     for event in events:
@@ -63,7 +64,7 @@ def tensor(values: NDArray[Any]) -> Tensor:
 def read(host: Host, given: list[lens.Translator], **fields: Any) -> lens.ReadLayersResponse:
     inputs = [lens.LensInput(text=text) for text in MASKED]
     return host.representation.ReadLayers(
-        lens.ReadLayersRequest(**{"inputs": inputs, "candidates": ["the"], "translators": given} | fields), timeout=60
+        lens.ReadLayersRequest(**{"inputs": inputs, "candidates": ["the"], "translators": given} | fields), timeout=granted(60)
     )
 
 
@@ -204,6 +205,7 @@ def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
     assert failures[0].info.reason == "OTHER_WEIGHTS"
 
 
+@pytest.mark.slow
 def test_parts_of_layers_train_the_same_maps(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one piece takes more products with the vocabulary than a step has."""
     whole, maps = train(host, max_epochs=2, weights=True)
@@ -226,7 +228,7 @@ def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: 
         update(self, layers)
 
     monkeypatch.setattr(TranslatorTraining, "update", counted)
-    call = host.representation.TrainLens(request(max_epochs=1000, patience=1000), timeout=60)
+    call = host.representation.TrainLens(request(max_epochs=1000, patience=1000), timeout=granted(60))
     for response in call:
         if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
             call.cancel()

@@ -12,8 +12,9 @@ from bertscope.v1 import ablation_pb2, attention_pb2, cloze_pb2, common_pb2, mod
 from bertscope_service.api import reply_memory
 from google.protobuf.message import Message
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, request
+from tests.support.patience import wait_until
 
 NO_WINDOW = b"\0\x04" + bytes(4)
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing of a reply's messages may be sent."""

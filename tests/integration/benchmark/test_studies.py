@@ -35,6 +35,7 @@ from bertscope_service.models.loaded import LoadedModel, LoadSpec
 
 from tests.support.exports import READ
 from tests.support.hosted import running
+from tests.support.patience import granted
 
 BASE = Transformer("bert", 2, 32, 48, 4, vocabulary=300)
 SMALL = Transformer("distilbert", 1, 16, 24, 2, vocabulary=200)
@@ -262,11 +263,11 @@ def test_a_system_that_can_not_be_built_is_a_row_and_the_others_follow() -> None
 async def ends_cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, granted(20))
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(granted(20)):
         while not condition():  # noqa: ASYNC110 - conditions of other threads' doing
             await asyncio.sleep(0.005)
 
@@ -293,7 +294,7 @@ def test_cancelling_while_it_builds_does_not_wait_and_abandons_the_model() -> No
 
     def build(name: str, shape: Transformer, steps: Sequence[Step], runtime: str, check: Check) -> Built:
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(granted(20))
         try:
             check()
         except BaseException:

@@ -13,6 +13,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from tests.support.fake_server import FakeServer, start
+from tests.support.patience import granted
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +74,6 @@ def endless(server: FakeServer, wait_for: threading.Event) -> Callable[[Iterator
 
     def stream(messages: Iterator[Any]) -> Iterator[Any]:
         yield from itertools.takewhile(lambda message: not message.header.input_index, messages)
-        wait_for.wait(60)
+        wait_for.wait(granted(60))
 
     return stream

@@ -15,6 +15,7 @@ from bertscope.v1 import ablation_pb2
 from google.rpc import code_pb2
 
 from tests.support.fake_server import EVERY_HEAD, HEADS, IMPORTANCE, LAYERS, difference_of
+from tests.support.patience import granted
 
 PROMPTS = bertscope.ClozePrompts([("a [MASK]", "b")])
 DIFFERENCES = [[difference_of(layer, head) for head in range(HEADS)] for layer in range(LAYERS)]
@@ -26,7 +27,7 @@ def stuck(wait_for: threading.Event) -> Callable[[Iterator[Any]], Iterator[Any]]
 
     def stream(messages: Iterator[Any]) -> Iterator[Any]:
         yield from itertools.islice(messages, 3)
-        wait_for.wait(60)
+        wait_for.wait(granted(60))
 
     return stream
 
@@ -87,7 +88,7 @@ async def test_both_clients_give_equal_tables(server):
 def test_an_effect_is_given_before_the_next_one_is_sent(server, wait_for):
     def wait_after_the_first(messages):
         yield from itertools.islice(messages, 2)
-        assert wait_for.wait(30)
+        assert wait_for.wait(granted(30))
         yield from messages
 
     server.stream = wait_after_the_first
@@ -108,7 +109,7 @@ def test_closing_a_sweep_cancels_the_call(server, stuck, leave):
             assert not server.ended.is_set()
         if leave == "close":
             sweep.close()
-        assert server.ended.wait(30)
+        assert server.ended.wait(granted(30))
         assert list(sweep) == []
         with pytest.raises(bertscope.Cancelled, match="closed before it ended"):
             sweep.table()
@@ -133,7 +134,7 @@ async def test_closing_an_async_sweep_cancels_the_call(server, stuck):
         async with client.sweep_heads(PROMPTS) as sweep:
             assert (await anext(sweep)).head == 0
             assert not server.ended.is_set()
-        assert await asyncio.to_thread(server.ended.wait, 30)
+        assert await asyncio.to_thread(server.ended.wait, granted(30))
         with pytest.raises(bertscope.Cancelled):
             await sweep.table()
         never_begun = client.sweep_heads(PROMPTS)
@@ -159,7 +160,7 @@ async def test_cancelling_the_task_cancels_the_call(server, stuck):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(server.ended.wait, 30)
+        assert await asyncio.to_thread(server.ended.wait, granted(30))
         with pytest.raises(bertscope.Cancelled):
             await sweep.table()
 
@@ -200,7 +201,7 @@ async def test_a_broken_stream_is_an_invalid_reply(server, stream, message):
     async with bertscope.AsyncClient(server.target) as client:
         with pytest.raises(bertscope.InvalidReply, match=message):
             await client.sweep_heads(PROMPTS).table()
-    assert server.ended.wait(30)
+    assert server.ended.wait(granted(30))
 
 
 @pytest.mark.asyncio

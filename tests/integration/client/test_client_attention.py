@@ -11,6 +11,7 @@ import pytest
 from bertscope.v1 import attention_pb2
 
 from tests.support.fake_server import attention_of
+from tests.support.patience import granted
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so"]
 
@@ -52,7 +53,7 @@ async def test_both_clients_give_equal_maps(server):
 def test_a_text_is_given_before_the_next_one_is_sent(server, wait_for):
     def stop_before_the_second_text(messages):
         yield from itertools.takewhile(lambda message: not message.header.input_index, messages)
-        assert wait_for.wait(30)
+        assert wait_for.wait(granted(30))
         yield from server._attention(server.requests[-1])
 
     server.stream = stop_before_the_second_text
@@ -68,7 +69,7 @@ def test_closing_the_generator_cancels_the_call(server, endless):
         assert next(stream).text == TEXTS[0]
         assert not server.ended.is_set()
         stream.close()
-        assert server.ended.wait(30)
+        assert server.ended.wait(granted(30))
 
 
 @pytest.mark.asyncio
@@ -79,7 +80,7 @@ async def test_closing_the_async_generator_cancels_the_call(server, endless):
         assert (await anext(stream)).text == TEXTS[0]
         assert not server.ended.is_set()
         await stream.aclose()
-        assert await asyncio.to_thread(server.ended.wait, 30)
+        assert await asyncio.to_thread(server.ended.wait, granted(30))
 
 
 @pytest.mark.asyncio
@@ -97,7 +98,7 @@ async def test_cancelling_the_task_cancels_the_call(server, endless):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(server.ended.wait, 30)
+        assert await asyncio.to_thread(server.ended.wait, granted(30))
 
 
 def _without_last(messages):
@@ -126,7 +127,7 @@ async def test_a_broken_stream_is_an_invalid_reply(server, stream, message):
     async with bertscope.AsyncClient(server.target) as client:
         with pytest.raises(bertscope.InvalidReply, match=message):
             [maps async for maps in client.extract_attention(TEXTS)]
-    assert server.ended.wait(30)
+    assert server.ended.wait(granted(30))
 
 
 def test_a_failure_after_the_first_text_is_raised_and_not_retried(server):

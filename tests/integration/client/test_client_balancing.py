@@ -8,7 +8,8 @@ import bertscope
 import pytest
 
 from tests.support.fake_server import FakeServer, start
-from tests.support.harness import Host, LoopThread, wait_until
+from tests.support.harness import Host, LoopThread
+from tests.support.patience import wait_until
 
 ROUND_ROBIN = [("grpc.lb_policy_name", "round_robin")]
 CALLS = 8

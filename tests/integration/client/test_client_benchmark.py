@@ -8,6 +8,8 @@ import pytest
 from bertscope.v1 import benchmark_pb2, common_pb2, model_pb2
 from google.rpc import code_pb2
 
+from tests.support.patience import granted
+
 TEXTS = bertscope.MaskedLmLoss(["a word"])
 
 
@@ -17,7 +19,7 @@ def stuck(wait_for):
 
     def stream(messages):
         yield from itertools.islice(messages, 2)
-        wait_for.wait(60)
+        wait_for.wait(granted(60))
 
     return stream
 
@@ -99,7 +101,7 @@ def test_an_exception_of_the_listener_ends_the_call(server, stuck, call):
     server.stream = stuck
     with bertscope.Client(server.target) as client, pytest.raises(Enough):
         call(client, listen)
-    assert server.ended.wait(30)
+    assert server.ended.wait(granted(30))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ async def test_cancelling_the_task_cancels_the_call(server, stuck, call):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await asyncio.to_thread(server.ended.wait, 30)
+        assert await asyncio.to_thread(server.ended.wait, granted(30))
 
 
 def test_closing_studies_cancels_the_call(server, stuck):
@@ -130,7 +132,7 @@ def test_closing_studies_cancels_the_call(server, stuck):
         with client.benchmark_studies() as studies:
             assert next(studies).published.system == "DistilBERT"
             assert not server.ended.is_set()
-        assert server.ended.wait(30)
+        assert server.ended.wait(granted(30))
         with pytest.raises(bertscope.Cancelled, match="the benchmark was closed before it ended"):
             studies.table()
 

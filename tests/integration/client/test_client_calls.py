@@ -13,6 +13,8 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2
 
+from tests.support.patience import granted
+
 TEXT = "Paris is the capital of [MASK]."
 LOSS = bertscope.MaskedLmLoss("a text")
 
@@ -92,7 +94,7 @@ def test_an_exception_in_on_progress_abandons_the_load(server):
     with bertscope.Client(server.target) as client:
         with pytest.raises(KeyboardInterrupt):
             client.load_model(source="org/new", on_progress=stop)
-        assert server.ended.wait(10)
+        assert server.ended.wait(granted(10))
 
 
 def test_errors_carry_what_the_server_said(server, abort):
@@ -197,7 +199,7 @@ def test_a_stream_that_has_begun_is_not_asked_again(server, code):
 
 def test_the_deadline_ends_a_call(server):
     release = threading.Event()
-    server.fail = lambda context: release.wait(30)
+    server.fail = lambda context: release.wait(granted(30))
     try:
         with bertscope.Client(server.target, timeout=0.2) as client:
             for call in (client.list_models, lambda: list(client.extract_attention("x", timeout=0.2))):
@@ -241,14 +243,14 @@ def test_calls_that_run_when_the_client_is_closed_raise_cancelled(server, wait_f
 
     def fail(context: grpc.ServicerContext) -> None:
         began.set()
-        wait_for.wait(30)
+        wait_for.wait(granted(30))
 
     server.fail = fail
 
     async def close() -> None:
         client = bertscope.AsyncClient(server.target)
         task = asyncio.ensure_future(call(client))
-        await asyncio.to_thread(began.wait, 30)
+        await asyncio.to_thread(began.wait, granted(30))
         await client.close()
         with pytest.raises(bertscope.Cancelled, match="closed"):
             await task
@@ -256,7 +258,7 @@ def test_calls_that_run_when_the_client_is_closed_raise_cancelled(server, wait_f
     async def cancel() -> None:
         async with bertscope.AsyncClient(server.target) as client:
             task = asyncio.ensure_future(call(client))
-            await asyncio.to_thread(began.wait, 30)
+            await asyncio.to_thread(began.wait, granted(30))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -309,7 +311,7 @@ def test_wait_until_serving_waits(server):
         waiter = threading.Thread(target=client.wait_until_serving, daemon=True)
         waiter.start()
         server.health.set("", 1)
-        waiter.join(30)
+        waiter.join(granted(30))
         assert not waiter.is_alive()
 
 

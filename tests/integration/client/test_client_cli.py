@@ -9,6 +9,7 @@ from bertscope_workbench.command.app import run
 from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.fake_server import attention_of
+from tests.support.patience import granted
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -242,7 +243,7 @@ def test_no_server_says_how_to_start_one(command):
 
 
 def test_the_time_limit_is_one_line(command, server, wait_for):
-    server.fail = lambda context: wait_for.wait(60)
+    server.fail = lambda context: wait_for.wait(granted(60))
     code, out, err = command("models", "list", "--timeout", "0.2")
     assert (code, out) == (1, "")
     assert err.endswith("within 0.2 s; allow more with --timeout\n")

@@ -9,6 +9,8 @@ from bertscope.v1 import benchmark_pb2, common_pb2
 from bertscope_workbench.command.app import run
 from google.rpc import code_pb2
 
+from tests.support.patience import granted
+
 
 @pytest.fixture
 def command(server, capsys, monkeypatch):
@@ -207,9 +209,9 @@ def test_an_interrupt_ends_the_call_on_the_server(arguments, command, server, wa
         for number, message in enumerate(messages):
             if number == 1:
                 signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
-                wait_for.wait(60)
+                wait_for.wait(granted(60))
             yield message
 
     server.stream = interrupt
     assert command(*arguments) == (130, "", "bertscope: interrupted\n")
-    assert server.ended.wait(30)
+    assert server.ended.wait(granted(30))

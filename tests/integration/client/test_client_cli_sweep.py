@@ -11,6 +11,7 @@ from bertscope_workbench.command.app import run
 from bertscope_workbench.plots.figures import DARK
 
 from tests.support.fake_server import IMPORTANCE, difference_of
+from tests.support.patience import granted
 
 
 @pytest.fixture
@@ -207,9 +208,9 @@ def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_
     def interrupt(messages):
         for number, message in enumerate(messages):
             if number == 3:
-                assert second.wait(30)
+                assert second.wait(granted(30))
                 signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
-                wait_for.wait(60)
+                wait_for.wait(granted(60))
             yield message
 
     server.stream = interrupt
@@ -218,7 +219,7 @@ def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_
     (kept,) = tmp_path.glob("sweep-*.partial.json")
     assert f"--resume {kept.name}" in out
     assert len(json.loads(kept.read_text())["effects"]) == 2
-    assert server.ended.wait(30)
+    assert server.ended.wait(granted(30))
 
 
 def test_rank(command, server, prompts, tmp_path):

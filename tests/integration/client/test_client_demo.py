@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import granted
+
 ROOT = Path(__file__).parents[3]
 CHILD = """
 import json, os, signal, sys, threading
@@ -76,7 +78,7 @@ def gone(pid_file: Path) -> bool:
 
 def test_the_demo_asks_and_stops_the_server(demo):
     process, pid_file = demo(SERVE)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=granted(60))
     assert (process.returncode, err) == (0, ""), out
     for expected in (
         "models/fake",
@@ -92,16 +94,17 @@ def test_the_demo_asks_and_stops_the_server(demo):
     assert gone(pid_file)
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_the_server_is_reported(demo):
     process, _ = demo(SERVE + "sys.exit(7)")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=granted(60))
     assert process.returncode == 1
     assert "server stopped, exit code 7" in out
 
 
 def test_a_server_that_does_not_start_is_one_line(demo):
     process, _ = demo("print('no such model: nowhere', file=sys.stderr); os._exit(3)")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=granted(60))
     assert (process.returncode, out) == (1, "")
     assert err == "bertscope: the server ended with exit code 3: no such model: nowhere\n"
 
@@ -109,7 +112,7 @@ def test_a_server_that_does_not_start_is_one_line(demo):
 @pytest.mark.slow
 def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
     process, pid_file = demo("stopped.wait()", "--timeout", "1")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=granted(60))
     assert process.returncode == 1
     assert err == "bertscope: the server did not listen within 1 s\n"
     assert not pid_file.exists() or gone(pid_file)
@@ -120,7 +123,7 @@ def test_a_server_that_never_serves_is_given_up_and_stopped(demo, server):
     server.health.set("", 2)
     port = int(server.target.split(":")[1])
     process, pid_file = demo(f"listen_on({port}); stopped.wait()", "--timeout", "3")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=granted(60))
     assert process.returncode == 1
     assert err == "bertscope: the server did not serve within 3 s\n"
     assert gone(pid_file)
@@ -134,6 +137,6 @@ def test_an_interrupted_demo_stops_the_server(demo, tmp_path, sent, code):
     process, pid_file = demo(f"open({str(fifo)!r}, 'w').close(); stopped.wait()")
     fifo.open().close()  # Returns when the child is running.
     process.send_signal(sent)
-    process.communicate(timeout=60)
+    process.communicate(timeout=granted(60))
     assert process.returncode == code
     assert gone(pid_file)

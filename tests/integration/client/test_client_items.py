@@ -18,6 +18,7 @@ from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.fake_server import PROVENANCE, FakeServer, start
 from tests.support.harness import Host
+from tests.support.patience import granted
 
 Command = Callable[..., tuple[int, str, str]]
 COUNT = 1000
@@ -132,14 +133,14 @@ def test_signals_leave_a_whole_file(
     def event(context: grpc.ServicerContext) -> None:
         context.add_callback(ended.set)
         os.kill(os.getpid(), number)
-        ended.wait(30)
+        ended.wait(granted(30))
 
     server.judge = after(3, event)
     before = signal.getsignal(signal.SIGTERM)
     found, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
     assert signal.getsignal(signal.SIGTERM) == before
     assert (found, out) == (code, "")
-    assert ended.wait(30)
+    assert ended.wait(granted(30))
     if output.exists():  # the first answers may have come after the signal
         assert err.startswith(f"bertscope: {said}; {output} has ") and err.endswith("with --resume goes on\n")
     assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")[0] == 0
@@ -150,7 +151,7 @@ def test_a_server_that_takes_too_long_is_said_as_that(
     command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes
 ) -> None:
     ended = threading.Event()
-    server.judge = after(3, lambda context: ended.wait(60) and None)
+    server.judge = after(3, lambda context: ended.wait(granted(60)) and None)
     try:
         code, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2, "--timeout", 0.5, "--patience", 0)
     finally:

@@ -22,6 +22,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from tests.support.fake_server import FakeServer
+from tests.support.patience import granted
 
 
 def refuse(context: Any, code: int, message: str, reason: str, *details: Any, **metadata: str) -> None:
@@ -202,7 +203,7 @@ def held(server: FakeServer, release: threading.Event) -> tuple[threading.Event,
             return
         context.add_callback(lambda: count("ended", all_ended))
         count("begun", all_begun)
-        release.wait(30)
+        release.wait(granted(30))
 
     server.judge = judge
     return all_begun, all_ended
@@ -213,9 +214,9 @@ def test_closing_the_stream_cancels_the_calls_under_way(server, wait_for):
     with bertscope.Client(server.target) as client:
         stream = client.fill_mask_stream(iter(texts(2000)))
         assert next(stream).text == texts(1)[0]
-        assert begun.wait(10)
+        assert begun.wait(granted(10))
         stream.close()
-        assert ended.wait(10)
+        assert ended.wait(granted(10))
 
 
 def test_closing_the_stream_cancels_the_calls_under_way_async(server, wait_for):
@@ -225,8 +226,8 @@ def test_closing_the_stream_cancels_the_calls_under_way_async(server, wait_for):
         async with bertscope.AsyncClient(server.target) as client:
             async with aclosing(client.fill_mask_stream(iter(texts(2000)))) as stream:
                 assert (await anext(stream)).text == texts(1)[0]
-                assert await asyncio.to_thread(begun.wait, 10)
-            assert await asyncio.to_thread(ended.wait, 10)
+                assert await asyncio.to_thread(begun.wait, granted(10))
+            assert await asyncio.to_thread(ended.wait, granted(10))
 
     asyncio.run(ask())
 
@@ -237,11 +238,11 @@ def test_cancelling_the_task_cancels_the_calls_under_way(server, wait_for):
     async def ask() -> None:
         async with bertscope.AsyncClient(server.target) as client:
             task = asyncio.create_task(client.fill_mask(iter(texts(2000))))
-            assert await asyncio.to_thread(begun.wait, 10)
+            assert await asyncio.to_thread(begun.wait, granted(10))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(ended.wait, 10)
+            assert await asyncio.to_thread(ended.wait, granted(10))
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(ask())
@@ -262,10 +263,10 @@ def test_ctrl_c_cancels_the_calls_under_way(server, wait_for):
     """An interrupt comes while answers are waited for, in a process of its own: test runners end by it, too."""
     begun, ended = held(server, wait_for)
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, server.target], stdout=subprocess.PIPE, text=True) as process:
-        assert begun.wait(60)
+        assert begun.wait(granted(60))
         process.send_signal(signal.SIGINT)
-        assert ended.wait(20)
-        assert process.communicate(timeout=60)[0] == "interrupted\n"
+        assert ended.wait(granted(20))
+        assert process.communicate(timeout=granted(60))[0] == "interrupted\n"
     assert process.returncode == 0
 
 

@@ -148,7 +148,7 @@ def test_other_errors_are_raised_and_not_asked_for_again(server, code, reason, e
 
 def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     """On a clock that stands still but where the streams break off: 20 seconds later each time."""
-    now = 0.0
+    now, limit = 0.0, 70
 
     def pass_time(messages):
         nonlocal now
@@ -160,7 +160,7 @@ def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     cut, server.stream = server.stream, pass_time
     monkeypatch.setattr("bertscope.rpc.resumption.monotonic", lambda: now)
     with bertscope.Client(server.target) as client:
-        check(list(client.extract_attention(TEXTS, timeout=70)))
+        check(list(client.extract_attention(TEXTS, timeout=limit)))
     assert [round(seconds / 10) for seconds in breaks.seconds] == [7, 5, 3]
 
 

@@ -19,6 +19,7 @@ from bertscope_service.models.registry import Registry
 from bertscope_service.observability.metrics import Metrics
 
 from tests.support.exports import READ
+from tests.support.patience import granted
 from tests.support.pruned import gates, run
 from tests.support.reference import assert_close
 from tests.support.tiny import corrupt_weights, write_checkpoint
@@ -86,7 +87,7 @@ def join_loads() -> None:
     """Wait until every loading thread has ended."""
     for thread in threading.enumerate():
         if thread.name.startswith("bertscope-load"):
-            thread.join(30)
+            thread.join(granted(30))
             assert not thread.is_alive()
 
 
@@ -228,14 +229,14 @@ def test_cancelling_leaves_nothing(
 
     def held(*arguments: Any) -> Any:
         there.set()
-        assert go.wait(30)
+        assert go.wait(granted(30))
         return original(*arguments)
 
     monkeypatch.setattr(loading, step, held)
 
     async def cancel() -> None:
         call = asyncio.create_task(models.registry.prune(whole, "pruned", PARTS, tmp_path / "saved" if saved else None, ignore))
-        await asyncio.to_thread(there.wait, 30)
+        await asyncio.to_thread(there.wait, granted(30))
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call

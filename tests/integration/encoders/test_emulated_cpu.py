@@ -14,10 +14,11 @@ import sys
 import pytest
 
 from tests.support.integer_products import digest, onnx_product
+from tests.support.patience import granted
 from tools.capped_tests import ROOT
 
 CPU = "Haswell"
-SECONDS = 500
+SECONDS = granted(500)
 
 PROGRAM = """
 import torch

@@ -6,12 +6,11 @@ import torch
 from bertscope_service.encoders.base import Gates
 
 from tests.support.reference import EDITS, ZERO, Edits, Subject, assert_close, assert_equal
-from tests.support.subjects import THREE, everywhere, on_three
+from tests.support.subjects import THREE, everywhere, everywhere_with, on_three
 
 
 @everywhere
-@pytest.mark.every_architecture
-@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize("name", everywhere_with(EDITS, "mixed"))
 def test_gates_equal_edited_maps(subject: Subject, name: str) -> None:
     gates = subject.gates(EDITS[name])
     for sequence in subject.sequences[::3] if subject.architecture in THREE else subject.sequences[1::6]:
@@ -28,7 +27,6 @@ def test_reference_edits_nothing_without_edits(subject: Subject) -> None:
 
 
 @everywhere
-@pytest.mark.every_architecture
 def test_gates_of_one_row_touch_no_other(subject: Subject) -> None:
     """Rows with gates of all kinds between rows without: the former equal each text alone, the latter stay as they were."""
     edits: list[Edits | None] = [None] * len(subject.sequences)

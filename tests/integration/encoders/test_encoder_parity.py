@@ -1,6 +1,7 @@
 """The encoder gives what transformers gives, for every architecture, alone and in padded batches."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -9,16 +10,18 @@ from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.family import FAMILY
 from tests.support.reference import Subject, assert_close, assert_equal
-from tests.support.subjects import THREE, everywhere
+from tests.support.subjects import THREE, everywhere, everywhere_with
 
-pytestmark = [pytest.mark.every_architecture, everywhere]
+pytestmark = everywhere
 
 
+@pytest.mark.every_architecture
 def test_text_alone_equals_eager_to_the_bit(subject: Subject) -> None:
     for sequence in subject.sequences:
         assert_equal(subject.run([sequence]).row(0), subject.reference.alone(sequence).row(0))
 
 
+@pytest.mark.every_architecture
 def test_padded_batch_equals_eager_to_the_bit(subject: Subject) -> None:
     """transformers lets the last real tokens of MobileBERT and ConvBERT see the padding after them, which is not zero, so that
     a text's numbers depend on its company. Here they don't: these are compared with transformers running each text alone.
@@ -53,8 +56,7 @@ def test_order_in_a_batch_does_not_matter(subject: Subject) -> None:
         assert_close(backward.row(-1 - index), forward.row(index))
 
 
-@pytest.mark.parametrize("pack", [False, True])
-@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize(("pack", "watch"), everywhere_with(product((False, True), repeat=2), (True, False)))
 def test_fast_paths_are_close_to_eager(subject: Subject, pack: bool, watch: bool) -> None:
     """Packed weights, and attention that never builds a map."""
     encoder = subject.load(pack=pack)
@@ -69,6 +71,7 @@ def test_fast_paths_are_close_to_eager(subject: Subject, pack: bool, watch: bool
             assert_close(subject.run([sequence], encoder=encoder, watch=watch).row(0), expected.row(0))
 
 
+@pytest.mark.every_architecture
 def test_segments_count_where_the_model_has_them(subject: Subject) -> None:
     one = subject.sequences[1]
     other = TokenSequence(one.ids, [1] * len(one))
@@ -76,6 +79,7 @@ def test_segments_count_where_the_model_has_them(subject: Subject) -> None:
     assert differs == FAMILY[subject.architecture].segments
 
 
+@pytest.mark.every_architecture
 @torch.inference_mode()
 def test_logits_at_chosen_positions(subject: Subject) -> None:
     encoder, batch = subject.encoder, subject.sequences[:4]
@@ -90,6 +94,7 @@ def test_logits_at_chosen_positions(subject: Subject) -> None:
         assert_close([scores], [expected])
 
 
+@pytest.mark.every_architecture
 def test_shape_is_the_checkpoints(subject: Subject) -> None:
     shape, model = subject.encoder.shape, subject.reference.model
     assert shape.architecture == subject.architecture == model.config.model_type

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject, assert_close, assert_equal
-from tests.support.subjects import THREE
+from tests.support.subjects import THREE, everywhere_with
 from tests.support.tiny import FAMILY, LABELS, TASKS, write_checkpoint
 
 HEADS: dict[str, dict[str, Any]] = {
@@ -43,8 +43,7 @@ def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.T
     return encoder.answer(state) if capability == "question_answering" else encoder.classify(state)
 
 
-@pytest.mark.every_architecture
-@pytest.mark.parametrize("capability", HEADS)
+@pytest.mark.parametrize("capability", everywhere_with(HEADS, "regression"))
 @pytest.mark.parametrize("architecture", FAMILY)
 @torch.inference_mode()
 def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bertscope_service.encoders.onnx.helper_process import HelperError, helper
 from bertscope_service.encoders.onnx.sessions import SessionSettings
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError
 
+from tests.support.patience import granted
 from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -72,7 +73,7 @@ def test_a_task_that_dies_is_an_error_of_its_caller(bert: Path, tmp_path: Path, 
         work = exporting(bert, tmp_path / "graphs", threads)
         tasks()[0].send_signal(number)
         with pytest.raises(FailedPrecondition, match="a process that was to export the model") as caught:
-            work.result(100)
+            work.result(granted(100))
     assert caught.value.reason == reason
     assert not list(tmp_path.iterdir())
 
@@ -84,7 +85,7 @@ def test_the_next_task_after_a_crash_works(bert: Path, tmp_path: Path) -> None:
         assert process is not None
         process.kill()  # it itself, with its task
         with pytest.raises(FailedPrecondition) as caught:
-            work.result(100)
+            work.result(granted(100))
         assert caught.value.reason == "HELPER_MEMORY"
         (tmp_path / "again").mkdir()
         applied, details = export_onnx(bert, "bert", tmp_path / "again")

@@ -33,14 +33,11 @@ VARIANTS: list[tuple[str, Mapping[str, Any]]] = [
     ("xmod", {"adapter_reuse_layer_norm": False, "default_language": "en_XX"}),
 ]
 ONE_SEGMENT = [
-    name if name == "luke" else pytest.param(name, marks=pytest.mark.slow)
-    for name, member in FAMILY.items()
-    if member.segments and not ARCHITECTURES[name].unexportable(member.config)
+    name for name, member in FAMILY.items() if member.segments and not ARCHITECTURES[name].unexportable(member.config)
 ]
-"""Architectures with segments whose graphs can be made; an export takes seconds."""
+"""Architectures with segments whose graphs can be made."""
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize(("architecture", "settings"), VARIANTS, ids=str)
 def test_a_variant_equals_eager(architecture: str, settings: Mapping[str, Any], tmp_path: Path) -> None:
     subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", settings=settings))
@@ -51,7 +48,6 @@ def test_a_variant_equals_eager(architecture: str, settings: Mapping[str, Any], 
         assert_close(batch.row(index), expected)
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_every_optional_setting_equals_eager(architecture: str, tmp_path: Path) -> None:
     for number, settings in enumerate(optional_settings(architecture)):
@@ -65,7 +61,7 @@ def test_every_optional_setting_equals_eager(architecture: str, tmp_path: Path) 
             assert_close(batch.row(index), expected)
 
 
-@pytest.mark.every_architecture
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ONE_SEGMENT)
 def test_a_model_of_one_segment_loads_and_is_exported(architecture: str, tmp_path: Path, export_cache: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", settings={"type_vocab_size": 1})
@@ -76,7 +72,6 @@ def test_a_model_of_one_segment_loads_and_is_exported(architecture: str, tmp_pat
         assert_close(found.row(index), subject.reference.run([sequence]).row(0))
 
 
-@pytest.mark.every_architecture
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_a_base_without_its_pooler_loads(architecture: str, tmp_path: Path) -> None:
     """Published bases lack it, or have one that nothing reads."""

@@ -119,6 +119,7 @@ def printed_scores(printed: str) -> dict[str, float]:
     return {name: float(score) for name, score in re.findall(r"dev ([\w ]+?) (-?\d+\.\d{4})", last)}
 
 
+@pytest.mark.slow
 def test_pairs_learn_their_values(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{one}\t{other}\t{value}" for one, other, value in zip(GOOD, BAD, (0, 0, 1, 1), strict=True)] * 6
     pairs = str(tsv(tmp_path / "pairs.tsv", header="sentence\tsecond\tscore", rows=rows))
@@ -132,6 +133,7 @@ def test_pairs_learn_their_values(arguments: list[str], tmp_path: Path, capsys: 
     assert (config.num_labels, config.problem_type) == (1, "regression")
 
 
+@pytest.mark.slow
 def test_texts_learn_their_sets_of_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{GOOD[0]}\tcat", f"{GOOD[2]}\tcat|mat", f"{BAD[0]}\t", f"{BAD[1]}\tcity"] * 6
     sets = str(tsv(tmp_path / "sets.tsv", rows=rows))
@@ -145,6 +147,7 @@ def test_texts_learn_their_sets_of_labels(arguments: list[str], tmp_path: Path, 
         finetune.main([*arguments, "--task", "label-sets", "--train", sets, "--dev", sets, "--names", "a,b"])
 
 
+@pytest.mark.slow
 def test_questions_learn_their_answers(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of short passages, of one that is longer than the model reads, and of one without the answer."""
     asked = [

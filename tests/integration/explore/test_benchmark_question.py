@@ -13,6 +13,7 @@ def page(host):
         yield running
 
 
+@pytest.mark.slow
 def test_two_models_are_measured(page):
     body = {"models": ["bert", "roberta"], "lengths": [8], "min_seconds": 0.05, "agreement_texts": []}
     *progress, last = page.ask("benchmark", body)

@@ -7,6 +7,7 @@ from bertscope_workbench.explore.connections import BoundedConnection
 
 from tests.support.fake_server import Waiting, start
 from tests.support.page import KEY, Page
+from tests.support.patience import granted
 
 HEAD = "POST /api/server HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: application/json\r\n"
 
@@ -18,7 +19,7 @@ def page(host):
 
 
 def connected(page, text=""):
-    connection = socket.create_connection(("127.0.0.1", page.port), timeout=60)
+    connection = socket.create_connection(("127.0.0.1", page.port), timeout=granted(60))
     connection.sendall(text.format(host=page.host).encode())
     return connection
 
@@ -79,6 +80,6 @@ def test_a_question_that_is_answered_keeps_its_place(page, monkeypatch):
                 connection.close()
             assert not server.ended.is_set()
             reply.close()
-            assert server.ended.wait(30)
+            assert server.ended.wait(granted(30))
     finally:
         fake.stop(grace=None).wait()

@@ -13,7 +13,7 @@ import pytest
 from bertscope_workbench.explore.questions import results
 
 from tests.support.page import Page, opened
-from tests.support.process import wait_until
+from tests.support.patience import wait_until
 
 MILLION = 1_000_000
 WAITS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))\nwhile True: time.sleep(60)"
@@ -44,12 +44,14 @@ def test_two_million_rows_of_a_few_kilobytes(page):
     assert "more than 200,000 rows" in page.refusal("results", opened("x.parquet", raw))["message"]
 
 
+@pytest.mark.slow
 def test_millions_of_values_in_few_rows(page):
     raw = parquet(repeated(MILLION, 40))
     assert len(raw) < 100_000
     assert "more than 4,000,000 values" in page.refusal("results", opened("x.parquet", raw))["message"]
 
 
+@pytest.mark.slow
 def test_gigabytes_of_equal_texts_in_few_values(page):
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * 3000), pa.array(["x" * MILLION]))
     raw = parquet(pa.table({"a": texts}))
@@ -58,12 +60,14 @@ def test_gigabytes_of_equal_texts_in_few_values(page):
     assert "memory" in message
 
 
+@pytest.mark.slow
 def test_fifty_thousand_metrics_are_a_table(page):
     raw = b"layer,metric,score\n" + b"".join(f"{number % 2},m{number},0\n".encode() for number in range(55_000))
     (event,) = page.ask("results", opened("x.csv", raw))
     assert event["table"]["total"] == 55_000
 
 
+@pytest.mark.slow
 def test_as_many_columns_of_words_as_fit(page):
     raw = b"layer," + ",".join(f"c{number}" for number in range(60_000)).encode() + (b"\n0" + b",w" * 60_000) * 2
     (event,) = page.ask("results", opened("x.csv", raw))
@@ -88,7 +92,11 @@ def results_module():
 @pytest.mark.parametrize(
     ("code", "part"),
     [
-        ("import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass", "processor time"),
+        pytest.param(
+            "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass",
+            "processor time",
+            marks=pytest.mark.slow,
+        ),
         ("import os; os.abort()", "memory"),
     ],
 )
@@ -136,6 +144,7 @@ def test_values_of_every_type_are_shown(page):
     }
 
 
+@pytest.mark.slow
 def test_a_file_of_many_megabytes(page):
     raw = b"word,share\n" + b"".join(f"{'w' * 80}{number},0.5\n".encode() for number in range(100_000))
     assert len(raw) > 8_000_000

@@ -10,6 +10,7 @@ from bertscope_workbench.explore.plain import plain
 from tests.support.bearers import ADMIN, READER, line
 from tests.support.fake_server import Waiting, start
 from tests.support.page import Page
+from tests.support.patience import granted
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,6 @@ def test_a_browser_that_goes_away_ends_the_call():
             reply = page.open("load", {"source": "anything"})
             assert json.loads(reply.readline())["progress"]["detail"] == "waiting"
             reply.close()
-            assert server.ended.wait(30)
+            assert server.ended.wait(granted(30))
     finally:
         host.stop(grace=None).wait()

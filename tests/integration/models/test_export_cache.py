@@ -23,6 +23,7 @@ from bertscope_service.models import export_cache as exporting
 from bertscope_service.models.export_cache import exported, exports_bytes
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, gradient_encoder, read_encoders
 
+from tests.support.patience import granted
 from tests.support.tiny import write_checkpoint
 
 DIGEST = "sha256:" + "1" * 64
@@ -84,15 +85,15 @@ def test_two_servers_at_once_export_once(
 
     def export() -> None:
         started.set()
-        assert waiting.wait(20)
+        assert waiting.wait(granted(20))
 
     monkeypatch.setattr(fcntl, "flock", flock)
     exporter.before.append(export)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(exported, bert, DIGEST, tmp_path)
-        assert started.wait(20)
+        assert started.wait(granted(20))
         second = threads.submit(exported, bert, DIGEST, tmp_path)
-        assert first.result(20) == second.result(20)
+        assert first.result(granted(20)) == second.result(granted(20))
     assert exporter.calls == 1
 
 

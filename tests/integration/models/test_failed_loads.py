@@ -16,7 +16,8 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models import loading, own_thread, registry, runtimes
 
-from tests.support.harness import CALL_SECONDS, Failure, Host, wait_until
+from tests.support.harness import CALL_SECONDS, Failure, Host
+from tests.support.patience import wait_until
 
 LOADS = 5
 

@@ -18,10 +18,11 @@ import pytest
 from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, refused
+from tests.support.patience import granted, wait_until
 
 GOOD = cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."])
-STOP_SECONDS = 60
+STOP_SECONDS = granted(60)
 Code = grpc.StatusCode
 
 

@@ -32,7 +32,8 @@ from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
-from tests.support.harness import Host, LoopThread, launched, read_maps, wait_until
+from tests.support.harness import Host, LoopThread, launched, read_maps
+from tests.support.patience import granted, wait_until
 from tests.support.process_state import unchanged
 from tests.support.relations import links
 from tests.support.sweeps import masked_lm, matrix, text_input
@@ -41,7 +42,7 @@ from tests.support.tensors import arrays_of, request_of
 from tests.support.tiny import ARCHITECTURES, FAMILY, SENTENCES, write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-SECONDS = 300
+SECONDS = granted(300)
 TEXTS = ("Paris is the capital of [MASK].", "The [MASK] sat.", "She plays the [MASK] in the garden near the old house.")
 PRECISIONS = {"fp32": common.PRECISION_FLOAT32, "fp16": common.PRECISION_FLOAT16, "bf16": common.PRECISION_BFLOAT16}
 Values = NDArray[np.floating]

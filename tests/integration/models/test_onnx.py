@@ -36,6 +36,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 from tests.support.compressed import make
 from tests.support.exports import load_exported
 from tests.support.harness import Host, LoopThread, launched, read_maps, refused
+from tests.support.patience import granted
 from tests.support.sweeps import (
     MASKED,
     MEAN,
@@ -52,7 +53,7 @@ from tests.support.sweeps import (
 )
 from tests.support.tensors import arrays_of, padded, request_of
 
-LOAD_SECONDS = 90.0
+LOAD_SECONDS = granted(90.0)
 TWINS = (("models/bert", "models/graphs"), ("models/sorter", "models/sorting-graphs"))
 
 
@@ -93,7 +94,7 @@ def copied(export: Path, tmp_path: Path) -> Path:
 
 
 def fill(host: Host, name: str, **fields: Any) -> cloze.FillMaskResponse:
-    reply = host.cloze.FillMask(cloze.FillMaskRequest(model=name, texts=MASKED, top_k=264, **fields), timeout=20)
+    reply = host.cloze.FillMask(cloze.FillMaskRequest(model=name, texts=MASKED, top_k=264, **fields), timeout=granted(20))
     assert isinstance(reply, cloze.FillMaskResponse)
     return reply
 
@@ -125,7 +126,7 @@ def test_attention_is_that_of_torch(twins: Host) -> None:
         request = attention.ExtractAttentionRequest(
             model=name, inputs=[text_input("The cat sat."), text_input("Isn't it?", "It is.")]
         )
-        return [text.values for text in read_maps(twins.attention.ExtractAttention(request, timeout=20))]
+        return [text.values for text in read_maps(twins.attention.ExtractAttention(request, timeout=granted(20)))]
 
     for expected, found in zip(*map(ask, TWINS[0]), strict=True):
         assert_allclose(found, expected, atol=1e-5)
@@ -136,7 +137,7 @@ def test_classification_is_that_of_torch(twins: Host) -> None:
         request = classification.ClassifyRequest(
             model=name, inputs=[text_input("The cat sat."), text_input("Isn't it?", "It is.")]
         )
-        reply = twins.classification.Classify(request, timeout=20)
+        reply = twins.classification.Classify(request, timeout=granted(20))
         return np.array([[label.probability for label in sorted(r.labels, key=lambda x: x.index)] for r in reply.results])
 
     expected, found = map(ask, TWINS[1])
@@ -180,7 +181,7 @@ def test_auto_serves_by_either(twins: Host, checkpoints: dict[str, Path]) -> Non
         assert loaded.alternatives == ()  # whoever lost is not kept
         assert_allclose(logs(fill(twins, "models/chosen")), logs(fill(twins, "models/bert")), atol=1e-4)
     finally:
-        twins.models.UnloadModel(model.UnloadModelRequest(name="models/chosen"), timeout=20)
+        twins.models.UnloadModel(model.UnloadModelRequest(name="models/chosen"), timeout=granted(20))
 
 
 class Unusable:
@@ -241,7 +242,7 @@ def test_an_export_loads_by_itself_and_not_by_torch(twins: Host, copied: Path) -
             rank(twins, model="models/alone", objective=masked_lm(["The cat sat."]))
         assert failures[0].info.reason == "NO_GRADIENTS"
     finally:
-        twins.models.UnloadModel(model.UnloadModelRequest(name="models/alone"), timeout=20)
+        twins.models.UnloadModel(model.UnloadModelRequest(name="models/alone"), timeout=granted(20))
     with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
         load(twins, model_id="alone", source=str(copied), runtime=common.RUNTIME_TORCH)
     assert failures[0].info.reason == "RUNTIME_UNSUPPORTED"
@@ -358,7 +359,7 @@ def tensors(host: Host, name: str, output: str) -> dict[str, Any]:
     """What the Open Inference Protocol gives for two texts, one of them padded."""
     ids, mask = padded([[2, 7, 8, 9, 3], [2, 5, 3]])
     request = request_of({"input_ids": ids, "attention_mask": mask}, [output], model=name)
-    return arrays_of(open_inference_pb2_grpc.GRPCInferenceServiceStub(host.channel).ModelInfer(request, timeout=20))
+    return arrays_of(open_inference_pb2_grpc.GRPCInferenceServiceStub(host.channel).ModelInfer(request, timeout=granted(20)))
 
 
 @pytest.mark.slow
@@ -378,7 +379,7 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
         probabilities = []
         for name in (sorter.name, by_torch[1].name):
             request.model = name
-            results = twins.classification.Classify(request, timeout=20).results
+            results = twins.classification.Classify(request, timeout=granted(20)).results
             probabilities.append([[label.probability for label in result.labels] for result in results])
         assert_allclose(probabilities[0], probabilities[1], atol=1e-5)
         for names in ((filler.name, by_torch[0].name), (sorter.name, by_torch[1].name)):
@@ -388,20 +389,21 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
         assert failures[0].info.reason == "NO_OUTPUT"
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
             request = attention.ExtractAttentionRequest(model=filler.name, inputs=[text_input("The cat sat.")])
-            read_maps(twins.attention.ExtractAttention(request, timeout=20))
+            read_maps(twins.attention.ExtractAttention(request, timeout=granted(20)))
         assert failures[0].info.reason == "NOT_OBSERVABLE"
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
             extract = states.ExtractHiddenStatesRequest(model=filler.name, inputs=[text_input("The cat sat.")])
-            read_maps(twins.representation.ExtractHiddenStates(extract, timeout=20))
+            read_maps(twins.representation.ExtractHiddenStates(extract, timeout=granted(20)))
         assert failures[0].info.reason == "NO_STATES"
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
             fill(twins, filler.name, interventions=interventions({(0, 0): (UNIFORM, 1.0)}))
         assert failures[0].info.reason == "NOT_OBSERVABLE"
     finally:
         for found in (filler, sorter, *by_torch):
-            twins.models.UnloadModel(model.UnloadModelRequest(name=found.name), timeout=20)
+            twins.models.UnloadModel(model.UnloadModelRequest(name=found.name), timeout=granted(20))
 
 
+@pytest.mark.slow
 def test_a_foreign_graph_of_another_form_is_refused(twins: Host, foreign: dict[str, Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(foreign["fill"], tmp_path / "other"))
     graph = onnx.load(folder / "model.onnx")
@@ -445,6 +447,6 @@ def test_unloaded_graphs_leave_memory_and_loading_is_not_held_up(twins: Host, ch
     gradients = threading.Event()
     watch.append(weakref.finalize(entry.gradients.result().encoder, gradients.set))
     del loaded, entry
-    twins.models.UnloadModel(model.UnloadModelRequest(name="models/passing"), timeout=20)
-    assert gone.wait(20)
-    assert gradients.wait(20)
+    twins.models.UnloadModel(model.UnloadModelRequest(name="models/passing"), timeout=granted(20))
+    assert gone.wait(granted(20))
+    assert gradients.wait(granted(20))

@@ -25,7 +25,8 @@ from bertscope_service.models.warm_up import warm_up
 from bertscope_service.rpc import hosting
 from numpy.testing import assert_allclose
 
-from tests.support.harness import CALL_SECONDS, Host, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+from tests.support.patience import granted, wait_until
 from tests.support.sweeps import MASKED, Sweep, divergence
 from tests.support.tiny import corrupt_weights, write_checkpoint
 
@@ -135,7 +136,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     async def gated(engine: Any, loaded: LoadedModel) -> LoadedModel:
         if loaded.name == found.shut_for:
             found.arrived.set()
-            assert await asyncio.to_thread(found.open.wait, 60)
+            assert await asyncio.to_thread(found.open.wait, granted(60))
         return await warm_up(engine, loaded)
 
     monkeypatch.setattr(hosting, "warm_up", gated)
@@ -148,7 +149,7 @@ def replacing(paints: Host, blue: Path, gate: Gate) -> Any:
     """A call that replaces models/first, and waits for its first run behind the gate."""
     gate.shut_for = NAME
     call = loading(paints, blue)
-    assert gate.arrived.wait(20)
+    assert gate.arrived.wait(granted(20))
     return call
 
 
@@ -237,7 +238,7 @@ def test_while_it_is_replaced_a_model_changes_in_no_other_way(
 def test_a_model_that_loads_or_unloads_can_not_be_replaced(paints: Host, blue: Path, gate: Gate) -> None:
     gate.shut_for = "models/third"
     first = loading(paints, blue, model_id="third", replace=False)
-    assert gate.arrived.wait(20)
+    assert gate.arrived.wait(granted(20))
     with refused(FAILED) as failures:
         load(paints, blue, model_id="third")
     assert failures[0].info.reason == "MODEL_NOT_READY"
@@ -322,7 +323,7 @@ def test_streams_that_run_finish_on_the_old_weights_whose_memory_goes_with_the_l
     for text in maps:
         assert text.header.provenance.weights_digest == red_digest
         assert_allclose(text.values, expected_maps.values, atol=2e-5)
-    assert gone.wait(20)
+    assert gone.wait(granted(20))
     wait_until(lambda: count(paints, "unloading") == 0, "the old model is counted no more")
     (new_maps,) = read_maps(paints.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
     assert np.abs(new_maps.values - expected_maps.values).max() > 0.01

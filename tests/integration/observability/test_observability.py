@@ -23,8 +23,9 @@ from bertscope_service.observability.logs import JsonFormatter, TextFormatter
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.harness import CALL_SECONDS, Host, held, wait_until
+from tests.support.harness import CALL_SECONDS, Host, held
 from tests.support.metric_names import METRIC_NAMES
+from tests.support.patience import granted, wait_until
 
 SECRET = "xylophone"
 METHODS = {method.name for method in contract.METHODS.values()}
@@ -66,7 +67,7 @@ def talk(host: Host) -> int:
 
 
 def scrape(host: Host) -> list[Metric]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{host.ports.metrics}/metrics", timeout=10) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{host.ports.metrics}/metrics", timeout=granted(10)) as page:
         assert page.status == 200
         text = page.read().decode()
     assert SECRET not in text

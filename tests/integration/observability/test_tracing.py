@@ -32,7 +32,8 @@ from opentelemetry.trace import format_span_id, format_trace_id
 from pydantic import ValidationError
 
 from tests.support.collector import Collector, collecting, values
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched
+from tests.support.patience import wait_until
 
 SECRET = "xylophone"
 QUESTION = cloze.FillMaskRequest(texts=[f"The {SECRET} is [MASK]."])

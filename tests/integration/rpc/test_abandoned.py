@@ -18,8 +18,9 @@ from bertscope_service.rpc.malformed import PARTS
 from grpc._cython import cygrpc
 from grpc_health.v1 import health_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, frame, request
+from tests.support.patience import wait_until
 
 RST_STREAM, CANCEL = 0x3, (8).to_bytes(4, "big")
 LIST_MODELS, UNKNOWN, NO_UTF_8 = "/bertscope.v1.ModelService/ListModels", "/no.Such/Method", "/\udcff"

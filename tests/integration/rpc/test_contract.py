@@ -18,17 +18,8 @@ from bertscope_service.contract import METHODS, Method, Role, Work
 from google.protobuf.message import Message
 
 from tests.support.bearers import READER, bearing, line
-from tests.support.harness import (
-    CALL_SECONDS,
-    Failure,
-    Host,
-    LoopThread,
-    code_of,
-    held,
-    launched,
-    refused,
-    wait_until,
-)
+from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, code_of, held, launched, refused
+from tests.support.patience import wait_until
 from tests.support.requests import REFUSED, SAID, good
 
 pytestmark = pytest.mark.usefixtures("brief")
@@ -67,7 +58,7 @@ def as_it_was(lab: Host) -> Iterator[Host]:
 
 def in_flight(host: Host) -> float:
     """Calls of all methods that run."""
-    return sum(host.metric("bertscope_requests_in_flight", method=method.name) for method in METHODS.values())
+    return host.metric("bertscope_requests_in_flight")
 
 
 def ended(host: Host, method: Method, *codes: str) -> float:

@@ -18,7 +18,8 @@ from bertscope.v1 import common_pb2 as common
 from bertscope_service.encoders.base import TokenSequence
 from numpy.testing import assert_allclose
 
-from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused
+from tests.support.patience import wait_until
 from tests.support.sweeps import divergence
 
 Fails = Callable[[Sequence[TokenSequence]], Exception | None]

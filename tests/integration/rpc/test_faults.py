@@ -13,7 +13,8 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 
-from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused
+from tests.support.patience import granted, wait_until
 
 GOOD = "The [MASK] sat."
 TOKENS = 6
@@ -80,7 +81,7 @@ def test_a_reader_who_pauses_pauses_the_server_and_still_gets_everything(
     begun = rows(host)
     with host.connect() as channel:
         stub = type(host.attention)(channel)
-        call = stub.ExtractAttention(maps_of(texts), timeout=60)
+        call = stub.ExtractAttention(maps_of(texts), timeout=granted(60))
         first = next(call)
         # Each good call takes the server's loop and its worker a hundred turns: all that would run on has run on.
         for _ in range(100):

@@ -10,7 +10,8 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope_service.rpc import health
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, refused
+from tests.support.patience import wait_until
 
 Status = health_pb2.HealthCheckResponse
 GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])

@@ -21,7 +21,8 @@ from bertscope_service.settings import Settings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, read_maps, refused
+from tests.support.patience import granted, wait_until
 
 Status = health_pb2.HealthCheckResponse
 NAMES = (
@@ -137,7 +138,7 @@ def test_a_stop_without_grace_cuts_running_calls_off(launch: Callable[..., Host]
     host = launch()
     stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
     next(stream)
-    loop.run(host.server.stop(0), timeout=10)
+    loop.run(host.server.stop(0), idle=10)
     with pytest.raises(grpc.RpcError) as caught:
         list(stream)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
@@ -243,16 +244,16 @@ def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_
 @pytest.mark.slow
 def test_a_stop_ends_a_call_that_takes_longer_than_the_grace_period(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch()
-    stream = host.attention.ExtractAttention(stream_of(250), timeout=60)
+    stream = host.attention.ExtractAttention(stream_of(250), timeout=granted(60))
     next(stream)
     # Nobody reads on, so the stream would never end by itself.
-    loop.run(host.server.stop(0.2), timeout=10)
+    loop.run(host.server.stop(0.2), idle=10)
     assert host.metric("bertscope_requests_in_flight", method="ExtractAttention") == 0
 
 
 def test_stopping_a_server_that_never_loaded(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch(load=False)
-    loop.run(host.server.stop(5), timeout=4)
+    loop.run(host.server.stop(500), idle=10)
     with pytest.raises(grpc.RpcError) as caught:
         host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
@@ -303,7 +304,7 @@ def test_a_server_that_starts_answers_for_what_it_has_loaded_and_sends_callers_o
     go_on, digest = threading.Event(), Source.digest
 
     def read_later(source: Source, report: Any) -> str:
-        assert not str(source.folder).endswith("roberta") or go_on.wait(60)
+        assert not str(source.folder).endswith("roberta") or go_on.wait(granted(60))
         return digest(source, report)
 
     monkeypatch.setattr(Source, "digest", read_later)

@@ -18,8 +18,9 @@ from grpc_channelz.v1 import channelz_pb2
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, literal, request, status
+from tests.support.patience import wait_until
 
 TRIES = 5
 SERVICES: list[ServiceDescriptor] = [

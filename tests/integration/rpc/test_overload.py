@@ -22,7 +22,8 @@ from bertscope_service.security import callers
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.bearers import bearing, line
-from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused
+from tests.support.patience import granted, wait_until
 from tests.support.relay import relayed
 
 pytestmark = pytest.mark.slow
@@ -263,7 +264,7 @@ def test_connections_that_grow_old_lose_no_call(launch: Callable[..., Host], mon
 def slow_sweep(host: Host, texts: int = 4) -> Iterator[Any]:
     objective = ablation.Objective(masked_lm_loss=ablation.MaskedLmLoss(texts=["The cat sat on the mat."] * texts))
     request = ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO)
-    stream: Iterator[Any] = host.ablation.SweepHeads(request, timeout=60)
+    stream: Iterator[Any] = host.ablation.SweepHeads(request, timeout=granted(60))
     return stream
 
 
@@ -314,7 +315,9 @@ def test_readers_who_pause_hold_back_themselves_alone(
     (alone,) = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=inputs[:1])))
     monkeypatch.setattr(bertscope_service.api.tensor_streams, "render_chunks", counted)
     with host.connect() as channel:
-        paused = type(host.attention)(channel).ExtractAttention(attention.ExtractAttentionRequest(inputs=inputs), timeout=60)
+        paused = type(host.attention)(channel).ExtractAttention(
+            attention.ExtractAttentionRequest(inputs=inputs), timeout=granted(60)
+        )
         first = next(paused)
         sweep = slow_sweep(host)
         begun = next(sweep)
@@ -347,7 +350,7 @@ def test_all_readers_who_pause_share_a_window(
         before = computed()
         with ExitStack() as channels:
             stubs = [type(host.attention)(channels.enter_context(host.connect())) for _ in range(3)]
-            streams = [stub.ExtractAttention(request, timeout=60) for stub in stubs]
+            streams = [stub.ExtractAttention(request, timeout=granted(60)) for stub in stubs]
             assert all(next(stream).HasField("header") for stream in streams)
             # Most of them are in the connections' buffers. Each of the three would be 120 ahead by itself.
             assert 3 < settled(computed, check) - before < 3 * 120 / 2

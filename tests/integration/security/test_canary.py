@@ -15,7 +15,8 @@ from bertscope_service.observability.logs import JsonFormatter, TextFormatter
 from google.protobuf.message import Message
 from prometheus_client import generate_latest
 
-from tests.support.harness import Host, wait_until
+from tests.support.harness import Host
+from tests.support.patience import wait_until
 from tests.support.requests import REFUSED, SAID, WORD, good
 
 TOKEN = "s3cr3t-t0k3n"

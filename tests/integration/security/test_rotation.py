@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.bearers import ADMIN, READER, STRANGER, line
 from tests.support.certificates import LONG_AGO, Authority, Identity
-from tests.support.harness import Host, LoopThread, wait_until
+from tests.support.harness import Host, LoopThread
+from tests.support.patience import granted, wait_until
 from tests.support.sites import Site, ask, connect, quick, shows
 
 
@@ -81,7 +82,7 @@ def test_certificates_and_tokens_rotate_under_load_without_a_failed_call(tls_hos
         finally:
             over.set()
         for caller in callers:
-            caller.result(30)
+            caller.result(granted(30))
     assert min(answered) >= 6
 
 

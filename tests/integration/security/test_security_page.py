@@ -13,6 +13,7 @@ import pytest
 from bertscope_service.security.tokens import Tokens
 
 from tests.support.harness import Host, LoopThread, launched
+from tests.support.patience import granted
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "security.md"
 STEPS = re.findall(r"^```(bash|python)\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -26,7 +27,7 @@ def run(language: str, code: str, folder: Path, target: str) -> str:
     environment = os.environ | {"PATH": path, "BERTSCOPE_TARGET": target}
     code = code.replace("127.0.0.1:50051", target)
     done = subprocess.run(
-        [*program, "-c", code], capture_output=True, text=True, timeout=100, cwd=folder, env=environment, check=False
+        [*program, "-c", code], capture_output=True, text=True, timeout=granted(100), cwd=folder, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -58,6 +59,7 @@ def test_each_step_does_what_the_page_says(number: int, secured: Host, folder: P
     assert ("ROLE_REQUIRED" if "PermissionDenied" in STEPS[number][1] else "SERVING") in printed
 
 
+@pytest.mark.slow
 def test_who_is_not_known_gets_nothing(secured: Host, folder: Path) -> None:
     tls = bertscope.Tls(folder / "ca.crt")
     for token in (None, "unknown"):

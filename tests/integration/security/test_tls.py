@@ -19,6 +19,7 @@ from bertscope_service.settings import Settings
 from tests.support.bearers import READER, STRANGER
 from tests.support.certificates import LONG_AGO, Authority, Identity
 from tests.support.harness import Host, LoopThread, code_of, launched
+from tests.support.patience import granted
 from tests.support.sites import NEW_CONNECTION, TEXT, Site, ask, connect
 
 
@@ -73,14 +74,14 @@ def test_a_server_whose_certificate_is_over_is_refused(site: Site) -> None:
             bertscope.Client(f"localhost:{port}", tls=site.tls()) as client,
             pytest.raises(bertscope.Unavailable, match="certificate has expired"),
         ):
-            client.unload_model("models/none", timeout=20)  # which is not tried again
+            client.unload_model("models/none", timeout=granted(20))  # which is not tried again
     finally:
-        server.stop(None).wait(20)
+        server.stop(None).wait(granted(20))
 
 
 def test_who_speaks_no_tls_harms_nobody(tls_host: Host, site: Site) -> None:
     for words in (b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\xff\xff" + bytes(5000)):
-        with socket.create_connection(("127.0.0.1", tls_host.ports.grpc), timeout=10) as plain:
+        with socket.create_connection(("127.0.0.1", tls_host.ports.grpc), timeout=granted(10)) as plain:
             plain.sendall(words)
             assert closes(plain)
     with connect(tls_host, site.tls()) as client:
@@ -93,7 +94,7 @@ def test_who_says_nothing_is_disconnected(
     monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.2)
     with (
         launched(loop, load=False, **site.settings(mutual=False)) as host,
-        socket.create_connection(("127.0.0.1", host.ports.grpc), timeout=10) as silent,
+        socket.create_connection(("127.0.0.1", host.ports.grpc), timeout=granted(10)) as silent,
     ):
         assert closes(silent)
 
@@ -155,7 +156,7 @@ def unknown_method(host: Host, site: Site, identity: Identity) -> grpc.StatusCod
     with grpc.secure_channel(f"localhost:{host.ports.grpc}", credentials, list(NEW_CONNECTION.items())) as channel:
         method: Any = channel.unary_unary("/a/b")
         with pytest.raises(grpc.RpcError) as caught:
-            method(b"", timeout=20)
+            method(b"", timeout=granted(20))
     return code_of(caught.value)
 
 

@@ -21,7 +21,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from prometheus_client import generate_latest
 
 from tests.support.bearers import ADMIN, READER, STRANGER, bearing, line
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched, refused, wait_until
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched, refused
+from tests.support.patience import wait_until
 
 QUESTION = cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=1)
 MAPS = attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text="The cat sat.")])

@@ -8,6 +8,8 @@ from contextlib import aclosing
 import pytest
 from bertscope_service.api.progress import progress_of
 
+from tests.support.patience import granted
+
 pytestmark = pytest.mark.asyncio
 Report = Callable[[tuple[str, int]], None]
 
@@ -69,4 +71,4 @@ async def test_closing_cancels_the_work() -> None:
 
     async with aclosing(progress_of(work, stage)) as found:
         assert await anext(found) == ("read", 1)
-    await asyncio.wait_for(ended.wait(), 10)
+    await asyncio.wait_for(ended.wait(), granted(10))

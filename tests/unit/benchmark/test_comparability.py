@@ -11,6 +11,8 @@ from bertscope_service.benchmark.building import Building, Check
 from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, caveats, pair_alike
 from bertscope_service.errors import LoadAbandonedError
 
+from tests.support.patience import granted
+
 
 def form(runtime: str, precision: str = "fp32", device: str = "cpu") -> Form:
     return Form(runtime, precision, device)
@@ -111,7 +113,7 @@ class Builds:
             self.most = max(self.most, self.at_once)
         self.begins.release()
         try:
-            assert self.gate.wait(10)
+            assert self.gate.wait(granted(10))
             check()
             return "built"
         finally:

@@ -9,6 +9,7 @@ from typing import Annotated
 import bertscope
 import pytest
 import typer
+from bertscope.rpc import channel
 from bertscope_workbench.command.app import app, run
 from bertscope_workbench.command.options import groups as option_groups
 from bertscope_workbench.command.options import specifications
@@ -312,6 +313,13 @@ def fails(capsys, *arguments):
 NOBODY = ("--target", "127.0.0.1:1")
 
 
+@pytest.fixture
+def asked_once(monkeypatch):
+    """No call is tried again: the client pauses before it asks a server again that is not there."""
+    config = channel.service_config
+    monkeypatch.setattr(channel, "service_config", lambda _: config(bertscope.Retries(1)))
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -348,7 +356,7 @@ def test_an_option_of_one_value_is_not_given_twice(capsys, arguments, says):
     assert (code, says in error) == (2, True), error
 
 
-def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys):
+def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys, asked_once):
     for arguments in (("fill", "x", "--zero", "0:1", "--zero", "0:2"), ("score", "x", "--json", "--json")):
         code, error = fails(capsys, *arguments, *NOBODY)
         assert "no server listens" in error, (code, error)
@@ -366,7 +374,7 @@ def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys):
         ("answer", "did you mean --questions a.tsv"),
     ],
 )
-def test_a_file_is_no_text(capsys, monkeypatch, tmp_path, command, says):
+def test_a_file_is_no_text(capsys, monkeypatch, asked_once, tmp_path, command, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.tsv").write_text("text\n")
     (tmp_path / "cat").write_text("a word that is a name")
@@ -384,7 +392,7 @@ def test_a_file_is_no_text_of_an_option_either(capsys, monkeypatch, tmp_path):
     assert "a.txt is a file, and --query takes a text" in fails(capsys, "predict", "x", "--query", "a.txt", *NOBODY)[1]
 
 
-def test_pictures_without_matplotlib_are_refused_before_the_server_is_asked(capsys, monkeypatch, tmp_path):
+def test_pictures_without_matplotlib_are_refused_before_the_server_is_asked(capsys, monkeypatch, asked_once, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, error = fails(capsys, "attention", "x", "--plot", str(tmp_path / "a.png"), *NOBODY)
     assert (code, "figures need matplotlib" in error) == (1, True)

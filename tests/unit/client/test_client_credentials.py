@@ -10,6 +10,8 @@ import pytest
 from bertscope.rpc.credentials import ChannelSecurity, stays_here
 from bertscope_workbench.command.app import run
 
+from tests.support.patience import granted
+
 SECRET = "token-of-nobody-else"
 FAR = "bert.example:50051"
 
@@ -74,7 +76,7 @@ def test_a_token_in_clear_text_goes_through_no_proxy(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
         monkeypatch.delenv("no_proxy", raising=False)
         with bertscope.Client("127.0.0.1:1", token=SECRET) as client, pytest.raises(bertscope.Unavailable):
-            client.unload_model("models/none", timeout=20)
+            client.unload_model("models/none", timeout=granted(20))
         proxy.setblocking(False)
         with pytest.raises(BlockingIOError):
             proxy.accept()

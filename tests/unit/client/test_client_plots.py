@@ -14,6 +14,7 @@ from bertscope_workbench.plots import attention
 from bertscope_workbench.plots.figures import BOXES
 
 from tests.support.drawn import SOURCE, Page, maps_of
+from tests.support.patience import granted
 
 NASTY = ["</script><script>alert(1)</script>", "<!--", "{{data}}", "{{title}}", "&amp;", "$x$", "\u2028", '"\\']
 
@@ -134,7 +135,7 @@ def test_thin_diagonals_stay_whole_in_a_pages_thumbnails():
     {function}
     console.log(JSON.stringify([pooled(0, 0, 3), pooled(0, 0, 7)].map((one) => [one.side, Array.from(one.found)])));
     """
-    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True, timeout=granted(60))
     small, whole = json.loads(done.stdout)
     assert small == [3, [16, 19, 20, 37, 40, 41, 44, 47, 48]]
     assert whole == [7, list(range(49))]

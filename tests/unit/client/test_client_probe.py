@@ -235,6 +235,7 @@ def test_hits_that_are_not_the_score_are_refused() -> None:
             read(message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alike", [0.1, 0.02])
 def test_intervals_of_words_hold_where_those_of_a_sentence_are_alike(alike: float) -> None:
     """Wilson's take every word for one of its own: of sentences with 5 to 35 words they hold .81 to .92 times."""

@@ -6,7 +6,7 @@ import pytest
 from bertscope_workbench.command.views import progress
 from rich.console import Console
 
-from tests.support.process import wait_until
+from tests.support.patience import wait_until
 
 
 @pytest.fixture

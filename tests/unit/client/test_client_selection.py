@@ -54,6 +54,7 @@ def claims() -> dict[str, float]:
     return {name: count / TRIALS for name, count in found.items()}
 
 
+@pytest.mark.slow
 def test_equal_heads_are_seldom_said_to_beat_a_fixed_distance() -> None:
     """The nominal rate is 2.5 %: 6 claims or more of 60 have a probability below .5 %."""
     found = claims()

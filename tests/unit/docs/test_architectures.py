@@ -83,6 +83,7 @@ def test_a_page_names_what_is_declared(page: Path) -> None:
     assert page.read_text(encoding="utf-8") == written(page)
 
 
+@pytest.mark.every_architecture
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_declaration_is_short(name: str) -> None:
     """Methods that compute something of an architecture's own are no part of what is declared."""

@@ -47,6 +47,7 @@ def test_a_row_that_is_no_number_changes_no_other(kind: type[IntegerProduct]) ->
     assert torch.equal(found[[0, 3]], expected[[0, 3]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", LIMITS)
 def test_cpus_with_fewer_instructions_give_the_same_numbers(limits: str) -> None:
     """Products of bytes overflow there, which no list of the CPU's features says: oneDNN is told not to use them."""

@@ -10,7 +10,9 @@ from bertscope_service import cancellation
 from bertscope_service.engine.computing import ComputePool, in_daemon_thread
 from bertscope_service.errors import DeadlineExceeded, Unavailable
 
-WAIT_SECONDS = 30.0
+from tests.support.patience import granted
+
+WAIT_SECONDS = granted(30.0)
 
 
 class Gate:

@@ -12,6 +12,8 @@ from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Registry
 from bertscope_service.observability.metrics import Metrics
 
+from tests.support.patience import granted
+
 SPEC = LoadSpec("x", "somewhere", "cpu", "fp32")
 
 
@@ -84,7 +86,7 @@ def test_gradients_of_a_model_that_was_replaced_are_its_own_and_go_with_its_last
         assert gradients() is None
         assert (await registry.with_gradients(new)).encoder is read_again[0][1]
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), granted(20)))
 
 
 def state(metrics: Metrics, name: str) -> float | None:

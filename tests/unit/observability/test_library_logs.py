@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+from tests.support.patience import granted
+
 PROGRAM = """
 import logging, warnings
 from bertscope_service.observability import logs
@@ -22,7 +24,7 @@ for _ in theirs.tqdm(range(3)):
 
 
 def test_every_line_is_json() -> None:
-    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=110, check=True)
+    run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=granted(110), check=True)
     lines = [json.loads(line) for line in run.stderr.splitlines() if line]
     said = {line["logger"]: line["message"] for line in lines}
     assert said["transformers.models.bert"] == "a model of theirs"

@@ -17,6 +17,8 @@ from bertscope_service.ray_serve.readiness import Readiness
 from ray import serve
 from ray.exceptions import RayError
 
+from tests.support.patience import granted
+
 BOTH = {"ours": {"a": {"RUNNING": 1}, "b": {"RUNNING": 2, "STARTING": 1}, "ingress": {"RUNNING": 1}}}
 
 
@@ -43,7 +45,7 @@ class Controller:
     def status(self) -> Any:
         self.asked += 1
         self.heard.set()
-        assert self.answers.wait(30)
+        assert self.answers.wait(granted(30))
         if isinstance(self.says, Exception):
             raise self.says
         return self.says
@@ -105,18 +107,18 @@ def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
         controller.answers.clear()
         assert await ready.ready() is False  # nothing is known yet
         controller.answers.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(granted(20)):
             while not await ready.ready():
                 pass
         controller.answers.clear()
         controller.says = status({})
         before = controller.asked
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(granted(20)):
             assert await asyncio.gather(*(ready.ready() for _ in range(20))) == [True] * 20
             assert await ready.ready()
         assert controller.asked <= before + 1
         controller.answers.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(granted(20)):
             while await ready.ready():
                 pass
 
@@ -138,7 +140,7 @@ def test_a_slow_answer_is_waited_for_before_a_server_is_called_not_serving(
         controller.heard.clear()
         controller.answers.clear()
         probe = asyncio.create_task(ready.ready())
-        await asyncio.to_thread(controller.heard.wait, 20)
+        await asyncio.to_thread(controller.heard.wait, granted(20))
         controller.answers.set()
         assert await probe
 
@@ -149,7 +151,7 @@ def test_a_probe_that_leaves_ends_no_question_of_others(controller: Controller) 
     async def test(ready: Readiness) -> None:
         controller.answers.clear()
         leaving = asyncio.create_task(ready.ready())
-        await asyncio.to_thread(controller.heard.wait, 20)
+        await asyncio.to_thread(controller.heard.wait, granted(20))
         leaving.cancel()
         controller.answers.set()
         assert await ready.ready()

@@ -5,6 +5,8 @@ from typing import Any
 
 from bertscope_service.rpc.calls_in_flight import CallsInFlight
 
+from tests.support.patience import granted
+
 
 def test_a_call_runs_until_its_answer_has_left() -> None:
     async def run() -> None:
@@ -30,7 +32,7 @@ def test_a_call_runs_until_its_answer_has_left() -> None:
         assert task.done()
         assert not calls
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), granted(20)))
 
 
 def test_an_answer_that_is_being_sent_is_not_cut_off_by_another_status() -> None:
@@ -51,4 +53,4 @@ def test_an_answer_that_is_being_sent_is_not_cut_off_by_another_status() -> None
         sent.set()
         assert await task == "sent"
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), granted(20)))

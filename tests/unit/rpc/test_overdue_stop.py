@@ -12,7 +12,9 @@ from bertscope_service.rpc import server
 from bertscope_service.rpc.listeners import Ports
 from bertscope_service.settings import Settings
 
-WAIT_SECONDS = 30.0
+from tests.support.patience import granted
+
+WAIT_SECONDS = granted(30.0)
 
 
 class Stuck:

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from tests.support.certificates import LONG_AGO, Authority
+from tests.support.patience import granted
 
 
 def joined(contents: Sequence[bytes]) -> bytes:
@@ -164,5 +165,5 @@ async def test_a_look_for_which_there_is_no_thread_does_not_end_the_watch(monkey
     monkeypatch.setattr(watched_module, "CHECK_SECONDS", 0.0)
     files: Any = [Failing()]
     watching = asyncio.create_task(watch(files))
-    await asyncio.wait_for(twice.wait(), 20)
+    await asyncio.wait_for(twice.wait(), granted(20))
     watching.cancel()

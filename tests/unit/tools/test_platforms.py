@@ -12,6 +12,8 @@ import pytest
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 
+from tests.support.patience import granted
+
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SERVICE = tomllib.loads((ROOT / "service/pyproject.toml").read_text(encoding="utf-8"))
@@ -59,4 +61,4 @@ def test_without_one_all_is_as_locked() -> None:
 def steps(*variables: str) -> str:
     """The commands that would make the environment, on one line each."""
     command = ["make", "--dry-run", "--always-make", ".venv/.ready", *variables]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=granted(60), check=True).stdout

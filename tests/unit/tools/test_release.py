@@ -57,6 +57,7 @@ def test_an_interpreter_is_found_behind_a_program_of_pyenv_that_fails(tmp_path: 
     assert interpreter(THIS_PYTHON) is not None
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_is_not_there_is_not_found() -> None:
     assert interpreter("3.99") is None
 

@@ -47,5 +47,6 @@ def test_a_line_names_file_and_line(tmp_path: Path) -> None:
     assert check(tmp_path) == [f"{tmp_path / 'module.py'}:3: torch.eye(...) without dtype= and device="]
 
 
+@pytest.mark.slow
 def test_the_service_passes() -> None:
     assert check(CHECKED) == []
