@@ -228,6 +228,7 @@ if TYPE_CHECKING:
     )
     from bertscope.questions.representations.attribution import LogitAttribution, LogitAttributions
     from bertscope.questions.representations.comparison import RepresentationComparison
+    from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts
     from bertscope.questions.representations.geometry import GeometryDescription
     from bertscope.questions.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
     from bertscope.questions.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
@@ -312,6 +313,8 @@ _PLACES = {
     "Direction": "bertscope.questions.attention.selection",
     "Disturbances": "bertscope.questions.benchmark.reports",
     "Divergence": "bertscope.questions.ablation.objectives",
+    "EmbeddedText": "bertscope.questions.representations.embeddings",
+    "EmbeddedTexts": "bertscope.questions.representations.embeddings",
     "EntryScore": "bertscope.questions.representations.lens",
     "ExplainableVariance": "bertscope.questions.representations.variances",
     "Fact": "bertscope.questions.facts.questions",
@@ -637,6 +640,8 @@ __all__ = [
     "Direction",
     "Disturbances",
     "Divergence",
+    "EmbeddedText",
+    "EmbeddedTexts",
     "EntryScore",
     "ExplainableVariance",
     "Fact",

@@ -105,6 +105,7 @@ def good(folder: Path) -> dict[str, Message]:
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
             inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]
         ),
+        "EmbedTexts": states.EmbedTextsRequest(inputs=[INPUT], normalize=True),
         "ScoreRelations": relations.ScoreRelationsRequest(texts=[LINKED], relations=[WORD]),
         "ScoreFeatures": relations.ScoreFeaturesRequest(texts=[MARKED], features=[WORD], special_tokens=True),
         "CompareAttention": attention_statistics.CompareAttentionRequest(other_model="models/headless", inputs=[INPUT]),
@@ -185,6 +186,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
         "ExtractHiddenStates",
         states.ExtractHiddenStatesRequest(inputs=[INPUT], unit=states.STATE_UNIT_SPAN),
     ),
+    ("EmbedTexts", states.EmbedTextsRequest(inputs=[INPUT, LONG])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED])),
     ("ScoreFeatures", relations.ScoreFeaturesRequest(texts=[MARKED], features=["[CLS]"], special_tokens=True)),
     ("ScoreRelations", relations.ScoreRelationsRequest(texts=[OVERLAPPING], relations=[WORD])),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bertscope.client.probes_application import ProbeApplicationCalls
     from bertscope.client.probes_code_length import CodeLengthCalls
     from bertscope.client.probes_structural import StructuralProbeCalls
+    from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
     from bertscope.client.representations_language import LanguageCalls
     from bertscope.client.representations_lens import LensCalls
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         ClassificationCalls,
         CodeLengthCalls,
         CompressionCalls,
+        EmbeddingCalls,
         FactCalls,
         GeometryCalls,
         HealthCalls,
@@ -89,6 +91,8 @@ else:
         compress_model = Deferred("bertscope.client.compression", "CompressionCalls")
         describe_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         describe_geometry = Deferred("bertscope.client.representations_geometry", "GeometryCalls")
+        embed_texts = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
+        embed_texts_stream = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
         explainable_variance = Deferred("bertscope.client.representations_word_state", "WordStatesCalls")
         extract_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         extract_hidden_states = Deferred("bertscope.client.representations_state", "StatesCalls")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bertscope.questions.probes.application_calls import AsyncProbeApplicationCalls
     from bertscope.questions.probes.code_length_calls import AsyncCodeLengthCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
+    from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
     from bertscope.questions.representations.language_calls import AsyncLanguageCalls
     from bertscope.questions.representations.lens_calls import AsyncLensCalls
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         AsyncClassificationCalls,
         AsyncCodeLengthCalls,
         AsyncCompressionCalls,
+        AsyncEmbeddingCalls,
         AsyncFactCalls,
         AsyncGeometryCalls,
         AsyncHealthCalls,
@@ -88,6 +90,8 @@ else:
         compress_model = Deferred("bertscope.questions.compression.calls", "AsyncCompressionCalls")
         describe_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         describe_geometry = Deferred("bertscope.questions.representations.geometry_calls", "AsyncGeometryCalls")
+        embed_texts = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
+        embed_texts_stream = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
         explainable_variance = Deferred("bertscope.questions.representations.word_state_calls", "AsyncWordStatesCalls")
         extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         extract_hidden_states = Deferred("bertscope.questions.representations.state_calls", "AsyncStatesCalls")

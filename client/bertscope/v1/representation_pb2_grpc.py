@@ -46,6 +46,11 @@ class RepresentationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.FromString,
                 _registered_method=True)
+        self.EmbedTexts = channel.unary_unary(
+                '/bertscope.v1.RepresentationService/EmbedTexts',
+                request_serializer=bertscope_dot_v1_dot_representation__states__pb2.EmbedTextsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__states__pb2.EmbedTextsResponse.FromString,
+                _registered_method=True)
         self.DescribeGeometry = channel.unary_unary(
                 '/bertscope.v1.RepresentationService/DescribeGeometry',
                 request_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.SerializeToString,
@@ -102,6 +107,18 @@ class RepresentationServiceServicer(object):
         more) and never the device while it does.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
         hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EmbedTexts(self, request, context):
+        """Makes one vector of each text, for search and clustering: the states of its tokens in the last layer, joined as the model's folder
+        declares for sentence-transformers (pooling, normalisation, prompt), or by a pooling of the request.
+
+        A text has the same vector alone and in any batch, to 1e-5.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+        hidden states, or declares no pooling that can be used), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -228,6 +245,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     request_deserializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.SerializeToString,
             ),
+            'EmbedTexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.EmbedTexts,
+                    request_deserializer=bertscope_dot_v1_dot_representation__states__pb2.EmbedTextsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__states__pb2.EmbedTextsResponse.SerializeToString,
+            ),
             'DescribeGeometry': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeGeometry,
                     request_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.DescribeGeometryRequest.FromString,
@@ -297,6 +319,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/ExtractHiddenStates',
             bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__states__pb2.ExtractHiddenStatesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EmbedTexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/EmbedTexts',
+            bertscope_dot_v1_dot_representation__states__pb2.EmbedTextsRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__states__pb2.EmbedTextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,14 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
     hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    EmbedTexts: _grpc.UnaryUnaryMultiCallable[_representation_states_pb2.EmbedTextsRequest, _representation_states_pb2.EmbedTextsResponse]
+    """Makes one vector of each text, for search and clustering: the states of its tokens in the last layer, joined as the model's folder
+    declares for sentence-transformers (pooling, normalisation, prompt), or by a pooling of the request.
+
+    A text has the same vector alone and in any batch, to 1e-5.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+    hidden states, or declares no pooling that can be used), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     DescribeGeometry: _grpc.UnaryUnaryMultiCallable[_representation_geometry_pb2.DescribeGeometryRequest, _representation_geometry_pb2.DescribeGeometryResponse]
     """Describes where the states of each layer lie: how alike those of any two words are, of the words of a text, of the occurrences
     of a word, and which dimensions make them so; summed over texts (Ethayarajh 2019; Timkey and van Schijndel 2021).
@@ -147,6 +155,14 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     more) and never the device while it does.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
     hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    EmbedTexts: _aio.UnaryUnaryMultiCallable[_representation_states_pb2.EmbedTextsRequest, _representation_states_pb2.EmbedTextsResponse]  # type: ignore[assignment]
+    """Makes one vector of each text, for search and clustering: the states of its tokens in the last layer, joined as the model's folder
+    declares for sentence-transformers (pooling, normalisation, prompt), or by a pooling of the request.
+
+    A text has the same vector alone and in any batch, to 1e-5.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+    hidden states, or declares no pooling that can be used), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     DescribeGeometry: _aio.UnaryUnaryMultiCallable[_representation_geometry_pb2.DescribeGeometryRequest, _representation_geometry_pb2.DescribeGeometryResponse]  # type: ignore[assignment]
     """Describes where the states of each layer lie: how alike those of any two words are, of the words of a text, of the occurrences
@@ -248,6 +264,20 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         more) and never the device while it does.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
         hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def EmbedTexts(
+        self,
+        request: _representation_states_pb2.EmbedTextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_representation_states_pb2.EmbedTextsResponse, _abc.Awaitable[_representation_states_pb2.EmbedTextsResponse]]:
+        """Makes one vector of each text, for search and clustering: the states of its tokens in the last layer, joined as the model's folder
+        declares for sentence-transformers (pooling, normalisation, prompt), or by a pooling of the request.
+
+        A text has the same vector alone and in any batch, to 1e-5.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (the model shows no
+        hidden states, or declares no pooling that can be used), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

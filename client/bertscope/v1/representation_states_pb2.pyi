@@ -367,3 +367,115 @@ class StatesChunk(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StatesChunk: _TypeAlias = StatesChunk  # noqa: Y015
+
+@_typing.final
+class EmbedTextsRequest(_message.Message):
+    """Request of EmbedTexts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    INPUTS_FIELD_NUMBER: _builtins.int
+    POOLING_FIELD_NUMBER: _builtins.int
+    NORMALIZE_FIELD_NUMBER: _builtins.int
+    INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
+    TRUNCATE_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """Resource name, "models/{id}"; empty means the server's default model."""
+    pooling: Global___StatePooling.ValueType
+    """How the states of a text's tokens in the last layer become one vector. Unspecified means STATE_POOLING_DECLARED for a model whose
+    folder declares a pooling, else STATE_POOLING_MEAN.
+    """
+    normalize: _builtins.bool
+    """True: vectors are divided by their length, so that the product of two is their cosine. Unset means what the folder declares with
+    STATE_POOLING_DECLARED, else false.
+    """
+    truncate: _builtins.bool
+    """True: cut texts that are longer than the model reads, or than its folder declares, and say so. False: such a text is an error."""
+    @_builtins.property
+    def inputs(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.TextInput]:
+        """Texts or pairs, 1 to the server's limit (256 unless set otherwise)."""
+
+    @_builtins.property
+    def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
+        """Interventions on heads while the model runs; empty means it runs untouched."""
+
+    @_builtins.property
+    def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
+        rejected without it. Each may be of as many tokens as the model reads.
+        """
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        inputs: _abc.Iterable[_common_pb2.TextInput] | None = ...,
+        pooling: Global___StatePooling.ValueType = ...,
+        normalize: _builtins.bool | None = ...,
+        interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        reference_texts: _abc.Iterable[_builtins.str] | None = ...,
+        truncate: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_normalize", b"_normalize", "normalize", b"normalize"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_normalize", b"_normalize", "inputs", b"inputs", "interventions", b"interventions", "model", b"model", "normalize", b"normalize", "pooling", b"pooling", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__normalize: _TypeAlias = _typing.Literal["normalize"]  # noqa: Y015
+    _WhichOneofArgType__normalize: _TypeAlias = _typing.Literal["_normalize", b"_normalize"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__normalize) -> _WhichOneofReturnType__normalize | None: ...
+
+Global___EmbedTextsRequest: _TypeAlias = EmbedTextsRequest  # noqa: Y015
+
+@_typing.final
+class EmbedTextsResponse(_message.Message):
+    """Response of EmbedTexts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VECTORS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
+    POOLING_FIELD_NUMBER: _builtins.int
+    NORMALIZED_FIELD_NUMBER: _builtins.int
+    PROVENANCE_FIELD_NUMBER: _builtins.int
+    pooling: Global___StatePooling.ValueType
+    """How the states became vectors, never unspecified."""
+    normalized: _builtins.bool
+    """True if vectors were divided by their length."""
+    @_builtins.property
+    def vectors(self) -> _common_pb2.Tensor:
+        """[texts, size], float32, in the order of the request. size is the model's hidden size, or a multiple if several poolings are
+        declared.
+        """
+
+    @_builtins.property
+    def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Number of tokens of each text that the model read, special tokens and those of a declared prompt included."""
+
+    @_builtins.property
+    def truncated_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Number of tokens of each text that were cut away, 0 if it was read whole."""
+
+    @_builtins.property
+    def provenance(self) -> _common_pb2.Provenance:
+        """Where the vectors come from."""
+
+    def __init__(
+        self,
+        *,
+        vectors: _common_pb2.Tensor | None = ...,
+        tokens: _abc.Iterable[_builtins.int] | None = ...,
+        truncated_tokens: _abc.Iterable[_builtins.int] | None = ...,
+        pooling: Global___StatePooling.ValueType = ...,
+        normalized: _builtins.bool = ...,
+        provenance: _common_pb2.Provenance | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "vectors", b"vectors"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["normalized", b"normalized", "pooling", b"pooling", "provenance", b"provenance", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "vectors", b"vectors"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EmbedTextsResponse: _TypeAlias = EmbedTextsResponse  # noqa: Y015

@@ -17,6 +17,7 @@ from bertscope.v1 import representation_tuned_lens_pb2 as tuned_pb2
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
 from bertscope_service.api.representation_comparison import compare_representations
+from bertscope_service.api.representation_embeddings import plan_embed, render_embed
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_probe_application import plan_application, render_application
@@ -49,6 +50,9 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         async with aclosing(stream_tensors(self._backend, request, context, plan_extract_hidden_states, STATES)) as responses:
             async for response in responses:
                 yield response
+
+    async def EmbedTexts(self, request: states_pb2.EmbedTextsRequest, context: Context) -> states_pb2.EmbedTextsResponse:
+        return await answer(self._backend, request, context, plan_embed, render_embed, model=request.model)
 
     async def DescribeGeometry(
         self, request: geometry_pb2.DescribeGeometryRequest, context: Context

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
@@ -83,11 +83,16 @@ def _check_declared(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, 
     if other is not None:
         message = f"the declared pooling is that of the last states, {last}; leave layers out, or set another pooling"
         raise InvalidArgument(f"layers[{other}]", message, "POOLING_OF_LAST_LAYER")
-    pair = next((index for index, given in enumerate(request.inputs) if given.HasField("text_pair")), None)
+    check_prompt(request.inputs, declared)
+    return declared
+
+
+def check_prompt(inputs: Iterable[common_pb2.TextInput], declared: DeclaredPooling) -> None:
+    """Raises InvalidArgument for a pair of texts where a prompt is declared."""
+    pair = next((index for index, given in enumerate(inputs) if given.HasField("text_pair")), None)
     if declared.prompt and pair is not None:
         message = "the declared prompt is that of single texts; leave text_pair out, or set another pooling"
         raise InvalidArgument(f"inputs[{pair}].text_pair", message, "PROMPT_OF_PAIR")
-    return declared
 
 
 def _check_inputs(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, limits: RequestLimits) -> tuple[StatesInput, ...]:
